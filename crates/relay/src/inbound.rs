@@ -57,7 +57,7 @@ fn plan<'t>(
     if head.method == Method::CONNECT {
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "no-tunnel", "this is no proxy for CONNECT"));
     }
-    target::settle(head)?;
+    target::normalize(head)?;
     let route = match &*listener.routes {
         [] => None,
         _ => find_route(listener, head, worker.configuration.limits.path_segments_max)?,

@@ -9,7 +9,7 @@ mod common;
 use std::hint::black_box;
 use std::time::Duration;
 
-use common::Stage;
+use common::TestServer;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use fieldseal_client::{Client, EncryptOptions};
 use tokio::runtime::{Builder, Runtime};
@@ -23,8 +23,8 @@ async fn echo(client: &Client, document: &[u8]) {
 
 fn network(criterion: &mut Criterion) {
     let runtime: Runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
-    let stage = Stage::with(|settings| settings.workers = 1);
-    let mut settings = stage.client_settings();
+    let test_server = TestServer::with(|settings| settings.workers = 1);
+    let mut settings = test_server.client_settings();
     settings.connections_max = 1;
     let client = runtime.block_on(Client::connect(settings)).expect("a connection");
 

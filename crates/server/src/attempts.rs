@@ -1,15 +1,15 @@
-//! When to try again for room that was not there, and when to give up.
+//! When to retry after a lack of room, and when to give up.
 
 use std::time::{Duration, Instant};
 
-/// The pause before the first further attempt; doubled for each, up to the longest.
+/// The pause before the first retry; it doubles with each, up to the longest.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 
-/// Attempts until a time.
+/// Retries until a time.
 pub(crate) struct Attempts {
     until: Instant,
-    /// When the next is due, and the pause after that.
+    /// When the next retry is due, and the pause after it.
     next: Instant,
     pause: Duration,
 }
@@ -19,8 +19,8 @@ impl Attempts {
         Attempts { until, next: now, pause: PAUSE_MIN }
     }
 
-    /// Notes one that failed; false when it was the last.
-    pub(crate) fn go_on(&mut self, now: Instant) -> bool {
+    /// Records a failed attempt; returns false if it was the last.
+    pub(crate) fn record_failure(&mut self, now: Instant) -> bool {
         if now >= self.next {
             self.next = now + self.pause;
             self.pause = (self.pause * 2).min(PAUSE_MAX);
@@ -28,12 +28,12 @@ impl Attempts {
         now < self.until
     }
 
-    /// When they end.
+    /// When retries end.
     pub(crate) fn until(&self) -> Instant {
         self.until
     }
 
-    /// When the next is due.
+    /// When the next retry is due.
     pub(crate) fn due(&self) -> Instant {
         self.next.min(self.until)
     }
@@ -50,9 +50,9 @@ mod tests {
         let mut attempts = Attempts::new(start, at(200));
         let mut seen = Vec::new();
         let mut now = start;
-        while attempts.go_on(now) {
-            // One between does not put off the next.
-            assert!(attempts.go_on(now));
+        while attempts.record_failure(now) {
+            // An attempt in between does not postpone the next.
+            assert!(attempts.record_failure(now));
             now = attempts.due();
             seen.push((now - start).as_millis());
         }

@@ -1,8 +1,8 @@
-//! The one clock of the network side: that of the runtime, which a simulation stops and sets as it likes.
+//! The clock of the network side. It is the runtime's, which a simulation can stop and set.
 
 use std::time::Instant;
 
-/// The present.
+/// The current time.
 pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }

@@ -10,21 +10,21 @@ macro_rules! counters {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct ServerCounters {
             $(#[doc = $what] pub $name: u64,)+
-            /// Requests that have ended, `health` included.
+            /// Requests that have ended, including `health`.
             pub ended: OutcomeCounts,
-            /// Connections open now, their handshakes done.
+            /// Open connections, after their handshakes.
             pub connections_open: usize,
-            /// Handshakes going on now.
+            /// Handshakes in progress.
             pub handshakes_open: usize,
-            /// Bytes of frames above 64 KiB that are still arriving.
+            /// Bytes of incomplete frames above 64 KiB.
             pub incoming_bytes: usize,
-            /// Bytes of answers that are being made, wait to be written, or are being written.
+            /// Bytes of answers that are being created, waiting to be written, or being written.
             pub answers_bytes: usize,
             /// The workers' counters.
             pub pool: fieldseal_engine::pool::Counters,
         }
 
-        /// The live counters. Relaxed throughout: nothing is published by them.
+        /// The live counters. Relaxed ordering suffices: no other data depends on them.
         #[derive(Debug, Default)]
         pub(crate) struct Counters {
             $(pub(crate) $name: AtomicU64,)+

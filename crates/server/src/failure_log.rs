@@ -1,5 +1,5 @@
-//! The log line of requests in which envelopes did not open and the work went on: bounded, since anybody who writes a text field can plant
-//! such strings.
+//! Logs requests that continued after envelopes failed to decrypt. The rate is limited, because anybody who can write a text field can
+//! plant such strings.
 
 use std::sync::Arc;
 
@@ -9,19 +9,19 @@ use fieldseal_service::FailureObserver;
 
 use crate::clock;
 
-/// Where such lines go.
+/// The destination of these lines.
 #[derive(Clone, Debug)]
 pub struct FailureLog(Arc<LogLimit>);
 
 impl FailureLog {
-    /// Up to `lines_max` lines in ten seconds.
+    /// Allows up to `lines_max` lines in ten seconds.
     pub fn new(lines_max: usize) -> Self {
         Self(Arc::new(LogLimit::new(lines_max)))
     }
 }
 
 impl FailureObserver for FailureLog {
-    /// Writes the line of a request, if envelopes of it did not open. It holds no value; paths hold names of members.
+    /// Logs a request, if envelopes of it failed to decrypt. The line contains no value; paths contain names of members.
     fn ended(&self, caller: &Caller, app: &str, report: &Report) {
         if report.failed == 0 {
             return;

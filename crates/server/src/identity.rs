@@ -1,7 +1,7 @@
-//! The name that a client's certificate bears: issues certificates with it, and reads it.
+//! The name in a client's certificate: issues certificates with it, and reads it.
 //!
-//! When it is read the chain has been verified before; what is decided here is only which name the certificate bears. A certificate that
-//! bears several, or one that could be misread, is refused rather than guessed at.
+//! The chain has been verified before; this module only determines the name. A certificate with several names, or with one that could be
+//! misread, is refused.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -33,10 +33,10 @@ pub enum IdentityError {
     Unreadable,
 }
 
-/// Issues a certificate for the client `name`, which is what [`ClientName`] takes.
+/// Issues a certificate for the client `name`, which must be valid for [`ClientName`].
 ///
 /// # Errors
-/// A name or validity out of range.
+/// If the name is invalid or the validity is out of range.
 pub fn issue_client(authority: &Authority, name: &str, validity: Validity) -> Result<Issued, CertificateError> {
     if ClientName::parse(name).is_err() {
         return Err(CertificateError::Name("a client's name must match [A-Za-z0-9][A-Za-z0-9._-]{0,63}"));
@@ -44,7 +44,7 @@ pub fn issue_client(authority: &Authority, name: &str, validity: Validity) -> Re
     authority.issue_client(name, &format!("{CLIENT_URI_PREFIX}{name}"), validity)
 }
 
-/// How long after `now` the certificate's validity ends; nothing when it has ended.
+/// The time from `now` to the end of the certificate's validity; `None` if it has expired.
 pub(crate) fn valid_for(certificate: &X509Ref, now: SystemTime) -> Result<Duration, IdentityError> {
     let last_second = unix_seconds(certificate.not_after()).map_err(|_| IdentityError::Unreadable)?;
     let end = u64::try_from(last_second).map_or(Duration::ZERO, |last| Duration::from_secs(last + 1));
@@ -52,7 +52,7 @@ pub(crate) fn valid_for(certificate: &X509Ref, now: SystemTime) -> Result<Durati
     Ok(end.saturating_sub(now))
 }
 
-/// The identity that a verified certificate gives.
+/// The identity in a verified certificate.
 pub(crate) fn peer_identity(certificate: &X509Ref) -> Result<PeerIdentity, IdentityError> {
     let name = match uri_name(certificate)? {
         Some(name) => name,

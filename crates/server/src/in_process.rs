@@ -1,4 +1,4 @@
-//! The server without its network: frames in, answers out, by the same jobs on the same pool. For tests and benches.
+//! The server without its network: takes frames and returns answers, with the same jobs on the same pool. For tests and benchmarks.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Wake, Waker};
@@ -25,7 +25,7 @@ pub struct InProcess<S> {
     answers: Mutex<Share>,
 }
 
-/// A request that has been submitted.
+/// A submitted request.
 #[derive(Debug)]
 pub struct InFlight<'a> {
     pool: &'a Pool,
@@ -34,7 +34,7 @@ pub struct InFlight<'a> {
     ticket: Option<Ticket>,
 }
 
-/// Wakes a thread.
+/// Unparks a thread when the answer arrives.
 struct Parked(Thread);
 
 impl Wake for Parked {
@@ -44,7 +44,7 @@ impl Wake for Parked {
 }
 
 impl<S: Service> InProcess<S> {
-    /// `answers_bytes_max` bounds the memory of all answers.
+    /// Creates it; `answers_bytes_max` limits the memory of all answers.
     pub fn new(service: S, pool: Arc<Pool>, answers_bytes_max: usize) -> Self {
         let answers = Mutex::new(Share::alone(answers_bytes_max));
         InProcess { service: Arc::new(service), pool, requests: Arc::default(), answers }
@@ -60,7 +60,7 @@ impl<S: Service> InProcess<S> {
         &self.pool
     }
 
-    /// Bytes of answers that are made or wait to be taken.
+    /// Bytes of answers that are being created or not yet taken.
     pub fn answers_bytes(&self) -> usize {
         self.answers().budget_used()
     }
@@ -99,7 +99,7 @@ impl<S: Service> InProcess<S> {
 }
 
 impl InFlight<'_> {
-    /// Cancels it.
+    /// Cancels the request.
     pub fn cancel(&self, reason: Reason) {
         self.cancellation.cancel(reason);
         if let Some(ticket) = &self.ticket {
@@ -107,16 +107,16 @@ impl InFlight<'_> {
         }
     }
 
-    /// The answer in its buffers, if it has come; its memory then does not count any more.
+    /// Returns the answer in its buffers if it has arrived, and releases its memory.
     pub fn answer(&self) -> Option<Vec<Vec<u8>>> {
         let answers = self.outbox.take();
         (!answers.ids.is_empty()).then(|| answers.buffers.into_bytes())
     }
 
-    /// The answer, which a worker has to bring within `patience`.
+    /// Waits for the answer for up to `patience`.
     ///
     /// # Panics
-    /// When it does not come.
+    /// If it does not arrive.
     pub fn wait(&self, patience: Duration) -> Vec<Vec<u8>> {
         let deadline = Instant::now() + patience;
         self.outbox.register(&Waker::from(Arc::new(Parked(std::thread::current()))));

@@ -1,5 +1,5 @@
-//! Requests that act by a seed, on a pool without threads: while a part runs, other workers' slices run inside of it, so that
-//! several are in a request at once and every run can be replayed. The output must equal that of one worker alone.
+//! Requests that behave as a seed determines, on a pool without threads: while a part runs, slices of other workers run nested inside it,
+//! so that several work on one request at once and every run can be replayed. The output must equal that of a single worker.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -22,10 +22,10 @@ const REQUEST_SIZE: usize = 100;
 /// Some steps end a slice, most do not.
 const STEP_TIME_MAX_NS: usize = 60_000;
 
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): enough chance for a schedule.
-struct Chance(u64);
+/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), random enough for a schedule.
+struct Random(u64);
 
-impl Chance {
+impl Random {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -49,49 +49,49 @@ struct Script {
     steps_alone: usize,
     fault_alone: bool,
     parts: Vec<PartScript>,
-    /// Planning fails in place of this part.
+    /// Planning fails instead of this part.
     fault_in_planning: Option<usize>,
-    tells_last: bool,
-    /// It works without a plan where nobody would join.
+    knows_last: bool,
+    /// It runs without a plan if no other worker can join.
     works_unplanned: bool,
     size_max: usize,
-    /// Bytes that it holds for its work after each time that it was called, its own steps and the planning; none beyond.
+    /// Bytes of working memory after each call, in its own steps and in planning; none beyond the end.
     memory: Vec<usize>,
 }
 
 #[derive(Clone, Debug)]
 struct PartScript {
-    /// Bytes that each step writes.
+    /// Bytes written by each step.
     steps: Vec<usize>,
     fails: bool,
     panics: bool,
-    /// Steps of planning before it.
+    /// Planning steps before it.
     walks: usize,
 }
 
 impl Script {
-    fn by_chance(chance: &mut Chance) -> Script {
-        let count = if chance.one_in(4) { 0 } else { chance.below(12) + 1 };
-        let part = |chance: &mut Chance| PartScript {
-            steps: (0..chance.below(4) + 1).map(|_| chance.below(40)).collect(),
-            fails: chance.one_in(40),
-            panics: chance.one_in(300),
-            walks: if chance.one_in(5) { chance.below(3) } else { 0 },
+    fn from_random(random: &mut Random) -> Script {
+        let count = if random.one_in(4) { 0 } else { random.below(12) + 1 };
+        let part = |random: &mut Random| PartScript {
+            steps: (0..random.below(4) + 1).map(|_| random.below(40)).collect(),
+            fails: random.one_in(40),
+            panics: random.one_in(300),
+            walks: if random.one_in(5) { random.below(3) } else { 0 },
         };
         Script {
-            steps_alone: chance.below(3),
-            fault_alone: chance.one_in(40),
-            parts: (0..count).map(|_| part(chance)).collect(),
-            fault_in_planning: chance.one_in(20).then(|| chance.below(count.max(1))),
-            tells_last: chance.one_in(2),
-            works_unplanned: chance.one_in(2),
-            size_max: if chance.one_in(10) { chance.below(400) } else { usize::MAX },
-            memory: (0..chance.below(20)).map(|_| chance.below(100)).collect(),
+            steps_alone: random.below(3),
+            fault_alone: random.one_in(40),
+            parts: (0..count).map(|_| part(random)).collect(),
+            fault_in_planning: random.one_in(20).then(|| random.below(count.max(1))),
+            knows_last: random.one_in(2),
+            works_unplanned: random.one_in(2),
+            size_max: if random.one_in(10) { random.below(400) } else { usize::MAX },
+            memory: (0..random.below(20)).map(|_| random.below(100)).collect(),
         }
     }
 
-    /// The result of one worker alone: the content, or the error's message. Steps without a plan count at once: a part that fails
-    /// in the end may then have written too much before.
+    /// The result of a single worker: the content, or the error's message. Steps without a plan count immediately, so a part that fails at
+    /// its end may have exceeded the limit before.
     fn expected(&self, is_planned: bool) -> Result<Vec<u8>, String> {
         if self.fault_alone {
             return Err("alone".to_owned());
@@ -115,40 +115,40 @@ impl Script {
     }
 }
 
-/// Bytes of an answer before its content, which is one binary.
+/// Bytes before the content of an answer, which is one binary.
 const HEAD_SIZE: usize = 9;
 
-/// An event while a step runs.
+/// An event that occurs during a step.
 type Event = Box<dyn FnOnce() + Send>;
 
-/// The state that the requests of a simulation share.
+/// The state shared by all requests of a simulation.
 #[derive(Default)]
 struct World {
     engine: OnceLock<Arc<Pool>>,
-    chance: Mutex<Option<Chance>>,
-    /// Workers inside of one another.
+    random: Mutex<Option<Random>>,
+    /// The nesting depth of workers.
     depth: AtomicUsize,
     workers: usize,
-    /// Requests and parts that are not dropped.
+    /// Requests and parts that have not been dropped.
     alive: AtomicUsize,
     steps: AtomicUsize,
-    /// Steps that report one field each.
+    /// The number of steps that report one field each.
     fields: AtomicU64,
-    /// Nanoseconds since the beginning.
+    /// Nanoseconds since the start.
     time: Arc<AtomicU64>,
     /// Nanoseconds by which each reading advances the clock.
     tick: Arc<AtomicU64>,
     cancellation: Mutex<Option<Arc<Cancellation>>>,
     /// Steps until the request is cancelled.
     cancel_in: AtomicUsize,
-    /// Steps and workers inside when that happened.
+    /// The step and the nesting depth at the cancellation.
     cancelled_at: Mutex<Option<(usize, usize)>>,
-    /// The event during a step, and the step.
+    /// The event during a step, and that step.
     arrival: Mutex<Option<(usize, Event)>>,
 }
 
 impl World {
-    /// A step begins: others may work inside of it, and the request may be cancelled.
+    /// Begins a step: other workers may run nested, and the request may be cancelled.
     fn step(&self) {
         self.steps.fetch_add(1, Ordering::Relaxed);
         self.time.fetch_add(self.below(STEP_TIME_MAX_NS), Ordering::Relaxed);
@@ -182,9 +182,9 @@ impl World {
         }
     }
 
-    /// 0 in a world without chance.
+    /// Returns a random number below `limit`; 0 if the world has no random source.
     fn below(&self, limit: usize) -> u64 {
-        self.chance.lock().unwrap().as_mut().map_or(0, |chance| chance.below(limit) as u64)
+        self.random.lock().unwrap().as_mut().map_or(0, |random| random.below(limit) as u64)
     }
 }
 
@@ -236,7 +236,7 @@ impl Service for Scripted {
 struct ScriptedRequest {
     alive: Alive,
     script: Script,
-    /// Steps and plannings.
+    /// The number of steps and planning calls.
     calls: usize,
     steps: usize,
     planned: usize,
@@ -250,7 +250,7 @@ impl ScriptedRequest {
         ScriptedRequest { alive: Alive::new(world), script, calls: 0, steps: 0, planned: 0, walked: 0, begun: None }
     }
 
-    /// The next part and whether it is known to be the last; none where planning took a step, or where there is no part any more.
+    /// Returns the next part and whether it is known to be the last; `None` if planning took a step, or if no part is left.
     fn next(&mut self) -> Result<Option<(ScriptedPart, bool)>, ErrorObject> {
         if let Some(begun) = self.begun.take() {
             return Ok(Some(begun));
@@ -267,11 +267,11 @@ impl ScriptedRequest {
         (self.planned, self.walked) = (number + 1, 0);
         let alive = Alive::new(&self.alive.0);
         let part = ScriptedPart { alive, script: script.clone(), number, step: 0, own_steps: 0 };
-        Ok(Some((part, self.script.tells_last && number + 1 == count)))
+        Ok(Some((part, self.script.knows_last && number + 1 == count)))
     }
 
-    /// A step of the next part.
-    fn go_on(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
+    /// Runs a step of the next part.
+    fn run_step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
         let Some((mut part, is_last)) = self.next()? else {
             let is_end = self.planned == self.script.parts.len();
             return Ok(if is_end { PartStep::Done } else { PartStep::More });
@@ -329,7 +329,7 @@ impl Request for ScriptedRequest {
         }
         self.alive.0.step();
         self.calls += 1;
-        Some(self.go_on(out))
+        Some(self.run_step(out))
     }
 
     fn finish(&mut self, head: &mut Vec<u8>, written: Written, _tail: &mut Vec<u8>) {
@@ -354,7 +354,7 @@ struct ScriptedPart {
     script: PartScript,
     number: usize,
     step: usize,
-    /// Steps that it did as a part, not for the request without a plan.
+    /// Steps that it did as a part, as opposed to those of the request without a plan.
     own_steps: u64,
 }
 

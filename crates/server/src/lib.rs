@@ -1,11 +1,10 @@
-//! The server of the engine: MessagePack-RPC over mutually authenticated TLS 1.3, and the certificates it needs.
+//! The engine's server: MessagePack-RPC over mutually authenticated TLS 1.3, the HTTPS API, and the certificates that they need.
 //!
-//! Network threads move bytes: sockets, TLS, frames, health. Workers compute: they run the [`Request`]s that a [`Service`] makes of
-//! frames, slice by slice, a large one on several workers at a time. Only owned bytes, a cancellation flag and a deadline cross
-//! between them.
+//! Network threads move bytes: sockets, TLS, frames, health. Workers compute: they run the [`Request`]s that a [`Service`] creates from
+//! frames, slice by slice, a large one on several workers at once. Only owned bytes, a cancellation flag and a deadline cross between them.
 //!
-//! Guarantees: every request is answered exactly once while its connection lives; input of a peer is limited before it is stored; a
-//! hostile or broken connection ends without affecting others; no plaintext, key or field content reaches a log or an error.
+//! Guarantees: every request is answered exactly once while its connection lives; input of a peer is limited before it is stored; a hostile
+//! or broken connection ends without affecting others; no plaintext, key or field content reaches a log or an error.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

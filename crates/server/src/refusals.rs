@@ -1,5 +1,5 @@
-//! Lines of the log about what was refused: connections, requests and calls. Peers can cause as many as they like, so that they are
-//! bounded for each kind apart, and what is left out is counted.
+//! Log lines about refused connections, requests and calls. Peers can cause any number of them, so their rate is limited for each kind
+//! separately, and suppressed lines are counted.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use fieldseal_protocol::{ErrorCode, ErrorObject, Method};
 
 use fieldseal_service::PeerIdentity;
 
-/// The subject of a line.
+/// The kind of a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refused {
-    /// A connection that is not admitted, or that the server ends.
+    /// A connection that was refused, or that the server ended.
     Connection,
     /// A request on a connection.
     Request,
@@ -25,7 +25,7 @@ pub(crate) enum Refused {
 impl Refused {
     const ALL: [Refused; 3] = [Refused::Connection, Refused::Request, Refused::Call];
 
-    /// The word in the log.
+    /// The name in the log.
     fn as_str(self) -> &'static str {
         match self {
             Refused::Connection => "connections",
@@ -35,19 +35,19 @@ impl Refused {
     }
 }
 
-/// The bounded lines of one server.
+/// The rate limits of one server's lines.
 #[derive(Debug)]
 pub(crate) struct RefusalLog {
     limits: [LogLimit; Refused::ALL.len()],
 }
 
 impl RefusalLog {
-    /// At most `lines_max` lines in 10 s, of each kind.
+    /// Allows at most `lines_max` lines in 10 s of each kind.
     pub(crate) fn new(lines_max: usize) -> Self {
         RefusalLog { limits: Refused::ALL.map(|_| LogLimit::new(lines_max)) }
     }
 
-    /// Calls `write` if there is room for another line that `source` causes: a client's name, or its address (see `client_of`).
+    /// Calls `write` if another line of `source` is within the limit. `source` is a client's name or address (see `client_of`).
     pub(crate) fn line(&self, kind: Refused, now: Instant, source: &impl Hash, write: impl FnOnce()) {
         if let Some(suppressed) = self.limits[kind as usize].admit(now, source) {
             tell(kind, suppressed);
@@ -55,7 +55,7 @@ impl RefusalLog {
         }
     }
 
-    /// Writes the counts of suppressed lines that no later line has carried.
+    /// Logs the counts of suppressed lines that no later line has reported.
     pub(crate) fn log_overdue(&self, now: Instant) {
         for kind in Refused::ALL {
             tell(kind, self.limits[kind as usize].overdue(now).unwrap_or_default());
@@ -69,23 +69,23 @@ fn tell(kind: Refused, suppressed: u64) {
     }
 }
 
-/// The sender and the app of a request over a connection, for the log line if policy refuses it.
+/// The sender and the app of a request, for the log line if a permission is missing.
 #[derive(Debug)]
-pub(crate) struct Asker {
+pub(crate) struct RequestSource {
     pub(crate) log: Arc<RefusalLog>,
     pub(crate) peer: Arc<PeerIdentity>,
-    /// As the request names it, right or wrong.
+    /// The app as the request names it, valid or not.
     pub(crate) app: Option<Arc<str>>,
 }
 
-impl Asker {
-    /// Logs the refusal if `error` is one of policy.
+impl RequestSource {
+    /// Logs the refusal if `error` is about permissions.
     pub(crate) fn refused(&self, now: Instant, method: Option<Method>, error: &ErrorObject) {
         if !matches!(error.code, ErrorCode::Forbidden | ErrorCode::UnknownApp | ErrorCode::AppDisabled) {
             return;
         }
         let client = self.peer.name.as_str();
-        // Invalid names could be anything, line ends included.
+        // Invalid names may contain anything, line breaks included.
         let app = self.app.as_deref().map_or("", |app| if AppName::parse(app).is_ok() { app } else { "(no app name)" });
         self.log.line(Refused::Request, now, &client, || {
             let (fingerprint, code) = (fingerprint(&self.peer), error.code.as_str());

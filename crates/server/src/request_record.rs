@@ -1,4 +1,4 @@
-//! The record of one request that workers have: counted once, with a line of the log where policy refuses it.
+//! The record of one request in the worker pool: it is counted once, and logged if permissions refuse it.
 
 use std::sync::Arc;
 
@@ -7,36 +7,36 @@ use fieldseal_protocol::ErrorObject;
 
 use crate::clock;
 use crate::metrics::requests::{Arrival, Outcome, Requests};
-use crate::refusals::Asker;
+use crate::refusals::RequestSource;
 use fieldseal_service::Effort;
 
-/// The record of a request from its arrival on, which is counted at its end.
+/// The record of a request from its arrival; it is counted at the end of the request.
 #[derive(Debug)]
 pub(crate) struct RequestRecord {
     requests: Arc<Requests>,
     arrival: Arrival,
     cancellation: Arc<Cancellation>,
-    asker: Option<Asker>,
+    source: Option<RequestSource>,
 }
 
 impl RequestRecord {
-    /// `cancellation` is the request's.
+    /// Creates a record; `cancellation` is the request's.
     pub(crate) fn new(requests: Arc<Requests>, arrival: Arrival, cancellation: Arc<Cancellation>) -> Self {
-        RequestRecord { requests, arrival, cancellation, asker: None }
+        RequestRecord { requests, arrival, cancellation, source: None }
     }
 
-    /// The same, where a refusal by policy is a line of the log.
-    pub(crate) fn asked_by(mut self, asker: Asker) -> Self {
-        self.asker = Some(asker);
+    /// Adds the sender, so that a refusal by permissions is logged.
+    pub(crate) fn with_source(mut self, source: RequestSource) -> Self {
+        self.source = Some(source);
         self
     }
 
-    /// The request ends with an answer of so many bytes, an error or not. To be called before it is sent: who has the answer finds it
-    /// counted.
+    /// Ends the request with an answer of this size, an error or not. Call it before the answer is sent: a client that has the answer finds
+    /// it counted.
     pub(crate) fn end(self, answered: Result<usize, (&ErrorObject, usize)>, effort: Effort) {
         let now = clock::now();
-        if let (Some(asker), Err((error, _))) = (&self.asker, answered) {
-            asker.refused(now, self.arrival.method, error);
+        if let (Some(source), Err((error, _))) = (&self.source, answered) {
+            source.refused(now, self.arrival.method, error);
         }
         let (outcome, size) = match answered {
             _ if self.cancellation.reason() == Some(Reason::Disconnected) => (Outcome::Disconnected, 0),

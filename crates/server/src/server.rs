@@ -1,4 +1,4 @@
-//! Starts and stops it all: listener, network runtime, workers, maintenance.
+//! Starts and stops the server: listeners, network runtime, workers, maintenance.
 
 use std::fmt;
 use std::io;
@@ -32,13 +32,13 @@ use fieldseal_service::Service;
 
 /// How often [`Service::maintain`] is called.
 const MAINTENANCE_PERIOD: Duration = Duration::from_secs(1);
-/// Turns of connections between two polls of the sockets. The runtime's default is 61, which with a few connections that move large
-/// frames, tens of microseconds per turn, is milliseconds in which a small request waits in its socket.
+/// Task polls between two polls of the sockets. With the runtime's default of 61, a few connections that move large frames, at tens of
+/// microseconds per poll, would keep a small request waiting in its socket for milliseconds.
 const TURNS_BETWEEN_EVENTS: u32 = 2;
-/// How long a shutdown waits for connections beyond `close_timeout`, which each of them keeps by itself.
+/// How long a shutdown waits for connections beyond `close_timeout`, which each of them observes itself.
 const CLOSE_MARGIN: Duration = Duration::from_millis(500);
 
-/// A running server. Dropping it stops everything at once; [`Server::shutdown`] is the polite way.
+/// A running server. Dropping it stops everything at once; [`Server::shutdown`] is graceful.
 pub struct Server {
     server_state: Arc<ServerState>,
     local_address: SocketAddr,
@@ -50,7 +50,7 @@ pub struct Server {
     api: Option<Listener<Api>>,
     /// The listener's certificate, key and client authorities.
     acceptor: Acceptor,
-    /// The certificate and key of the API, where there is one.
+    /// The certificate and key of the API, if it is enabled.
     api_acceptor: Option<Acceptor>,
     _maintenance: Maintenance,
 }
@@ -58,17 +58,17 @@ pub struct Server {
 /// The unfinished work of a shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShutdownReport {
-    /// Requests answered with `unavailable`, since they were not finished within `drain_timeout`.
+    /// Requests answered with `unavailable`, because they were not finished within `drain_timeout`.
     pub requests_abandoned: usize,
-    /// Connections cut, since their peers took longer than `close_timeout` to read what was left for them.
+    /// Connections cut, because their peers took longer than `close_timeout` to read the remaining bytes.
     pub connections_cut: usize,
 }
 
 impl Server {
-    /// Listens and serves from now on.
+    /// Starts the server.
     ///
     /// # Errors
-    /// Settings that do not fit together, certificates that do not, an address that is taken, no threads.
+    /// If settings are inconsistent, certificates cannot be used, an address is in use, or threads cannot be started.
     pub fn start<S: Service>(settings: ServerSettings, service: Arc<S>) -> Result<Server, StartError> {
         settings.validate()?;
         let acceptor = Acceptor::with_context(tls::context(&settings.tls)?);
@@ -112,28 +112,28 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// The address of the RPC listener.
     pub fn local_addr(&self) -> SocketAddr {
         self.local_address
     }
 
-    /// Where the operator port is, if there is one.
+    /// The address of the operator port, if it is enabled.
     pub fn operator_addr(&self) -> Option<SocketAddr> {
         self.operator.as_ref().map(OperatorPort::address)
     }
 
-    /// Where the HTTPS API is, if there is one.
+    /// The address of the HTTPS API, if it is enabled.
     pub fn api_addr(&self) -> Option<SocketAddr> {
         self.api.as_ref().map(Listener::local_addr)
     }
 
-    /// Uses other certificates, keys and client authorities from the next handshake on. Open connections stay.
+    /// Uses other certificates, keys and client authorities from the next handshake on. Open connections are kept.
     ///
     /// # Errors
-    /// Certificates or keys that cannot be read or do not belong together. Then nothing changes.
+    /// If certificates or keys cannot be read or do not belong together. Nothing changes then.
     pub fn reload(&self, tls: &TlsSettings, api: Option<&ServerIdentity>) -> Result<(), StartError> {
         let acceptor = Acceptor::with_context(tls::context(tls)?);
-        // The last step that can fail, so that both change or none.
+        // The last step that can fail, so that both change or neither.
         if let (Some(current), Some(identity)) = (&self.api_acceptor, api) {
             current.replace(identity).map_err(StartError::ApiIdentity)?;
         }
@@ -141,13 +141,13 @@ impl Server {
         Ok(())
     }
 
-    /// These certificates are in use: the time at which they expire is a metric, and [`Server::log_expiring`] warns of it.
+    /// Sets the certificates in use: their expiry is exported as a metric, and [`Server::log_expiring`] warns of it.
     pub fn watch_certificates(&self, certificates: Vec<CertificateExpiry>) {
         self.server_state.certificates.replace(certificates);
         self.log_expiring();
     }
 
-    /// Logs each certificate that has come within 30 days or 7 days of its end, or has expired, once each.
+    /// Logs each certificate that expires within 30 days or 7 days, or has expired; each event once.
     pub fn log_expiring(&self) {
         let now = SystemTime::now();
         for certificate in self.server_state.certificates.due(now) {
@@ -156,13 +156,13 @@ impl Server {
         }
     }
 
-    /// The counters as they are now.
+    /// The current counters.
     pub fn counters(&self) -> ServerCounters {
         self.server_state.counters()
     }
 
-    /// From now on the server is not ready and asks clients to go elsewhere, but still serves everything. Returns `drain_delay`:
-    /// how long to wait before [`Server::shutdown`].
+    /// Begins the shutdown: the server is not ready any more and asks clients to reconnect elsewhere, but still serves everything. Returns
+    /// `drain_delay`, the time to wait before [`Server::shutdown`].
     pub fn begin_leaving(&self) -> Duration {
         let delay = self.server_state.settings.drain_delay;
         if !delay.is_zero() {
@@ -179,10 +179,10 @@ impl Server {
         delay
     }
 
-    /// Accepts no new connection, answers new requests with `unavailable` and `health` with `draining`, finishes requests in flight
-    /// for up to `drain_timeout`, then lets every connection write its answers and closes it.
+    /// Accepts no new connection, answers new requests with `unavailable` and `health` with `draining`, lets requests in flight finish for
+    /// up to `drain_timeout`, then lets every connection write its answers and closes it.
     ///
-    /// Waits for all of it: call it from a thread of its own, not from a task of an asynchronous runtime.
+    /// Blocks until all of this is done: call it from a separate thread, not from a task of an asynchronous runtime.
     pub fn shutdown(mut self) -> ShutdownReport {
         let settings = &self.server_state.settings;
         tracing::info!("engine stopping");
@@ -207,7 +207,7 @@ impl Server {
     }
 }
 
-/// Reports why a server would not start with these certificates and keys, which may be more than one fault. Nothing is listened at.
+/// Returns why a server would not start with these certificates and keys, which may be several reasons. Opens no listener.
 pub fn check_identity(tls: &TlsSettings, api: Option<&ServerIdentity>) -> Vec<StartError> {
     let listener = tls::context(tls).err().map(StartError::Tls);
     let of_api = api.and_then(|identity| Acceptor::new(identity).err()).map(StartError::ApiIdentity);
@@ -251,7 +251,7 @@ fn bind_on(runtime: &Runtime, address: SocketAddr) -> io::Result<(SocketAddr, Tc
     Ok((listener.local_addr()?, listener))
 }
 
-/// The thread that calls [`Service::maintain`] and completes the log of refusals; ends when dropped.
+/// The thread that calls [`Service::maintain`] and flushes the log of refusals; it ends on drop.
 struct Maintenance {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -277,7 +277,7 @@ impl Drop for Maintenance {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // It catches the service's panics; there is nothing to learn from its end.
+            // It catches the service's panics, so its result is of no interest.
             let _ = thread.join();
         }
     }

@@ -31,14 +31,14 @@ pub(crate) struct ServerState {
     pub(crate) handshakes: Arc<Slots>,
     pub(crate) refusals: Arc<RefusalLog>,
     pub(crate) api: ApiCounters,
-    /// Turns of RPC connections that move much, by the numbers of their clients.
+    /// The turns of bulk RPC connections, by the numbers of their clients.
     pub(crate) bulk: BulkQueue<u64>,
-    /// Those that the listeners use now.
+    /// The certificates that the listeners use now.
     pub(crate) certificates: Expiries,
     phase: AtomicU8,
-    /// Set when the server begins to leave.
+    /// Set when the shutdown begins.
     leaving: OnceLock<Leaving>,
-    /// Makes numbers of tenants, by a key of this process: who chooses names cannot choose their numbers.
+    /// Hashes tenants to numbers with a key of this process: callers that choose names cannot choose their numbers.
     tenants: RandomState,
     incoming: Arc<Budget>,
     answers: Arc<Budget>,
@@ -50,11 +50,11 @@ pub(crate) struct ServerState {
 struct Connections {
     next: u64,
     open: BTreeMap<u64, Arc<Outbox>>,
-    /// How many of them each client address has.
+    /// The number of connections per client address.
     of_address: HashMap<IpAddr, usize>,
     /// Connections from their acceptance to their end.
-    guests: usize,
-    /// The memory for each client, by its number, while anybody uses it.
+    accepted: usize,
+    /// The memory of each client in use, by its number.
     clients: BTreeMap<u64, Weak<ClientBudgets>>,
 }
 
@@ -66,7 +66,7 @@ struct ClientBudgets {
     turns: Arc<Turns>,
 }
 
-/// The memory that one connection takes its shares of.
+/// The memory budgets that one connection is charged to.
 #[derive(Debug)]
 pub(crate) struct Memory {
     client: Arc<ClientBudgets>,
@@ -74,24 +74,24 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// An empty share of the memory for frames that are arriving.
+    /// Creates an empty share of the memory for incoming frames.
     pub(crate) fn incoming_share(&self) -> Share {
         Share::of(&self.client.incoming)
     }
 
-    /// Turns on the network threads, which the connections of a client share.
+    /// The turns on the network threads, which the connections of a client share.
     pub(crate) fn turns(&self) -> Arc<Turns> {
         Arc::clone(&self.client.turns)
     }
 
-    /// An empty share of the memory for answers.
+    /// Creates an empty share of the memory for answers.
     pub(crate) fn answers_share(&self) -> Share {
         Share::of(&self.answers)
     }
 }
 
 impl ServerState {
-    /// `pool` must have been created with the same settings, with `times` as its observer.
+    /// Creates the state. `pool` must have been created with the same settings, with `times` as its observer.
     pub(crate) fn new(settings: ServerSettings, pool: Pool, times: Arc<Times>) -> Self {
         let incoming = Budget::new(settings.incoming_bytes_max, None);
         let answers = Budget::new(settings.answers_bytes_max, None);
@@ -132,12 +132,12 @@ impl ServerState {
         self.tenants.hash_one(tenant)
     }
 
-    /// The number that identifies a client in the pool that is not in the store: an API key, an address.
+    /// The number that identifies a client in the pool that the store does not contain: an API key, an address.
     pub(crate) fn number_of_client(&self, client: impl Hash) -> u64 {
         self.tenants.hash_one(client)
     }
 
-    /// Whether new requests are taken.
+    /// Whether new requests are accepted.
     pub(crate) fn is_serving(&self) -> bool {
         matches!(self.phase(), Phase::Serving | Phase::Leaving)
     }
@@ -149,7 +149,7 @@ impl ServerState {
 
     /// Starts asking connections to close, each at its moment.
     pub(crate) fn begin_leaving(&self, leaving: Leaving) {
-        // It was called before.
+        // It may have been called before.
         let _ = self.leaving.set(leaving);
         self.begin(Phase::Leaving);
     }
@@ -159,7 +159,7 @@ impl ServerState {
         self.begin(Phase::Draining);
     }
 
-    /// Lets every connection end once it has written what it has.
+    /// Lets every connection end once its answers are written.
     pub(crate) fn begin_closing(&self) {
         self.begin(Phase::Closing);
     }
@@ -171,19 +171,19 @@ impl ServerState {
         outboxes.iter().for_each(|outbox| outbox.wake());
     }
 
-    /// A connection has come, and may not have its place yet.
-    pub(crate) fn receive(self: &Arc<Self>) -> Guest {
-        self.lock().guests += 1;
-        Guest { server_state: Arc::clone(self) }
+    /// Counts a connection that was accepted but may not be admitted yet.
+    pub(crate) fn receive(self: &Arc<Self>) -> AcceptedConnection {
+        self.lock().accepted += 1;
+        AcceptedConnection { server_state: Arc::clone(self) }
     }
 
-    /// Waits for all connections to end, including those beyond the limit: their clients may have sent requests already, and are
-    /// told that these were not started. Returns how many admitted connections had not ended at `deadline`.
+    /// Waits for all connections to end, including those beyond the limit: their clients may have sent requests already, and receive the
+    /// message that these were not started. Returns how many admitted connections had not ended at `deadline`.
     pub(crate) fn wait_closed(&self, deadline: Instant) -> usize {
         let mut connections = self.lock();
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let is_empty = connections.open.is_empty() && connections.guests == 0;
+            let is_empty = connections.open.is_empty() && connections.accepted == 0;
             if is_empty || left == Duration::ZERO {
                 return connections.open.len();
             }
@@ -192,7 +192,7 @@ impl ServerState {
         }
     }
 
-    /// Whether a place for a connection from `address` is free.
+    /// Checks whether a connection from `address` is within the limits.
     pub(crate) fn has_room(&self, address: IpAddr) -> Result<(), Full> {
         self.room_in(&self.lock(), self.settings.clients.client(address))
     }
@@ -205,7 +205,7 @@ impl ServerState {
         if of_client >= self.settings.clients.connections_max { Err(Full::Client) } else { Ok(()) }
     }
 
-    /// Takes a place for a connection from `address`, if one is free.
+    /// Registers a connection from `address`, if it is within the limits.
     pub(crate) fn register(self: &Arc<Self>, address: IpAddr) -> Result<Registration, Full> {
         let client = self.settings.clients.client(address);
         let mut connections = self.lock();
@@ -267,7 +267,7 @@ impl ServerState {
 
 const UNPOISONED: &str = "nothing panics while this is locked";
 
-/// The place of one connection; free again when dropped.
+/// Counts one connection towards the limits until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Registration {
     server_state: Arc<ServerState>,
@@ -294,15 +294,15 @@ impl Drop for Registration {
     }
 }
 
-/// A connection from its acceptance to its end.
+/// Counts a connection from its acceptance to its end.
 #[derive(Debug)]
-pub(crate) struct Guest {
+pub(crate) struct AcceptedConnection {
     server_state: Arc<ServerState>,
 }
 
-impl Drop for Guest {
+impl Drop for AcceptedConnection {
     fn drop(&mut self) {
-        self.server_state.lock().guests -= 1;
+        self.server_state.lock().accepted -= 1;
         self.server_state.connection_ended.notify_all();
     }
 }

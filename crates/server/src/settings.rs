@@ -191,11 +191,11 @@ pub enum SettingsError {
     NoTime(&'static str),
 }
 
-/// One network thread serves this many cores.
+/// Cores per network thread.
 const CORES_PER_NETWORK_THREAD: usize = 8;
 
 impl ServerSettings {
-    /// The defaults, with these certificates.
+    /// The default settings, with these certificates.
     pub fn new(tls: TlsSettings) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let network_threads = cores.div_ceil(CORES_PER_NETWORK_THREAD);
@@ -333,10 +333,10 @@ impl ServerSettings {
         Ok(())
     }
 
-    /// Checks that a body which the API takes fits into what the server has for messages.
+    /// Checks that a body of maximum size fits into the memory for messages.
     ///
     /// # Errors
-    /// The bound that is too small for `api.body_size_max`.
+    /// The limit that is too small for `api.body_size_max`.
     pub fn validate_api(&self) -> Result<(), ApiSettingsError> {
         let sizes = [
             ("server.queue_bytes_max", self.queue_bytes_max),

@@ -1,7 +1,7 @@
-//! Doors for a simulation of clients and servers in one thread, where seeds decide what happens when. Nothing else needs them.
+//! Entry points for a simulation of clients and servers in one thread, in which seeds decide the order of events. Nothing else needs them.
 //!
-//! Listening, TLS handshakes and starting threads are left out; the connections, their shared state, the jobs and the pool are the
-//! same as in a server.
+//! Listening, TLS handshakes and starting threads are left out; the connections, their shared state, the jobs and the pool are those of a
+//! server.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::server_state::ServerState;
 use crate::settings::ServerSettings;
 use fieldseal_service::{PeerIdentity, Service};
 
-/// How long the callers' certificates are good.
+/// The validity of callers' certificates.
 const VALIDITY: Duration = Duration::from_secs(365 * 86_400);
 
-/// Where all connections come from.
+/// The address of all connections.
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// A server without threads and sockets.
@@ -34,7 +34,7 @@ pub struct Simulated<S> {
 }
 
 impl<S: Service> Simulated<S> {
-    /// The jobs go by `clock`; the connections by that of the runtime they are in.
+    /// Creates a server; jobs use `clock`, connections use the clock of their runtime.
     pub fn new(settings: ServerSettings, service: Arc<S>, clock: Arc<dyn Clock>) -> Self {
         let times = Arc::<Times>::default();
         let observer = Arc::<Times>::clone(&times);
@@ -42,7 +42,7 @@ impl<S: Service> Simulated<S> {
         Simulated { server_state: Arc::new(ServerState::new(settings, pool, times)), service }
     }
 
-    /// Serves a connection whose handshake is over; `None` when there are too many.
+    /// Serves a connection after its handshake; `None` if there are too many.
     pub fn accept(
         &self,
         caller: Arc<S::Caller>,
@@ -58,33 +58,33 @@ impl<S: Service> Simulated<S> {
         })
     }
 
-    /// Works for one slice, as a worker would. False when nothing waits.
+    /// Runs one slice, as a worker would. Returns false if no job is queued.
     pub fn run_one(&self) -> bool {
         self.server_state.pool.run_one()
     }
 
-    /// Whether no connection waits for a turn after one that it used up.
+    /// Whether no connection waits for a turn as a bulk connection.
     pub fn turns_are_taken(&self) -> bool {
         self.server_state.bulk.is_empty()
     }
 
-    /// The counters as they are now.
+    /// The current counters.
     pub fn counters(&self) -> ServerCounters {
         self.server_state.counters()
     }
 
-    /// The first part of a shutdown: all is served for this long, and clients are asked to go elsewhere.
+    /// The first phase of a shutdown: everything is served for this long, and clients are asked to reconnect elsewhere.
     pub fn begin_leaving(&self, delay: Duration) {
         self.server_state.begin_leaving(Leaving::new(clock::now(), delay));
     }
 
-    /// The second: new requests are refused.
+    /// The second phase: new requests are refused.
     pub fn begin_draining(&self) {
         self.server_state.begin_draining();
     }
 
-    /// The last, when the time for it is over: what is still held is abandoned, and connections end once all is written. Tells how
-    /// many requests were abandoned.
+    /// The last phase, when the time for it is over: unfinished requests are abandoned, and connections end once everything is written.
+    /// Returns the number of abandoned requests.
     pub fn begin_closing(&self) -> usize {
         let drained = self.server_state.pool.shutdown(Duration::ZERO);
         self.server_state.begin_closing();

@@ -19,8 +19,8 @@ pub(crate) struct Status<S> {
 }
 
 impl<S: Service> Status<S> {
-    /// An overloaded engine stays ready: it answers each caller with `overloaded` and a delay. Removed from its load balancer it
-    /// would shift its load to the others, which would then be overloaded too.
+    /// An overloaded engine stays ready: it answers each caller with `overloaded` and a delay. If a load balancer removed it, its load
+    /// would move to the other engines, which would then be overloaded too.
     fn is_ready(&self) -> Result<(), String> {
         match self.server_state.phase() {
             Phase::Serving => self.service.readiness(),

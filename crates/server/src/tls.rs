@@ -1,4 +1,4 @@
-//! The TLS side of a connection: the listener's context, and in words what went wrong in a handshake.
+//! TLS of the RPC listener: its context, and explanations of failed handshakes.
 
 use std::io;
 
@@ -71,7 +71,7 @@ pub enum HandshakeFailure {
     Other(String),
 }
 
-/// Explains a failed handshake by the library's reasons and the verdict on the certificate.
+/// Explains a failed handshake from the library's reasons and the verification of the certificate.
 pub(crate) fn explain<S: std::fmt::Debug>(error: &HandshakeError<S>) -> HandshakeFailure {
     let source = std::error::Error::source(error);
     let stack = source.and_then(|source| source.downcast_ref::<SslError>()).and_then(SslError::ssl_error);
@@ -108,7 +108,7 @@ fn explain_reasons(
     }
 }
 
-/// Why a client's certificate was refused: completes a sentence that begins with the certificate.
+/// Why a client's certificate was refused: completes a sentence whose subject is the certificate.
 fn reason(verdict: Result<(), X509VerifyError>, certificate: Option<&X509Ref>) -> String {
     let time = |of: fn(&X509Ref) -> &Asn1TimeRef| {
         let seconds = certificate.and_then(|it| u64::try_from(unix_seconds(of(it)).ok()?).ok());
@@ -131,10 +131,10 @@ fn reason(verdict: Result<(), X509VerifyError>, certificate: Option<&X509Ref>) -
     }
 }
 
-/// Names of a stranger's certificate that are written, in characters.
+/// Maximum length in characters of names from an unverified certificate in the log.
 const NAME_LENGTH_MAX: usize = 64;
 
-/// A certificate that was not verified, so that its names may be anybody's: quoted, and cut.
+/// Describes an unverified certificate. Its names may be forged, so they are quoted and truncated.
 fn described(certificate: &X509Ref) -> String {
     let name = |name: &X509NameRef| {
         let found = name.entries_by_nid(Nid::COMMONNAME).next().and_then(|entry| entry.data().as_utf8().ok());

@@ -1,11 +1,11 @@
-//! A document of 100 MB, there and back, and what is left of its memory. Alone in its process, which it measures.
+//! A document of 100 MB in both directions, and the memory left afterwards. The test measures its process, and therefore runs alone in it.
 
 #[path = "it/common/mod.rs"]
 mod common;
 
 use std::time::Instant;
 
-use common::Stage;
+use common::TestServer;
 use fieldseal_client::{Client, ClientSettings, EncryptOptions};
 
 /// As in the program: the system's allocator keeps the pieces in which frames arrive.
@@ -14,7 +14,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 const DOCUMENT_SIZE: usize = 100_000_000;
 
-/// Resident memory and its highest point so far, in bytes.
+/// Resident memory and its peak, in bytes.
 fn memory() -> (usize, usize) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let field = |name: &str| {
@@ -27,8 +27,8 @@ fn memory() -> (usize, usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_document_of_100_mb_goes_both_ways_and_its_memory_comes_back() {
-    let stage = Stage::new();
-    let settings = ClientSettings { request_timeout: common::PATIENCE, ..stage.client_settings() };
+    let test_server = TestServer::new();
+    let settings = ClientSettings { request_timeout: common::PATIENCE, ..test_server.client_settings() };
     let client = Client::connect(settings).await.unwrap();
     let (before, _) = memory();
     let began = Instant::now();
@@ -48,10 +48,11 @@ async fn a_document_of_100_mb_goes_both_ways_and_its_memory_comes_back() {
         megabytes(highest),
         megabytes(after)
     );
-    // At most: the caller's document, the request, its frame at the server in pieces and in one, the toy's copy, the answer, and its frame
-    // at the client in pieces and in one. The allocator returns memory a second after it was freed: all of these may be resident.
+    // At most: the caller's document, the request, its frame at the server in pieces and joined, the test service's copy, the answer, and
+    // its frame at the client in pieces and joined. The allocator returns memory a second after it was freed, so all of these may be
+    // resident.
     assert!(highest - before < 8 * DOCUMENT_SIZE, "{} MB", megabytes(highest - before));
-    let counters = stage.server.counters();
+    let counters = test_server.server.counters();
     assert_eq!((counters.incoming_bytes, counters.pool.bytes_held), (0, 0));
     assert_eq!(client.health().await.unwrap(), "ok");
 }

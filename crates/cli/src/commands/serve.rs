@@ -40,13 +40,13 @@ pub fn run(context: &Context, arguments: &ServeArguments) -> Outcome {
     log::start(context.config().log);
     warning.iter().for_each(|warning| tracing::warn!("{warning}"));
     context.config().warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
-    let reported = settings.api.relay.clone();
-    reported.tell(super::relay::information(context));
+    let relay_information = settings.api.relay.clone();
+    relay_information.set(super::relay::information(context));
     let ready = |server: &Server| {
         server.watch_certificates(identity.certificates);
         if arguments.form.json { print_json(&addresses(server)) } else { Ok(()) }
     };
-    let upkeep = Upkeep { context, reported, files, level: |context| context.config().log.level };
+    let upkeep = Upkeep { context, relay_information, files, level: |context| context.config().log.level };
     until_stopped(engine, settings, ready, &upkeep)
 }
 
@@ -55,7 +55,7 @@ pub struct Upkeep<'c, F> {
     /// The place and configuration that it runs with.
     pub context: &'c Context,
     /// The API's information about a relay.
-    pub reported: SharedRelayInformation,
+    pub relay_information: SharedRelayInformation,
     /// Its certificates and keys under a configuration.
     pub files: F,
     /// The log level of a configuration.
@@ -84,7 +84,7 @@ impl<F: Fn(&Context) -> IdentityFiles> Upkeep<'_, F> {
         server.watch_certificates(identity.certificates);
         log::set_level((self.level)(&fresh));
         if let Some(information) = super::relay::information(&fresh) {
-            self.reported.tell(Some(information));
+            self.relay_information.set(Some(information));
         }
         let keys = changed_keys(running, &fresh).join(",");
         if !keys.is_empty() {

@@ -74,15 +74,12 @@ struct Reader<'t> {
 }
 
 impl Reader<'_> {
-    /// Tells of routes or destinations that no request reaches.
-    fn unreached(&mut self, turns: &[Turn<'_>], other_case: OtherCase) {
-        for Unreached { offset, behind, is_open } in unreached(turns, other_case) {
+    /// Warns about routes or destinations that no request reaches.
+    fn warn_of_unreachable(&mut self, candidates: &[Candidate<'_>], other_case: OtherCase) {
+        for Unreachable { offset, behind, reveals } in find_unreachable(candidates, other_case) {
             let line = line_column(self.text, behind).0;
-            let lost = if is_open { ", and passes in the clear what this one is to hide" } else { "" };
-            self.warning(
-                offset,
-                format!("nothing reaches this: what stands in line {line} takes all its requests{lost}"),
-            );
+            let lost = if reveals { ", and leaves in the clear what this one would hide" } else { "" };
+            self.warning(offset, format!("this is unreachable: line {line} matches all its requests{lost}"));
         }
     }
 
@@ -212,8 +209,8 @@ impl Reader<'_> {
         if inbound.unmatched.is_none() && routes.iter().any(Route::hides) {
             self.warning(
                 offset,
-                "requests that no route matches are forwarded unchanged, even if the upstream treats their path as that of a route that hides \
-                 values: set unmatched = \"refuse\", or \"pass\" if this is intended",
+                "requests that no route matches are forwarded unchanged, even if the upstream treats their path as that of a route that \
+                 hides values: set unmatched = \"refuse\", or \"pass\" if this is intended",
             );
         }
         if unmatched == Unmatched::Pass && inbound.upstream.is_none() {

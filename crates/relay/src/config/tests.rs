@@ -55,7 +55,7 @@ fn unmatched_requests_beside_hiding_routes_cause_a_warning() {
 fn unreachable_routes_are_reported() {
     let hides = "app = \"a\"\nrequest = [{ action = \"encrypt\", json = [\"$\"] }]\n";
     let listener = "[[inbound]]\naddress = \"127.0.0.1:0\"\nupstream = \"http://a\"\nunmatched = \"refuse\"\n";
-    let reported = |first: &str, second: &str, hides: &str, setting: &str| {
+    let warnings_of = |first: &str, second: &str, hides: &str, setting: &str| {
         let text = format!("{listener}{setting}\n[[inbound.route]]\n{first}\n[[inbound.route]]\n{second}\n{hides}");
         parse(&text).unwrap().warnings
     };
@@ -67,11 +67,11 @@ fn unreachable_routes_are_reported() {
             "path = \"/a\"\nhosts = [\"y\", \"a.x\"]\nmethods = [\"PUT\"]",
         ),
     ] {
-        let warnings = reported(first, second, hides, "");
+        let warnings = warnings_of(first, second, hides, "");
         let [warning] = warnings.as_slice() else { panic!("{warnings:?} of {first}, {second}") };
         assert!(warning.message.contains("line 11") && warning.message.contains("in the clear"), "{warning}");
         assert_eq!(warning.line, 13 + first.matches('\n').count());
-        assert!(!reported(first, second, "", "")[0].message.contains("in the clear"), "it hides nothing");
+        assert!(!warnings_of(first, second, "", "")[0].message.contains("in the clear"), "it hides nothing");
     }
     for (first, second) in [
         ("path = \"/a/b\"", "path = \"/a/**\""),
@@ -79,26 +79,26 @@ fn unreachable_routes_are_reported() {
         ("path = \"/a/**\"\nhosts = [\"x\"]", "path = \"/a/b\""),
         ("path = \"/A/**\"", "path = \"/a/b\""),
     ] {
-        assert_eq!(reported(first, second, hides, ""), [], "{first}, {second}");
+        assert_eq!(warnings_of(first, second, hides, ""), [], "{first}, {second}");
     }
-    assert_eq!(reported("path = \"/A/**\"", "path = \"/a/b\"", hides, "other_case = \"same\"").len(), 1);
+    assert_eq!(warnings_of("path = \"/A/**\"", "path = \"/a/b\"", hides, "other_case = \"same\"").len(), 1);
 }
 
 #[test]
 fn unreachable_destinations_are_reported() {
-    let reported = |first: &str, second: &str| {
+    let warnings_of = |first: &str, second: &str| {
         let listener = "[[outbound]]\naddress = \"127.0.0.1:0\"\nca_certificate = \"a\"\nca_private_key = \"b\"\n";
         let hides = "response = [{ action = \"redact\", json = [\"$\"] }]\n";
         let text = format!("{listener}[[outbound.destination]]\n{first}\n[[outbound.destination]]\n{second}\n{hides}");
         parse(&text).unwrap().warnings
     };
     let narrow = "hosts = [\"a.example.com\"]\npaths = [\"/x\", \"/y/**\"]";
-    let warnings = reported("hosts = [\"*.example.com\"]", narrow);
+    let warnings = warnings_of("hosts = [\"*.example.com\"]", narrow);
     assert!(warnings.len() == 1 && warnings[0].line == 12 && warnings[0].message.contains("line 10"), "{warnings:?}");
     assert!(warnings[0].message.contains("in the clear"));
-    assert_eq!(reported(narrow, "hosts = [\"*.example.com\"]"), []);
-    assert_eq!(reported(narrow, "hosts = [\"a.example.com\"]\npaths = [\"/x\", \"/z\"]"), []);
-    assert_eq!(reported(narrow, "hosts = [\"a.example.com\"]\npaths = [\"/y/1\"]").len(), 1);
+    assert_eq!(warnings_of(narrow, "hosts = [\"*.example.com\"]"), []);
+    assert_eq!(warnings_of(narrow, "hosts = [\"a.example.com\"]\npaths = [\"/x\", \"/z\"]"), []);
+    assert_eq!(warnings_of(narrow, "hosts = [\"a.example.com\"]\npaths = [\"/y/1\"]").len(), 1);
 }
 
 /// Every key of the file, as the program's own structures name them.
@@ -117,7 +117,7 @@ fn keys(file: &schema::File) -> Vec<String> {
 fn the_example_and_the_documentation_have_every_key_and_the_defaults() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let read = |path: &str| std::fs::read_to_string(format!("{folder}/{path}")).unwrap();
-    let (example, reported) = (read("examples/relay.toml"), read("docs/relay.md"));
+    let (example, documentation) = (read("examples/relay.toml"), read("docs/relay.md"));
     let configuration = Configuration::parse(&example).unwrap();
     assert_eq!(configuration.warnings, []);
     assert_eq!(configuration.limits, Limits::default());
@@ -129,7 +129,7 @@ fn the_example_and_the_documentation_have_every_key_and_the_defaults() {
     for key in keys {
         let shows = |text: &str| text.contains(&format!("{key} = ")) || text.contains(&format!("{key}]"));
         assert!(shows(&example), "{key} in examples/relay.toml");
-        let is_named = ["`", "`[", "`[[", "."].iter().any(|before| reported.contains(&format!("{before}{key}")));
+        let is_named = ["`", "`[", "`[[", "."].iter().any(|before| documentation.contains(&format!("{before}{key}")));
         assert!(is_named, "{key} in docs/relay.md");
     }
 }
@@ -154,7 +154,7 @@ fn destinations_decrypt_everything_by_default() {
 fn errors_are_reported_with_their_line() {
     let rule = |rule: &str| inbound(&format!("path = \"/\"\napp = \"a\"\nrequest = [{{ {rule} }}]\n"));
     for (text, line, part) in [
-        ("", 1, "nothing to do"),
+        ("", 1, "no listener"),
         ("[engin]\n", 6, "there is no key engin; did you mean engine?"),
         ("[limits]\nbody_size_max = \"1 parsec\"\n", 7, "64KiB"),
         ("[limits]\nidle_timeout = 5\n", 7, "limits.idle_timeout must be a duration from 1ms"),
@@ -186,7 +186,7 @@ fn errors_are_reported_with_their_line() {
         (&rule("action = \"encrypt\", json = [\"$[\"]"), 12, "selector"),
         (&rule("action = \"encrypt\", headers = [\"Host\"]"), 12, "cannot be changed"),
         (&rule("action = \"encrypt\", json = [\"$\"], role = \"PCI\""), 12, "data role"),
-        (&rule("action = \"encrypt\", json = [\"$\"], replacement = \"x\""), 12, "only the action redact"),
+        (&rule("action = \"encrypt\", json = [\"$\"], replacement = \"x\""), 12, "only valid with action = \"redact\""),
         (
             &rule("action = \"burn\", json = [\"$\"]"),
             12,

@@ -137,7 +137,7 @@ impl Job<'_> {
         let kind = match kind(actions, headers) {
             Some(kind) => kind,
             None if passes => return Ok(Outcome::Untouched(body)),
-            None => return self.whole_of_nothing(body, &accepted(actions)).await,
+            None => return self.read_empty_body(body, &accepted(actions)).await,
         };
         let coding = match Coding::of(headers) {
             Some(coding) => coding,

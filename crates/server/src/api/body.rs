@@ -1,4 +1,4 @@
-//! Bodies of calls, in and out, and the headers that go with them.
+//! Request and response bodies of calls, and their headers.
 
 use std::time::Instant;
 
@@ -22,12 +22,12 @@ use fieldseal_service::Share;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Json,
-    /// A file, in the clear or in the file form.
+    /// A file, plain or in the encrypted file form.
     Bytes,
 }
 
 impl Form {
-    /// The form of the body by its headers.
+    /// The form that the headers declare.
     pub(super) fn of(headers: &HeaderMap) -> Result<Form, Problem> {
         if headers.contains_key(CONTENT_ENCODING) {
             return Err(Form::wrong("bodies are taken as they are, without Content-Encoding"));
@@ -64,13 +64,13 @@ impl Form {
     }
 }
 
-/// A body that is whole, with what it takes of the memory for what arrives.
+/// A complete body, and its share of the memory for incoming data.
 pub(super) struct Read {
     pub(super) pieces: Pieces,
     pub(super) share: Share,
 }
 
-/// Reads a body of up to `size_max` bytes. One with a larger declared length is refused unread.
+/// Reads a body of up to `size_max` bytes. A body with a larger declared length is refused without being read.
 pub(super) async fn read(
     headers: &HeaderMap,
     body: RequestBody,
@@ -106,7 +106,7 @@ fn slow(detail: &str) -> Problem {
     Problem::new(StatusCode::REQUEST_TIMEOUT, "slow-body", detail)
 }
 
-/// An answer of workers, in the form of the request.
+/// The response with an answer of the workers, in the form of the request.
 pub(super) fn answer(form: Form, (written, share): (Rope, Share)) -> Response<ResponseBody> {
     let buffers = written.into_buffers().map(Bytes::from);
     respond(form.media_type(), Buffers::new(buffers, share).boxed_unsync())
@@ -133,7 +133,7 @@ fn respond(media_type: &'static str, body: ResponseBody) -> Response<ResponseBod
     response
 }
 
-/// The same without its content, for `HEAD`.
+/// The same response without its body, for `HEAD`.
 pub(super) fn head_of(response: Response<ResponseBody>) -> Response<ResponseBody> {
     let (mut parts, body) = response.into_parts();
     if let Some(size) = body.size_hint().exact() {
@@ -142,8 +142,8 @@ pub(super) fn head_of(response: Response<ResponseBody>) -> Response<ResponseBody
     Response::from_parts(parts, empty())
 }
 
-/// Tells a browser whether the origin of a page may read the answer.
-pub(super) fn let_origin_in(settings: &ApiSettings, request_headers: &HeaderMap, answer: &mut HeaderMap) {
+/// Sets the CORS header that lets the page's origin read the answer, if it is allowed.
+pub(super) fn allow_origin(settings: &ApiSettings, request_headers: &HeaderMap, answer: &mut HeaderMap) {
     if settings.cors_origins.is_empty() {
         return;
     }

@@ -1,4 +1,4 @@
-//! A call's work on the pool: admitted or refused, waited for, and cancelled when nobody waits any more.
+//! Runs a call in the worker pool: admits or refuses it, waits for it, and cancels it when its caller disconnects.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, LazyLock};
@@ -25,33 +25,33 @@ use fieldseal_service::Share;
 use fieldseal_service::{Answered, Effort, Receiver, Reply};
 use fieldseal_service::{Request, Tenant};
 
-/// The parameters of a call before its work.
-pub(super) struct Order<'a> {
-    /// Bytes of its body.
+/// The parameters of a call that is to be submitted.
+pub(super) struct Submission<'a> {
+    /// The size of its body in bytes.
     pub(super) bytes: usize,
-    /// As what the workers' effort is counted.
+    /// The method under which the workers' time is counted.
     pub(super) method: Option<Method>,
     pub(super) began: Instant,
     pub(super) peer: &'a Peer,
-    /// The body's share of the memory for incoming data, until the queue has it.
+    /// The body's share of the memory for incoming data, until the queue takes it over.
     pub(super) incoming: Option<Share>,
 }
 
-/// The numbers by which the pool identifies tenant and client.
+/// The numbers that identify tenant and client in the pool.
 #[derive(Clone, Copy)]
 pub(super) struct Accounts {
     pub(super) tenant: u64,
     client: u64,
 }
 
-/// Work that somebody waits for. Dropped before its end it is cancelled.
-struct Awaited<'a> {
+/// A submitted call whose caller waits. It is cancelled if dropped before its end.
+struct PendingCall<'a> {
     server_state: &'a ServerState,
     cancellation: Arc<Cancellation>,
     ticket: Option<Ticket>,
 }
 
-impl Drop for Awaited<'_> {
+impl Drop for PendingCall<'_> {
     fn drop(&mut self) {
         self.cancellation.cancel(Reason::Disconnected);
         if let Some(ticket) = &self.ticket {
@@ -60,7 +60,7 @@ impl Drop for Awaited<'_> {
     }
 }
 
-/// A call, whose answer is any bytes, or none: an empty file.
+/// Receives the answer of a call: any bytes, or none for an empty file.
 struct CallReceiver {
     sender: oneshot::Sender<Answered>,
     record: RequestRecord,
@@ -74,14 +74,14 @@ impl Receiver for CallReceiver {
     fn receive(self: Box<Self>, answered: Answered, effort: Effort) {
         let CallReceiver { sender, record } = *self;
         record.end(answered.as_ref().map(|(bytes, _)| bytes.size()).map_err(|error| (error, 0)), effort);
-        // A call that is gone wants nothing any more.
+        // The caller may have disconnected.
         drop(sender.send(answered));
     }
 }
 
 impl Api {
-    /// The tenant and client of the work: the app, once the caller is known to be allowed to use it; within it the API key, all
-    /// tokens together, or the address of a caller without credentials.
+    /// The tenant and client of the call: the app, once the caller is known to be permitted to use it; within it the API key, all tokens
+    /// together, or the address of a caller without credentials.
     pub(super) fn accounts(&self, caller: &Caller, app: &str, peer: &Peer) -> Accounts {
         let is_public = matches!(caller, Caller::Owner) || !self.engine.is_known_to_use(caller, app);
         let tenant = self.server_state.number_of(if is_public { Tenant::Public } else { Tenant::App(app) });
@@ -95,16 +95,16 @@ impl Api {
         Accounts { tenant, client }
     }
 
-    /// The memory for the call.
+    /// The memory that the call is charged to.
     pub(super) fn memory(&self, authenticated: &Authenticated) -> Memory {
         self.server_state.memory(Tenant::App(authenticated.app().as_str()))
     }
 
-    /// Has the workers do it, once there is room in their queue.
+    /// Submits a call, once there is room in the queue, and waits for its answer.
     pub(super) async fn run(
         &self,
         request: Box<dyn Request>,
-        order: Order<'_>,
+        submission: Submission<'_>,
         accounts: Accounts,
         bytes: usize,
         memory: &Memory,
@@ -112,15 +112,15 @@ impl Api {
         let server_state = &*self.server_state;
         let now = clock::now();
         let cancellation = Arc::new(Cancellation::new());
-        cancellation.set_deadline(order.began + server_state.settings.api.call_timeout);
+        cancellation.set_deadline(submission.began + server_state.settings.api.call_timeout);
         let (sender, receiver) = oneshot::channel();
-        let arrival = Arrival { method: order.method, size: order.bytes, at: now };
+        let arrival = Arrival { method: submission.method, size: submission.bytes, at: now };
         let record = RequestRecord::new(Arc::clone(&server_state.requests), arrival, Arc::clone(&cancellation));
         let reply = Reply::new(CallReceiver { sender, record }).with_retry_after(server_state.settings.retry_after);
         let job = Arc::new(RequestJob::new(request, Arc::clone(&cancellation), memory.answers_share(), reply));
-        // Dropped before the job, so that what ends with it ends as cancelled.
-        let mut awaited = Awaited { server_state, cancellation: Arc::clone(&cancellation), ticket: None };
-        let connection = connection_number(order.peer);
+        // Dropped before the job, so that a call that ends early counts as cancelled.
+        let mut pending = PendingCall { server_state, cancellation: Arc::clone(&cancellation), ticket: None };
+        let connection = connection_number(submission.peer);
         let Accounts { tenant, client } = accounts;
         let mut admission = Admission { tenant, client, connection, bytes, cancellation };
         let mut attempts = Attempts::new(now, now + server_state.settings.admission_wait);
@@ -128,13 +128,13 @@ impl Api {
             let submitted: Arc<dyn Job> = Arc::<RequestJob>::clone(&job);
             let rejected = match server_state.pool.submit(submitted, admission) {
                 Ok(ticket) => {
-                    awaited.ticket = Some(ticket);
+                    pending.ticket = Some(ticket);
                     break;
                 }
                 Err(rejected) => rejected,
             };
             let now = clock::now();
-            if matches!(rejected.cause, Rejection::Overloaded(_)) && attempts.go_on(now) {
+            if matches!(rejected.cause, Rejection::Overloaded(_)) && attempts.record_failure(now) {
                 admission = rejected.admission;
                 sleep_until(attempts.due().into()).await;
                 continue;
@@ -142,7 +142,7 @@ impl Api {
             job.abandoned(Abandoned::Rejected(rejected.cause));
             break;
         }
-        drop((job, order.incoming));
+        drop((job, submission.incoming));
         let answered = receiver.await.unwrap_or_else(|_| {
             let message = "the engine failed at this request; its log has the details";
             Err(ErrorObject::new(ErrorCode::Internal, message))
@@ -151,7 +151,7 @@ impl Api {
     }
 }
 
-/// Connections share an app's workers fairly; the number needs to be one's own, and nobody's choice.
+/// A number per connection, so that connections share an app's workers fairly; callers cannot choose it.
 fn connection_number(peer: &Peer) -> u64 {
     static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     KEY.hash_one(peer.address)

@@ -1,4 +1,4 @@
-//! Calls, counted by what was called and with which status it was answered.
+//! Counts calls by kind and status.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use fieldseal_net::metrics::{Histogram, HistogramSnapshot};
 
 use super::route::{Call, PATHS};
 
-/// The statuses of answers. Any other counts as 500, which would be a bug.
+/// The statuses of answers. Any other status counts as 500; it would be a bug.
 const STATUSES: [(u16, &str); 15] = [
     (200, "200"),
     (204, "204"),
@@ -27,13 +27,13 @@ const STATUSES: [(u16, &str); 15] = [
     (504, "504"),
     (0, "disconnected"),
 ];
-/// Where the caller went away before the answer.
+/// The index for callers that disconnected before the answer.
 const DISCONNECTED: usize = STATUSES.len() - 1;
 const INTERNAL: usize = 11;
-/// The calls, and one more for whatever is none.
+/// The number of calls, and one more for requests to anything else.
 const CALLS: usize = Call::COUNT + 1;
 
-/// All calls since the start. Relaxed throughout: nothing is published by the counts.
+/// Counters of all calls since the start. Relaxed ordering suffices: no other data depends on them.
 #[derive(Default)]
 pub(crate) struct ApiCounters {
     calls: [[AtomicU64; STATUSES.len()]; CALLS],
@@ -50,9 +50,9 @@ impl std::fmt::Debug for ApiCounters {
 /// [`ApiCounters`] at one moment.
 #[derive(Debug)]
 pub(crate) struct ApiSnapshot {
-    /// Call, status, how many; those that there were, and all that could have gone well.
+    /// Call, status and count; of those that occurred, and of `200` for every call.
     pub(crate) calls: Vec<([&'static str; 2], u64)>,
-    /// Those that there were.
+    /// Durations of the calls that occurred.
     pub(crate) times: Vec<(&'static str, HistogramSnapshot)>,
     pub(crate) connections: HttpCounters,
 }
@@ -65,19 +65,19 @@ fn word_of_index(index: usize) -> &'static str {
     PATHS.get(index).map_or("other", |(_, call)| call.as_str())
 }
 
-/// The word for a call in metrics and log.
+/// The name of a call in metrics and logs.
 pub(super) fn word_of(call: Option<Call>) -> &'static str {
     word_of_index(index_of(call))
 }
 
 impl ApiCounters {
-    /// Takes the counts of the listener.
+    /// Registers the listener's counters.
     pub(super) fn watch(&self, counting: impl Fn() -> HttpCounters + Send + Sync + 'static) {
         // A server has one listener.
         let _ = self.connections.set(Box::new(counting));
     }
 
-    /// A call has ended, with this status unless its caller went away, after so much time.
+    /// Counts a finished call; `status` is `None` if the caller disconnected.
     pub(super) fn count(&self, call: Option<Call>, status: Option<u16>, time: Duration) {
         let place_of = |status| STATUSES.iter().position(|(known, _)| *known == status).unwrap_or(INTERNAL);
         let index = index_of(call);

@@ -7,22 +7,22 @@ use zeroize::Zeroizing;
 
 pub(crate) const API_KEY: HeaderName = HeaderName::from_static("api-key");
 
-/// Longest credentials that are read, in bytes: more than any key or token has.
+/// Maximum length of credentials in bytes, more than any key or token has.
 const CREDENTIALS_SIZE_MAX: usize = 8192;
 
 /// The credentials of a request.
 pub(crate) enum Credentials {
-    /// An API key, and the app for which it is shown, where the request names one.
+    /// An API key, and the app that the request names with it, if any.
     ApiKey { app: Option<String>, key: Zeroizing<String> },
     /// A client-side token.
     Token(String),
 }
 
-/// Why there are no credentials, for the caller.
+/// Why a request has no usable credentials; reported to the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoCredentials {
     Missing,
-    /// More than one kind, or one kind twice: ambiguous.
+    /// More than one kind, or one kind twice, which is ambiguous.
     Several,
     Unreadable,
 }
@@ -42,7 +42,7 @@ impl NoCredentials {
 }
 
 impl Credentials {
-    /// Reads what the headers show.
+    /// Reads the credentials from the headers.
     pub(crate) fn read(headers: &HeaderMap) -> Result<Credentials, NoCredentials> {
         let mut presented = headers.get_all(AUTHORIZATION).iter().map(|value| (true, value));
         let mut keys = headers.get_all(API_KEY).iter().map(|value| (false, value));
@@ -61,7 +61,7 @@ impl Credentials {
     }
 }
 
-/// Schemes are compared without case (RFC 9110, section 11.1).
+/// Schemes are case-insensitive (RFC 9110, section 11.1).
 fn read_authorization(text: &str) -> Option<Credentials> {
     let (scheme, rest) = text.split_once(' ')?;
     let rest = rest.trim_matches(' ');
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(read(&[("api-key", "a"), ("api-key", "a")]), Err(NoCredentials::Several));
     }
 
-    /// Random changes of bytes neither panic nor give other credentials than base64 decodes to.
+    /// Random changes of bytes neither panic nor yield credentials other than those that base64 decodes to.
     #[test]
     fn any_input_is_parsed_or_refused() {
         let mut rng = StdRng::seed_from_u64(17);

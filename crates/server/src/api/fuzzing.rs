@@ -1,5 +1,5 @@
-//! Properties that hold for any head of a call and any body of `/inspect`: the fuzz target checks them, and an ordinary test
-//! replays its corpus.
+//! Properties that hold for any head of a call and any body of `/inspect`: the fuzz target checks them, and an ordinary test replays its
+//! corpus.
 //!
 //! Not part of the crate's interface. Every function panics where a property does not hold.
 
@@ -9,22 +9,28 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 
 use super::body::Form;
 use super::credentials::{API_KEY, Credentials, NoCredentials};
-use super::query::{Options, Takes};
+use super::query::{Options, SupportedOptions};
 use super::route::{Call, PATHS};
 use super::work;
 
-/// Any bytes as a call: a line with path and query, header lines, an empty line, the body.
+/// Parses any bytes as a call: a line with path and query, header lines, an empty line, the body.
 pub fn check_call(bytes: &[u8]) {
     let end = bytes.windows(2).position(|pair| pair == b"\n\n");
     let (head, body) = end.map_or((bytes, &[][..]), |end| (&bytes[..end], &bytes[end + 2..]));
     let mut lines = head.split(|&byte| byte == b'\n');
-    // Invalid text is not a target of a request.
+    // Invalid UTF-8 is not a request target.
     if let Some(target) = lines.next().and_then(|target| std::str::from_utf8(target).ok()) {
         let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
         check_path(path);
-        [Takes::Encryption, Takes::Curve, Takes::Decryption, Takes::Nothing, Takes::Anything]
-            .into_iter()
-            .for_each(|takes| check_query(query, takes));
+        [
+            SupportedOptions::Encryption,
+            SupportedOptions::Curve,
+            SupportedOptions::Decryption,
+            SupportedOptions::Nothing,
+            SupportedOptions::Anything,
+        ]
+        .into_iter()
+        .for_each(|supported| check_query(query, supported));
     }
     let mut headers = HeaderMap::new();
     for line in lines {
@@ -50,36 +56,36 @@ fn check_path(path: &str) {
     assert_eq!(found, expected, "{path}");
 }
 
-fn check_query(query: Option<&str>, takes: Takes) {
-    let found = Options::read(query, takes);
-    assert_eq!(found.as_ref().ok(), slow_options(query.unwrap_or_default(), takes).as_ref(), "{takes:?}");
+fn check_query(query: Option<&str>, supported: SupportedOptions) {
+    let found = Options::read(query, supported);
+    assert_eq!(found.as_ref().ok(), slow_options(query.unwrap_or_default(), supported).as_ref(), "{supported:?}");
     let Err(message) = found else { return };
-    // It contains nothing else, and so no value.
+    // It contains nothing else, and therefore no value.
     let sentences = [
         "the query is not percent-encoded UTF-8",
-        "the option `curve` is `r1` or `k1`",
-        "the option `keying` is `field`, `request` or `session`",
-        "the query says an option twice",
-        "the option `strict` is `true` or `false`",
-        "the option `skip_sealed` is `true` or `false`",
-        "the option `on_failure` is `fail`, `leave` or `null`",
+        "the option `curve` must be `r1` or `k1`",
+        "the option `keying` must be `field`, `request` or `session`",
+        "the query has an option twice",
+        "the option `strict` must be `true` or `false`",
+        "the option `skip_sealed` must be `true` or `false`",
+        "the option `on_failure` must be `fail`, `leave` or `null`",
     ];
-    let not_taken = message.strip_prefix("the query has an option that this call does not take: it takes ");
+    let unsupported = message.strip_prefix("the query has an option that this call does not support: it supports ");
     let encryption = "`role`, `curve`, `keying`, `select`, `strict` and `skip_sealed`";
-    let taken = [encryption, "`curve`", "`role`, `select`, `strict` and `on_failure`", "none"];
-    assert!(not_taken.map_or(sentences.contains(&message.as_str()), |rest| taken.contains(&rest)), "{message}");
+    let allowed = [encryption, "`curve`", "`role`, `select`, `strict` and `on_failure`", "none"];
+    assert!(unsupported.map_or(sentences.contains(&message.as_str()), |rest| allowed.contains(&rest)), "{message}");
 }
 
-/// The options as a reader by the letter takes them: each at most once, each only where the call takes it.
-fn slow_options(query: &str, takes: Takes) -> Option<Options> {
+/// A reference parser for options: each at most once, and only where the call supports it.
+fn slow_options(query: &str, supported: SupportedOptions) -> Option<Options> {
     let mut options = Options::default();
-    if takes == Takes::Anything {
+    if supported == SupportedOptions::Anything {
         return Some(options);
     }
-    let taken: &[&str] = match takes {
-        Takes::Encryption => &["role", "curve", "keying", "select", "strict", "skip_sealed"],
-        Takes::Curve => &["curve"],
-        Takes::Decryption => &["role", "select", "strict", "on_failure"],
+    let allowed: &[&str] = match supported {
+        SupportedOptions::Encryption => &["role", "curve", "keying", "select", "strict", "skip_sealed"],
+        SupportedOptions::Curve => &["curve"],
+        SupportedOptions::Decryption => &["role", "select", "strict", "on_failure"],
         _ => &[],
     };
     let pairs: Vec<(&str, String)> = query
@@ -92,7 +98,7 @@ fn slow_options(query: &str, takes: Takes) -> Option<Options> {
         .collect::<Option<_>>()?;
     for (at, (name, value)) in pairs.iter().enumerate() {
         let is_double = *name != "select" && pairs[..at].iter().any(|(other, _)| other == name);
-        if !taken.contains(name) || is_double {
+        if !allowed.contains(name) || is_double {
             return None;
         }
         match (*name, value.as_str()) {
@@ -165,7 +171,7 @@ fn check_credentials(headers: &HeaderMap) {
     }
 }
 
-/// RFC 4648, section 4, with its padding.
+/// Base64 with padding (RFC 4648, section 4).
 fn base64_decoded(text: &str) -> Option<Vec<u8>> {
     const ALPHABET: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let digits = text.trim_end_matches('=');
@@ -186,7 +192,7 @@ fn check_form(headers: &HeaderMap) {
     assert_eq!(media_type == "application/octet-stream", form == Form::Bytes);
 }
 
-/// A refusal of what is to be inspected quotes nothing of it, and an expiry is a number.
+/// The refusal of an envelope to inspect does not quote it, and an expiry is a number.
 fn check_inspected(body: &[u8]) {
     let text = std::str::from_utf8(body).unwrap_or_default();
     match work::envelope_of(body) {

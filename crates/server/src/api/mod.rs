@@ -42,11 +42,11 @@ use crate::refusals::Refused;
 use crate::server_state::ServerState;
 use crate::start_error::StartError;
 use body::{Form, answer_json, answer_static};
-use call::Order;
+use call::Submission;
 use credentials::Credentials;
 use fieldseal_service::{FailureObserver, gather};
 use problem::{forbidden, invalid, not_found, overloaded, unauthorized};
-use query::{Options, Takes};
+use query::{Options, SupportedOptions};
 use record::Record;
 use report::{REPORT, Slot};
 use route::Call;
@@ -58,7 +58,7 @@ pub(crate) const OPEN_API: &str = include_str!("../../../../docs/openapi.json");
 
 const APP_ID: &str = "x-evervault-app-id";
 const DEBUG_MODE: &str = "x-evervault-inputs-debug-mode";
-/// Headers of answers that pages may read.
+/// Response headers that pages may read.
 const EXPOSED: &str = "x-evervault-inputs-debug-mode, fieldseal-report";
 const POLL_INTERVAL: &str = "x-poll-interval";
 /// The challenge to clients without credentials (RFC 7617).
@@ -76,7 +76,7 @@ pub(crate) fn start(
     server_state.settings.validate_api()?;
     let identity = settings.identity.as_ref().ok_or(ApiSettingsError::NoIdentity)?;
     let acceptor = Acceptor::new(identity).map_err(StartError::ApiIdentity)?;
-    // Else the first token would wait for the store, on a network thread.
+    // Otherwise the first token would wait for the store on a network thread.
     if let Err(error) = engine.prepare_tokens() {
         tracing::warn!(
             cause = error.cause().unwrap_or_default(),
@@ -96,10 +96,10 @@ pub(crate) fn start(
     Ok(Some((listener, acceptor)))
 }
 
-/// The listener, and what it presents.
+/// The listener and its TLS acceptor.
 type Started = (Listener<Api>, Acceptor);
 
-/// The API as a handler of requests.
+/// The HTTP handler of the API.
 pub(crate) struct Api {
     server_state: Arc<ServerState>,
     engine: Engine,
@@ -107,7 +107,7 @@ pub(crate) struct Api {
     failures: FailureLog,
 }
 
-/// The caller of a request.
+/// The authenticated caller of a request.
 enum Authenticated {
     Key(ApiCaller),
     Token { caller: Caller, app: AppName, payload: PayloadDigest },
@@ -142,7 +142,7 @@ impl Authenticated {
 
 type Answer = Result<Response<ResponseBody>, Problem>;
 
-/// Whether a page of a named origin may read the answer. An API key is nothing for pages: with one it may not.
+/// Whether a page of an allowed origin may read the answer. API keys do not belong in pages: answers to requests with one are not readable.
 fn is_open_to_pages(call: Call, headers: &HeaderMap) -> bool {
     let shows_token = || matches!(Credentials::read(headers), Ok(Credentials::Token(_)));
     call.is_for_pages() && (call != Call::Decrypt || headers.contains_key(hyper::header::ORIGIN) && shows_token())
@@ -171,7 +171,7 @@ impl Handler for Api {
             response
         });
         if call.is_some_and(|call| is_open_to_pages(call, &parts.headers)) {
-            body::let_origin_in(&self.server_state.settings.api, &parts.headers, response.headers_mut());
+            body::allow_origin(&self.server_state.settings.api, &parts.headers, response.headers_mut());
         }
         let response = if parts.method == hyper::Method::HEAD { body::head_of(response) } else { response };
         record.end(&response, &peer);
@@ -195,7 +195,7 @@ impl Api {
         }
         let is_head = parts.method == hyper::Method::HEAD && call.method() == hyper::Method::GET;
         if parts.method != call.method() && !is_head {
-            let detail = format!("this call takes {}", call.allowed());
+            let detail = format!("this call supports {}", call.allowed());
             return Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", detail));
         }
         let pause = self.server_state.settings.retry_after;
@@ -205,7 +205,7 @@ impl Api {
         }
         let place = self.calls.try_acquire();
         let _place = place.map_err(|_| overloaded("too many calls are going on", pause))?;
-        let order = |bytes, method| Order { bytes, method, began, peer, incoming: None };
+        let submission = |bytes, method| Submission { bytes, method, began, peer, incoming: None };
         match call {
             Call::OpenApi => Ok(answer_static("application/json", OPEN_API.as_bytes())),
             Call::Certificate => self.certificate(),
@@ -213,17 +213,18 @@ impl Api {
             Call::KeysByApp => {
                 let app = parts.headers.get(APP_ID).and_then(|app| app.to_str().ok());
                 let app = app.ok_or_else(|| invalid("the header `x-evervault-app-id` names the app"))?;
-                self.public_keys(Caller::Owner, app, order(0, Some(Method::PublicKeys))).await
+                self.public_keys(Caller::Owner, app, submission(0, Some(Method::PublicKeys))).await
             }
             Call::AppOfTeam => {
                 let app = app.expect("the path has one");
-                let mut response = self.public_keys(Caller::Owner, app, order(0, Some(Method::PublicKeys))).await?;
+                let mut response =
+                    self.public_keys(Caller::Owner, app, submission(0, Some(Method::PublicKeys))).await?;
                 response.headers_mut().insert(DEBUG_MODE, HeaderValue::from_static("false"));
                 Ok(response)
             }
             Call::KeysByApiKey => {
-                let (caller, app, _) = self.shown_key(&parts.headers).await?.into_caller();
-                self.public_keys(caller, &app, order(0, Some(Method::PublicKeys))).await
+                let (caller, app, _) = self.authenticate_key(&parts.headers).await?.into_caller();
+                self.public_keys(caller, &app, submission(0, Some(Method::PublicKeys))).await
             }
             Call::Encrypt | Call::Decrypt | Call::Inspect | Call::ClientSideTokens => {
                 self.work(call, parts, body, peer, began).await
@@ -231,7 +232,7 @@ impl Api {
         }
     }
 
-    /// The calls with a body.
+    /// Runs a call that has a body.
     async fn work(&self, call: Call, parts: &Parts, body: RequestBody, peer: &Peer, began: Instant) -> Answer {
         let settings = &self.server_state.settings.api;
         let authenticated = self.authenticated(&parts.headers).await?;
@@ -241,9 +242,9 @@ impl Api {
         if is_file
             && (!matches!(call, Call::Encrypt | Call::Decrypt) || matches!(authenticated, Authenticated::Token { .. }))
         {
-            return Err(Form::wrong("this call takes application/json"));
+            return Err(Form::wrong("this call requires application/json"));
         }
-        let options = Options::read(parts.uri.query(), takes(call, is_file)).map_err(invalid)?;
+        let options = Options::read(parts.uri.query(), supported(call, is_file)).map_err(invalid)?;
         let size_max = if call == Call::Inspect { settings.inspect_size_max } else { settings.body_size_max };
         let deadline = began + settings.call_timeout;
         let memory = self.memory(&authenticated);
@@ -251,11 +252,11 @@ impl Api {
         let (caller, app, payload) = authenticated.into_caller();
         let incoming = Some(read.share);
         let size = read.pieces.size();
-        let order = Order { bytes: size, method: method(call, is_file), began, peer, incoming };
+        let submission = Submission { bytes: size, method: method(call, is_file), began, peer, incoming };
         let accounts = self.accounts(&caller, &app, peer);
         let engine = self.engine.clone();
         let report = Slot::default();
-        // Only calls that continue after envelopes fail to decrypt have something to log.
+        // Only calls that continue after an envelope fails to decrypt have failures to log.
         let logged = options.on_failure.map(|_| (caller.clone(), app.clone()));
         let slot = Slot::clone(&report);
         let request = gather(read.pieces.into_vec(), size, move |body| {
@@ -269,7 +270,7 @@ impl Api {
                 _ => work::issue_token(input),
             }
         });
-        let answered = self.run(request, order, accounts, size, &memory).await;
+        let answered = self.run(request, submission, accounts, size, &memory).await;
         let mut response = answered.map(|answer| body::answer(form, answer))?;
         if let Some(reported) = report.get() {
             if let Some(header) = reported.header() {
@@ -282,19 +283,19 @@ impl Api {
         Ok(response)
     }
 
-    async fn public_keys(&self, caller: Caller, app: &str, order: Order<'_>) -> Answer {
-        let accounts = self.accounts(&caller, app, order.peer);
+    async fn public_keys(&self, caller: Caller, app: &str, submission: Submission<'_>) -> Answer {
+        let accounts = self.accounts(&caller, app, submission.peer);
         let memory = self.server_state.memory_of(accounts.tenant);
         let team = self.server_state.settings.api.team.clone();
         let options = Options::default();
         let (engine, app, body, report) = (self.engine.clone(), app.to_owned(), Vec::new(), Slot::default());
         let input = CallInput { engine, caller, app, options, body, report };
-        let answered = self.run(work::public_keys(input, team), order, accounts, 0, &memory).await;
+        let answered = self.run(work::public_keys(input, team), submission, accounts, 0, &memory).await;
         answered.map(|answer| body::answer(Form::Json, answer))
     }
 
     fn certificate(&self) -> Answer {
-        let relay = self.server_state.settings.api.relay.reported();
+        let relay = self.server_state.settings.api.relay.get();
         match relay.and_then(|relay| relay.ca_pem.clone()) {
             Some(pem) => Ok(body::answer_bytes("application/x-pem-file", pem)),
             None => Err(not_found("no outbound relay is configured here, and so no authority of one")),
@@ -302,8 +303,8 @@ impl Api {
     }
 
     async fn relay_outbound(&self, headers: &HeaderMap) -> Answer {
-        self.shown_key(headers).await?;
-        let relay = self.server_state.settings.api.relay.reported();
+        self.authenticate_key(headers).await?;
+        let relay = self.server_state.settings.api.relay.get();
         let relay = relay.as_deref();
         let destinations = relay.map_or(&[][..], |relay| &relay.destinations).iter();
         let reported: serde_json::Map<String, serde_json::Value> = destinations
@@ -320,11 +321,11 @@ impl Api {
         Ok(response)
     }
 
-    /// The caller, by an API key.
-    async fn shown_key(&self, headers: &HeaderMap) -> Result<Authenticated, Problem> {
+    /// Authenticates the caller by an API key.
+    async fn authenticate_key(&self, headers: &HeaderMap) -> Result<Authenticated, Problem> {
         match self.authenticated(headers).await? {
             authenticated @ Authenticated::Key(_) => Ok(authenticated),
-            Authenticated::Token { .. } => Err(unauthorized("this call takes an API key")),
+            Authenticated::Token { .. } => Err(unauthorized("this call requires an API key")),
         }
     }
 
@@ -344,7 +345,7 @@ impl Api {
         }
     }
 
-    /// Asks the store on a thread that may wait, where what is known does not suffice.
+    /// Looks up the API key, on a thread that may block if the cache does not have it.
     async fn api_caller(&self, text: &str) -> Result<ApiCaller, Problem> {
         let not_a_key = || unauthorized("the API key is not known to this engine, or was revoked");
         let (id, secret_sha256) = read_api_key(text).ok_or_else(not_a_key)?;
@@ -370,7 +371,7 @@ fn refusal(error: Error) -> Problem {
     }
 }
 
-/// The operations that the key must allow. Creating tokens includes decryption, because their creator could decrypt with them.
+/// The operations that the key must permit. Creating tokens includes decryption, because their creator could decrypt with them.
 fn operations(call: Call) -> &'static [ApiOperation] {
     match call {
         Call::Encrypt => &[ApiOperation::Encrypt],
@@ -380,12 +381,12 @@ fn operations(call: Call) -> &'static [ApiOperation] {
     }
 }
 
-fn takes(call: Call, is_file: bool) -> Takes {
+fn supported(call: Call, is_file: bool) -> SupportedOptions {
     match (call, is_file) {
-        (Call::Encrypt, false) => Takes::Encryption,
-        (Call::Encrypt, true) => Takes::Curve,
-        (Call::Decrypt, false) => Takes::Decryption,
-        _ => Takes::Nothing,
+        (Call::Encrypt, false) => SupportedOptions::Encryption,
+        (Call::Encrypt, true) => SupportedOptions::Curve,
+        (Call::Decrypt, false) => SupportedOptions::Decryption,
+        _ => SupportedOptions::Nothing,
     }
 }
 
@@ -410,7 +411,7 @@ impl Observer for Log {
     fn happened(&self, event: &Event<'_>) {
         match event {
             Event::Broken(address, error) => return tracing::debug!(%address, %error, "a connection to the API failed"),
-            // Port probes must not take the place of meaningful lines.
+            // Port probes must not displace meaningful lines.
             Event::Left(address) => {
                 return tracing::debug!(%address, "the client closed a connection to the API during the handshake");
             }

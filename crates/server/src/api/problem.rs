@@ -1,4 +1,4 @@
-//! The engine's errors as answers over HTTP.
+//! Maps the engine's errors to HTTP answers.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use hyper::StatusCode;
 /// The delay before a retry if the engine does not specify one.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The error as an answer.
+/// The HTTP answer for an error.
 pub(super) fn problem(error: &ErrorObject) -> Problem {
     let (status, code) = status(error.code);
     let place = match (error.index, error.offset) {
-        // Errors about a selector name their place themselves.
+        // Errors about a selector include its position.
         _ if matches!(error.code, ErrorCode::InvalidSelector | ErrorCode::UnmatchedSelector) => String::new(),
         (Some(index), _) => format!(" (value {index})"),
-        // Errors about a document's form name their place themselves.
+        // Errors about a document's form include their position.
         (None, Some(offset)) if !matches!(error.code, ErrorCode::InvalidDocument | ErrorCode::AmbiguousName) => {
             format!(" (at byte {offset})")
         }
@@ -31,7 +31,7 @@ pub(super) fn problem(error: &ErrorObject) -> Problem {
     }
 }
 
-/// The status, and the word that stays as it is.
+/// The status, and the stable error code.
 fn status(code: ErrorCode) -> (StatusCode, &'static str) {
     match code {
         ErrorCode::InvalidParams | ErrorCode::InvalidSelector => (StatusCode::BAD_REQUEST, "invalid-request"),
@@ -51,7 +51,7 @@ fn status(code: ErrorCode) -> (StatusCode, &'static str) {
     }
 }
 
-/// Refusals of the API's own.
+/// Refusals of the API itself.
 pub(super) fn unauthorized(detail: impl Into<String>) -> Problem {
     Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
 }

@@ -1,4 +1,4 @@
-//! Options in the query of a URL. One that is not known is refused: it must not be dropped in silence.
+//! Options in the query of a URL. Unknown options are refused, not ignored.
 
 use std::borrow::Cow;
 
@@ -11,16 +11,16 @@ pub(crate) struct Options {
     pub(crate) role: Option<String>,
     pub(crate) curve: Option<Curve>,
     pub(crate) keying: Option<Keying>,
-    /// JSONPath selectors, in the order of the query; none select everything.
+    /// JSONPath selectors, in the order of the query; empty selects everything.
     pub(crate) select: Vec<String>,
     pub(crate) strict: Option<bool>,
     pub(crate) skip_sealed: Option<bool>,
     pub(crate) on_failure: Option<OnFailure>,
 }
 
-/// Which of them a call takes.
+/// The options that a call supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Takes {
+pub(crate) enum SupportedOptions {
     /// Encryption of a document: role, curve, keying, selectors, strictness, and whether encrypted values are skipped.
     Encryption,
     /// Only the curve.
@@ -29,44 +29,44 @@ pub(crate) enum Takes {
     Decryption,
     /// None of them.
     Nothing,
-    /// Anything, ignored: browsers state the purpose of the keys here.
+    /// Any option, ignored: browsers state the purpose of the keys here.
     Anything,
 }
 
 impl Options {
-    /// Reads `a=b&c=d`.
+    /// Parses `a=b&c=d`.
     ///
     /// # Errors
     /// A sentence that names the option, and never its value.
-    pub(crate) fn read(query: Option<&str>, takes: Takes) -> Result<Options, String> {
+    pub(crate) fn read(query: Option<&str>, supported: SupportedOptions) -> Result<Options, String> {
         let mut options = Options::default();
         let pairs = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
-        if takes == Takes::Anything {
+        if supported == SupportedOptions::Anything {
             return Ok(options);
         }
-        let is_document = matches!(takes, Takes::Encryption | Takes::Decryption);
+        let is_document = matches!(supported, SupportedOptions::Encryption | SupportedOptions::Decryption);
         for pair in pairs {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let name = name.as_bytes();
             let value = decode(value).ok_or("the query is not percent-encoded UTF-8")?;
             let is_double = match name {
-                b"role" if matches!(takes, Takes::Encryption | Takes::Decryption) => {
+                b"role" if matches!(supported, SupportedOptions::Encryption | SupportedOptions::Decryption) => {
                     options.role.replace(value).is_some()
                 }
-                b"curve" if matches!(takes, Takes::Encryption | Takes::Curve) => {
+                b"curve" if matches!(supported, SupportedOptions::Encryption | SupportedOptions::Curve) => {
                     let curve = match value.as_str() {
                         "r1" => Curve::P256,
                         "k1" => Curve::Secp256k1,
-                        _ => return Err("the option `curve` is `r1` or `k1`".to_owned()),
+                        _ => return Err("the option `curve` must be `r1` or `k1`".to_owned()),
                     };
                     options.curve.replace(curve).is_some()
                 }
-                b"keying" if takes == Takes::Encryption => {
+                b"keying" if supported == SupportedOptions::Encryption => {
                     let keying = match value.as_str() {
                         "field" => Keying::Field,
                         "request" => Keying::Request,
                         "session" => Keying::Session,
-                        _ => return Err("the option `keying` is `field`, `request` or `session`".to_owned()),
+                        _ => return Err("the option `keying` must be `field`, `request` or `session`".to_owned()),
                     };
                     options.keying.replace(keying).is_some()
                 }
@@ -75,35 +75,42 @@ impl Options {
                     false
                 }
                 b"strict" if is_document => options.strict.replace(truth("strict", &value)?).is_some(),
-                b"skip_sealed" if takes == Takes::Encryption => {
+                b"skip_sealed" if supported == SupportedOptions::Encryption => {
                     options.skip_sealed.replace(truth("skip_sealed", &value)?).is_some()
                 }
-                b"on_failure" if takes == Takes::Decryption => {
+                b"on_failure" if supported == SupportedOptions::Decryption => {
                     let on_failure = match value.as_str() {
                         "fail" => OnFailure::Fail,
                         "leave" => OnFailure::Leave,
                         "null" => OnFailure::Null,
-                        _ => return Err("the option `on_failure` is `fail`, `leave` or `null`".to_owned()),
+                        _ => return Err("the option `on_failure` must be `fail`, `leave` or `null`".to_owned()),
                     };
                     options.on_failure.replace(on_failure).is_some()
                 }
-                _ => return Err(format!("the query has an option that this call does not take: {}", takes.words())),
+                _ => {
+                    return Err(format!(
+                        "the query has an option that this call does not support: {}",
+                        supported.words()
+                    ));
+                }
             };
             if is_double {
-                return Err("the query says an option twice".to_owned());
+                return Err("the query has an option twice".to_owned());
             }
         }
         Ok(options)
     }
 }
 
-impl Takes {
+impl SupportedOptions {
     fn words(self) -> &'static str {
         match self {
-            Takes::Encryption => "it takes `role`, `curve`, `keying`, `select`, `strict` and `skip_sealed`",
-            Takes::Curve => "it takes `curve`",
-            Takes::Decryption => "it takes `role`, `select`, `strict` and `on_failure`",
-            Takes::Nothing | Takes::Anything => "it takes none",
+            SupportedOptions::Encryption => {
+                "it supports `role`, `curve`, `keying`, `select`, `strict` and `skip_sealed`"
+            }
+            SupportedOptions::Curve => "it supports `curve`",
+            SupportedOptions::Decryption => "it supports `role`, `select`, `strict` and `on_failure`",
+            SupportedOptions::Nothing | SupportedOptions::Anything => "it supports none",
         }
     }
 }
@@ -112,12 +119,12 @@ fn truth(name: &str, value: &str) -> Result<bool, String> {
     match value {
         "true" => Ok(true),
         "false" => Ok(false),
-        _ => Err(format!("the option `{name}` is `true` or `false`")),
+        _ => Err(format!("the option `{name}` must be `true` or `false`")),
     }
 }
 
-/// Decodes a value, with `+` for a space as in forms. `None` where it is not UTF-8, or where a `%` has no two digits: the library would
-/// keep that `%`, and other readers of the same query drop it.
+/// Decodes a value, with `+` for a space as in forms. Returns `None` if it is not UTF-8, or if a `%` is not followed by two digits: the
+/// library would keep that `%`, and other parsers of the same query drop it.
 fn decode(text: &str) -> Option<String> {
     let is_escape =
         |rest: &str| rest.as_bytes().first_chunk::<2>().is_some_and(|it| it.iter().all(u8::is_ascii_hexdigit));
@@ -148,36 +155,38 @@ mod tests {
                 bytes[place] = rng.random_range(0x20..0x7f);
             }
             let changed = String::from_utf8(bytes).expect("ASCII");
-            let _ = Options::read(Some(&format!("role={changed}&curve={changed}")), Takes::Encryption);
+            let _ = Options::read(Some(&format!("role={changed}&curve={changed}")), SupportedOptions::Encryption);
         }
     }
 
     #[test]
     fn options_are_read_once_each() {
-        let read = |query| Options::read(Some(query), Takes::Encryption);
+        let read = |query| Options::read(Some(query), SupportedOptions::Encryption);
         let (curve, keying) = (Some(Curve::Secp256k1), Some(Keying::Session));
         let all = Options { role: Some("pci-1".to_owned()), curve, keying, ..Options::default() };
         assert_eq!(read("role=pci%2D1&curve=k1&keying=session"), Ok(all));
         assert_eq!(read(""), Ok(Options::default()));
-        assert_eq!(Options::read(None, Takes::Nothing), Ok(Options::default()));
+        assert_eq!(Options::read(None, SupportedOptions::Nothing), Ok(Options::default()));
         assert_eq!(read("&role=a+b&").unwrap().role.as_deref(), Some("a b"));
         let selected = read("select=%24.a&strict=true&select=$..b&skip_sealed=false").unwrap();
         assert_eq!(selected.select, ["$.a", "$..b"]);
         assert_eq!((selected.strict, selected.skip_sealed), (Some(true), Some(false)));
-        let opening = Options::read(Some("on_failure=null&select=$.a"), Takes::Decryption).unwrap();
+        let opening = Options::read(Some("on_failure=null&select=$.a"), SupportedOptions::Decryption).unwrap();
         assert_eq!((opening.on_failure, opening.select.len()), (Some(OnFailure::Null), 1));
         for wrong in ["strict=1", "strict", "strict=true&strict=true", "skip_sealed=", "on_failure=leave"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
         for wrong in ["on_failure=", "on_failure=drop", "skip_sealed=true"] {
-            assert!(Options::read(Some(wrong), Takes::Decryption).is_err(), "{wrong}");
+            assert!(Options::read(Some(wrong), SupportedOptions::Decryption).is_err(), "{wrong}");
         }
-        assert!(Options::read(Some("select=$"), Takes::Curve).is_err());
+        assert!(Options::read(Some("select=$"), SupportedOptions::Curve).is_err());
         for wrong in ["curve=p256", "keying=", "role=a&role=a", "roles=a", "role=%", "role=%g0", "role=%ff", "=", "x"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
-        assert!(Options::read(Some("curve=r1"), Takes::Decryption).unwrap_err().contains("it takes `role`, "));
-        assert!(Options::read(Some("role=a"), Takes::Curve).is_err());
-        assert_eq!(Options::read(Some("context=%%%"), Takes::Anything), Ok(Options::default()));
+        assert!(
+            Options::read(Some("curve=r1"), SupportedOptions::Decryption).unwrap_err().contains("it supports `role`, ")
+        );
+        assert!(Options::read(Some("role=a"), SupportedOptions::Curve).is_err());
+        assert_eq!(Options::read(Some("context=%%%"), SupportedOptions::Anything), Ok(Options::default()));
     }
 }

@@ -1,4 +1,4 @@
-//! The record of one call: counted once, and the lines of the log about it.
+//! The record of one call: it is counted once, and logged.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,7 +14,7 @@ use crate::clock;
 use crate::refusals::Refused;
 use crate::server_state::ServerState;
 
-/// The account of one call. Dropped before its end it counts as one whose caller went away.
+/// The record of one call. If dropped before its end it counts as one whose caller disconnected.
 pub(super) struct Record {
     server_state: Arc<ServerState>,
     call: Option<Call>,
@@ -27,7 +27,7 @@ impl Record {
         Record { server_state, call, began, is_counted: false }
     }
 
-    /// Logs why a call is refused, rate-limited, if that concerns the operator: not for mistakes in the request.
+    /// Logs the refusal of a call, rate-limited, if it concerns the operator; invalid requests do not.
     pub(super) fn refused(&self, problem: &Problem, peer: &Peer) {
         let concerns = matches!(problem.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         if !concerns && !problem.status.is_server_error() {
@@ -40,7 +40,7 @@ impl Record {
         self.server_state.refusals.line(Refused::Call, clock::now(), &client_of(peer.address.ip()), write);
     }
 
-    /// The call is answered; only sending remains.
+    /// Ends the record: the call is answered, and only sending remains.
     pub(super) fn end(mut self, response: &Response<ResponseBody>, peer: &Peer) {
         let status = response.status().as_u16();
         self.count(Some(status));

@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 /// The header's name.
 pub(super) const REPORT: &str = "fieldseal-report";
 
-/// Bytes of the header, at most: proxies and clients bound the headers of an answer. Paths that do not fit are left out.
+/// Maximum size of the header in bytes: proxies and clients limit the headers of an answer. Paths that do not fit are omitted.
 const REPORT_SIZE_MAX: usize = 4096;
 
-/// The report about finished work.
+/// The report about a finished call.
 #[derive(Debug, Default)]
 pub(super) struct WorkReport {
     pub(super) count: u64,
@@ -21,11 +21,11 @@ pub(super) struct WorkReport {
     pub(super) tells_failures: bool,
 }
 
-/// Where work leaves its report for the answer.
+/// The place where the work stores its report for the answer.
 pub(super) type Slot = Arc<OnceLock<WorkReport>>;
 
 impl WorkReport {
-    /// The header, unless there is nothing in it but the count.
+    /// Returns the header, unless it would contain only the count.
     pub(super) fn header(&self) -> Option<HeaderValue> {
         let Report { matched, resealed, skipped, failed, failures } = &self.report;
         let mut fields = Map::from_iter([("count".to_owned(), json!(self.count))]);
@@ -60,7 +60,7 @@ impl WorkReport {
     }
 }
 
-/// JSON whose strings spell every character that a header cannot hold as an escape sequence.
+/// Escapes every character of JSON strings that a header cannot contain.
 fn in_ascii(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for character in json.chars() {

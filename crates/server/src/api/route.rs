@@ -1,4 +1,4 @@
-//! Which call a method and a path are.
+//! Maps method and path to a call.
 
 use hyper::Method;
 
@@ -36,10 +36,10 @@ pub(crate) const PATHS: [(&str, Call); 10] = [
 ];
 
 impl Call {
-    /// How many there are.
+    /// The number of calls.
     pub(crate) const COUNT: usize = PATHS.len();
 
-    /// The call of this path, with the app that it names. A second slash at the beginning does not count: it is that of a base URL which
+    /// Returns the call of this path, with the app that the path names. A second leading slash is ignored: it comes from a base URL that
     /// ends in one.
     pub(crate) fn of_path(path: &str) -> Option<(Call, Option<&str>)> {
         let path = path.strip_prefix('/').filter(|rest| rest.starts_with('/')).unwrap_or(path);
@@ -51,7 +51,7 @@ impl Call {
         (is_segment(team) && is_segment(app)).then_some((Call::AppOfTeam, Some(app)))
     }
 
-    /// The method of the call; `GET` includes `HEAD`.
+    /// The HTTP method of the call; `GET` includes `HEAD`.
     pub(crate) fn method(self) -> Method {
         match self {
             Call::Encrypt | Call::Decrypt | Call::Inspect | Call::ClientSideTokens => Method::POST,
@@ -59,7 +59,7 @@ impl Call {
         }
     }
 
-    /// The methods that it answers, for `Allow`.
+    /// The methods of the call, for `Allow`.
     pub(crate) fn allowed(self) -> &'static str {
         match self {
             Call::Encrypt | Call::Inspect | Call::ClientSideTokens => "POST",
@@ -69,12 +69,12 @@ impl Call {
         }
     }
 
-    /// Whether pages of other origins may be let in: to public keys, and to what a client-side token opens.
+    /// Whether pages of other origins may be allowed to call it: for public keys, and for decryption with client-side tokens.
     pub(crate) fn is_for_pages(self) -> bool {
         matches!(self, Call::KeysByApp | Call::AppOfTeam | Call::Decrypt)
     }
 
-    /// The word in metrics and logs.
+    /// The name in metrics and logs.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Call::KeysByApiKey => "cages_key",
@@ -121,7 +121,7 @@ mod tests {
         }
     }
 
-    /// The document and the table name the same calls.
+    /// The document and the table contain the same calls.
     #[test]
     fn the_open_api_document_has_every_call_and_no_other() {
         let document: serde_json::Value = serde_json::from_str(super::super::OPEN_API).expect("JSON");

@@ -41,11 +41,11 @@ pub struct SharedRelayInformation(Arc<RwLock<Option<Arc<RelayInformation>>>>);
 
 impl SharedRelayInformation {
     /// Replaces the data.
-    pub fn tell(&self, information: Option<RelayInformation>) {
+    pub fn set(&self, information: Option<RelayInformation>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = information.map(Arc::new);
     }
 
-    pub(crate) fn reported(&self) -> Option<Arc<RelayInformation>> {
+    pub(crate) fn get(&self) -> Option<Arc<RelayInformation>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -115,10 +115,10 @@ pub enum ApiSettingsError {
 }
 
 impl ApiSettings {
-    /// Checks that the bounds make sense.
+    /// Checks that the limits are valid.
     ///
     /// # Errors
-    /// The first that does not.
+    /// The first problem found.
     pub fn validate(&self) -> Result<(), ApiSettingsError> {
         let sizes = [
             ("body_size_max", self.body_size_max),
@@ -139,7 +139,7 @@ impl ApiSettings {
     }
 }
 
-/// `*`, or a scheme and an authority without path.
+/// Whether it is `*`, or a scheme and an authority without a path.
 fn is_origin(origin: &str) -> bool {
     let is_plain = |authority: &str| {
         !authority.is_empty() && authority.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte))

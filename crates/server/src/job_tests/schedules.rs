@@ -1,4 +1,4 @@
-//! Schedules by seed, and what must hold in each: one answer, counted once, and all memory given back.
+//! Random schedules, and the invariants of each: one answer, counted once, and all memory released.
 
 use super::*;
 
@@ -9,12 +9,12 @@ struct Simulation {
 }
 
 impl Simulation {
-    fn new(script: Script, chance: Option<Chance>, workers: usize, answers_bytes_max: usize) -> Simulation {
+    fn new(script: Script, random: Option<Random>, workers: usize, answers_bytes_max: usize) -> Simulation {
         let times = Arc::<Times>::default();
         let observer = Arc::<Times>::clone(&times);
         let settings = PoolSettings { workers, observer, ..PoolSettings::default() };
-        let world = World { workers, chance: Mutex::new(chance), ..World::default() };
-        let clock = Hands { began: Instant::now(), time: Arc::clone(&world.time), tick: Arc::clone(&world.tick) };
+        let world = World { workers, random: Mutex::new(random), ..World::default() };
+        let clock = StepClock { began: Instant::now(), time: Arc::clone(&world.time), tick: Arc::clone(&world.tick) };
         let pool = Arc::new(Pool::manual(settings, Arc::new(clock)));
         world.engine.set(Arc::clone(&pool)).expect("set once");
         let world = Arc::new(world);
@@ -26,7 +26,7 @@ impl Simulation {
         self.engine.submit(&Arc::default(), vec![0; REQUEST_SIZE], ID)
     }
 
-    /// A request of its own tenant and connection, as it comes from the network.
+    /// A request with its own tenant and connection, as it arrives from the network.
     fn job(&self, script: Script, tenant: u64) -> (Arc<RequestJob>, Admission) {
         let (cancellation, requests) = (Arc::<Cancellation>::default(), Arc::clone(&self.engine.requests));
         let arrival = Arrival { method: None, size: REQUEST_SIZE, at: Instant::now() };
@@ -42,7 +42,7 @@ impl Simulation {
         while self.engine.pool().run_one() {}
     }
 
-    /// The one request is counted, with all work done for it, whatever its result.
+    /// Checks that the one request is counted with all its work, whatever its result.
     fn assert_is_counted(&self) {
         assert_eq!(self.engine.counters().ended.total(), 1);
         let rows = self.engine.requests.snapshot().rows;
@@ -51,7 +51,7 @@ impl Simulation {
         let passed = Duration::from_nanos(self.world.time.load(Ordering::Relaxed));
         match self.world.workers {
             1 => assert_eq!(row.work, passed),
-            // Slices that run inside of others count in both.
+            // Slices that run nested count in both.
             workers => assert!(row.work >= passed && row.work <= passed * workers as u32),
         }
     }
@@ -64,14 +64,14 @@ impl Simulation {
     }
 }
 
-/// A clock that the steps of requests move.
-struct Hands {
+/// A clock that the steps of requests advance.
+struct StepClock {
     began: Instant,
     time: Arc<AtomicU64>,
     tick: Arc<AtomicU64>,
 }
 
-impl Clock for Hands {
+impl Clock for StepClock {
     fn now(&self) -> Instant {
         let tick = self.tick.load(Ordering::Relaxed);
         self.began + Duration::from_nanos(self.time.fetch_add(tick, Ordering::Relaxed))
@@ -79,14 +79,14 @@ impl Clock for Hands {
 }
 
 fn one_seed(seed: u64) {
-    let mut chance = Chance(seed);
-    let script = Script::by_chance(&mut chance);
-    let workers = chance.below(4) + 1;
-    let answers_bytes_max = if chance.one_in(8) { chance.below(600) } else { 1 << 20 };
-    let cancel_in = if chance.one_in(4) { chance.below(30) + 1 } else { usize::MAX };
+    let mut random = Random(seed);
+    let script = Script::from_random(&mut random);
+    let workers = random.below(4) + 1;
+    let answers_bytes_max = if random.one_in(8) { random.below(600) } else { 1 << 20 };
+    let cancel_in = if random.one_in(4) { random.below(30) + 1 } else { usize::MAX };
     let expected = [true, !script.works_unplanned].map(|is_planned| script.expected(is_planned));
     let panics = script.parts.iter().any(|part| part.panics);
-    let simulation = Simulation::new(script, Some(chance), workers, answers_bytes_max);
+    let simulation = Simulation::new(script, Some(random), workers, answers_bytes_max);
     simulation.world.cancel_in.store(cancel_in, Ordering::Relaxed);
     let in_flight = simulation.submit();
     simulation.run();
@@ -149,8 +149,8 @@ fn large_parts_go_out_in_the_buffers_that_they_were_written_in() {
     simulation.assert_all_is_given_back();
 }
 
-/// Working memory of a request counts from the call that allocates it to the one that frees it; if there is no room for it the
-/// request ends as for its answer.
+/// Working memory of a request counts from the call that allocates it to the call that frees it; if there is no room for it, the request
+/// fails as it does if there is none for its answer.
 #[test]
 fn the_memory_that_a_request_works_with_counts_as_its_answer_does() {
     /// More than all buffers of these answers.
@@ -158,7 +158,7 @@ fn the_memory_that_a_request_works_with_counts_as_its_answer_does() {
     let memory = vec![1_000, 7_000, 3_000, 9_000, 2_000];
     let alone = Script { steps_alone: 4, memory: memory.clone(), ..Script::default() };
     let spread = Script { memory: memory.clone(), ..parts(&[10; 6]) };
-    // Before which step of all to look, and how many calls the request has had by then: each part is done once it is planned.
+    // The step before which to check, and the number of calls of the request until then: each part runs right after it was planned.
     let looks_alone = [(2, 1), (3, 2), (4, 3), (5, 4)];
     let looks_spread = [(2, 1), (3, 2), (4, 2), (5, 3), (6, 3), (7, 4), (9, 5), (11, 6)];
     for (script, looks) in [(&alone, &looks_alone[..]), (&spread, &looks_spread[..])] {
@@ -185,15 +185,15 @@ fn the_memory_that_a_request_works_with_counts_as_its_answer_does() {
     }
 }
 
-/// A guarantee of the design, by the histogram that an operator reads: whatever a large request is ahead of it, a small one of
-/// another tenant waits only for the running slices.
+/// A guarantee of the design, measured with the operator's histogram: a small request of another tenant waits only for the running slices,
+/// regardless of the large request ahead of it.
 #[test]
 fn a_small_request_waits_for_the_slices_in_hand_only() {
     let mut longest = 0.0_f64;
     for seed in 0..200 {
-        let mut chance = Chance(seed);
-        let (workers, step) = (chance.below(3) + 1, chance.below(900) + 10);
-        let simulation = Simulation::new(Script::default(), Some(chance), workers, 1 << 20);
+        let mut random = Random(seed);
+        let (workers, step) = (random.below(3) + 1, random.below(900) + 10);
+        let simulation = Simulation::new(Script::default(), Some(random), workers, 1 << 20);
         let (large, of_large) = simulation.job(parts(&[10; 1_000]), 1);
         let (small, of_small) = simulation.job(Script::default(), 2);
         let pool = Arc::clone(simulation.world.engine.get().expect("set"));
@@ -204,7 +204,7 @@ fn a_small_request_waits_for_the_slices_in_hand_only() {
         *simulation.world.arrival.lock().unwrap() = Some((step, arrive));
         simulation.run();
         let waits = simulation.times.queue_wait.snapshot();
-        // A slice that has time left begins one more step; those of other workers run inside of it.
+        // A slice with time left begins one more step; steps of other workers run nested in it.
         let slice = SLICE_TIME + Duration::from_nanos(STEP_TIME_MAX_NS as u64);
         let most = slice.as_secs_f64() * workers as f64;
         assert!(waits.count == 2 && waits.sum <= most, "seed {seed}, {workers} workers: {waits:?}");
@@ -213,8 +213,8 @@ fn a_small_request_waits_for_the_slices_in_hand_only() {
     assert!(longest > SLICE_TIME.as_secs_f64() / 2.0, "some had to wait: {longest}");
 }
 
-/// An answer of many parts that nobody waits for any more is freed over many slices, however it ends: else a worker would be away for
-/// milliseconds. Others work meanwhile.
+/// A large answer that is not needed any more is freed over many slices, however its request ends, because freeing it at once would occupy
+/// a worker for milliseconds. Other requests are processed meanwhile.
 #[test]
 fn unwanted_answers_are_freed_in_pieces() {
     const PARTS: usize = 5_000;

@@ -1,7 +1,7 @@
 //! The content of `/metrics`: all counters and gauges at one moment, as OpenMetrics text.
 //!
-//! Values are plain atomics where they are counted; here they get their names, units and help texts, which `docs/metrics.md`
-//! repeats. Labels are closed sets of our own words: nothing that a caller sends becomes one.
+//! Values are plain atomics where they are counted; this module adds names, units and help texts, which `docs/metrics.md` repeats. The
+//! values of labels are fixed sets: no caller can add one.
 
 pub(crate) mod requests;
 
@@ -19,14 +19,14 @@ use crate::counters::ServerCounters;
 pub(crate) use requests::{Arrival, Requests, RequestsSnapshot};
 pub use requests::{Outcome, OutcomeCounts};
 
-/// How long things took.
+/// Histograms of durations.
 #[derive(Debug, Default)]
 pub(crate) struct Times {
-    /// Handshakes that ended well.
+    /// Successful handshakes.
     pub(crate) handshake: Histogram,
     /// From a request's admission to its first slice.
     pub(crate) queue_wait: Histogram,
-    /// Slices, by the time of one worker.
+    /// Slices, in time of one worker.
     pub(crate) slice: Histogram,
 }
 
@@ -58,7 +58,7 @@ impl Times {
     }
 }
 
-/// Everything at one moment.
+/// All metrics at one moment.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) counters: ServerCounters,
@@ -67,7 +67,7 @@ pub(crate) struct Snapshot {
     pub(crate) times: TimesSnapshot,
     pub(crate) requests: RequestsSnapshot,
     pub(crate) engine: Counters,
-    /// The HTTPS API; nothing but zeros where there is none.
+    /// The HTTPS API; all zero if it is disabled.
     pub(crate) api: ApiSnapshot,
     pub(crate) process: ProcessFigures,
     /// When certificates expire, by usage and subject.
@@ -77,7 +77,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// As text.
+    /// Formats the metrics as OpenMetrics text.
     pub(crate) fn into_text(self) -> String {
         openmetrics(move |out| self.write(out))
     }
@@ -167,7 +167,7 @@ impl Snapshot {
             Named::seconds("service", "Time from the last byte of a request until its answer was ready to be sent");
         const LABELS: [&str; 2] = ["method", "outcome"];
         let RequestsSnapshot { rows, service_time } = &self.requests;
-        // The other families show only what there was, since most methods never have most outcomes.
+        // The other families contain only what occurred, because most methods never have most outcomes.
         let seen = || rows.iter().filter(|row| row.requests > 0);
         out.counters(REQUESTS, LABELS, rows.iter().map(|row| (row.labels, row.requests)))?;
         out.counters(FIELDS, LABELS, seen().map(|row| (row.labels, row.fields)))?;

@@ -1,4 +1,4 @@
-//! Requests that have ended, each counted once: by method and outcome, with what they moved and what workers did for them.
+//! Counts requests when they end, by method and outcome, with their bytes and the workers' time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -10,16 +10,16 @@ use fieldseal_service::Effort;
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// Its answer is a result.
+    /// Answered with a result.
     Ok,
-    /// Nobody was there any more to take an answer.
+    /// The client disconnected before the answer.
     Disconnected,
-    /// Its answer is this error.
+    /// Answered with this error.
     Failed(ErrorCode),
 }
 
 impl Outcome {
-    /// How many there are.
+    /// The number of outcomes.
     pub const COUNT: usize = FIRST_ERROR + ErrorCode::ALL.len();
 
     /// Every outcome, in the order of their indexes.
@@ -27,7 +27,7 @@ impl Outcome {
         [Outcome::Ok, Outcome::Disconnected].into_iter().chain(ErrorCode::ALL.iter().copied().map(Outcome::Failed))
     }
 
-    /// The word in metrics: that of the error, where it is one.
+    /// The label in metrics: the error's code, if it is one.
     pub const fn as_str(self) -> &'static str {
         match self {
             Outcome::Ok => "ok",
@@ -52,7 +52,7 @@ impl From<ErrorCode> for Outcome {
 }
 
 const FIRST_ERROR: usize = 2;
-/// The methods, and one more for whatever is none.
+/// The number of methods, and one more for unknown ones.
 const METHODS: usize = Method::ALL.len() + 1;
 
 fn method_index(method: Option<Method>) -> usize {
@@ -63,18 +63,18 @@ fn method_word(index: usize) -> &'static str {
     Method::ALL.get(index).map_or("other", |method| method.as_str())
 }
 
-/// The properties of a request at its beginning.
+/// The properties of a request on arrival.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
-    /// `None` where it names no method that there is.
+    /// `None` if the method is unknown.
     pub(crate) method: Option<Method>,
-    /// Bytes of its message.
+    /// The size of its message in bytes.
     pub(crate) size: usize,
-    /// When the message was there.
+    /// When the message was complete.
     pub(crate) at: Instant,
 }
 
-/// Requests of one method and outcome. A cache line of its own, since all threads count.
+/// Requests of one method and outcome. Aligned to a cache line, because all threads count.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Cell {
@@ -85,7 +85,7 @@ struct Cell {
     work_ns: AtomicU64,
 }
 
-/// All requests since the start. Relaxed throughout: nothing is published by the counts.
+/// All requests since the start. Relaxed ordering suffices: no other data depends on the counts.
 #[derive(Debug)]
 pub(crate) struct Requests {
     cells: Box<[[Cell; Outcome::COUNT]; METHODS]>,
@@ -100,7 +100,7 @@ impl Default for Requests {
 }
 
 impl Requests {
-    /// Counts a request that ends now with an answer of so many bytes.
+    /// Counts a request that ends now with an answer of this size.
     pub(crate) fn count(&self, arrival: &Arrival, outcome: Outcome, effort: Effort, answer_size: usize, now: Instant) {
         let method = method_index(arrival.method);
         let cell = &self.cells[method][outcome.index()];
@@ -113,7 +113,7 @@ impl Requests {
         self.service_time[method].observe(now.saturating_duration_since(arrival.at));
     }
 
-    /// How many there were by outcome.
+    /// The number of requests by outcome.
     pub(crate) fn outcomes(&self) -> OutcomeCounts {
         let mut counts = OutcomeCounts::default();
         for cells in self.cells.iter() {
@@ -152,7 +152,7 @@ impl Cell {
 /// [`Requests`] at one moment.
 #[derive(Debug)]
 pub(crate) struct RequestsSnapshot {
-    /// Every method with every outcome.
+    /// All combinations of method and outcome.
     pub(crate) rows: Vec<Row>,
     /// By method.
     pub(super) service_time: Vec<(&'static str, HistogramSnapshot)>,
@@ -175,18 +175,18 @@ pub(crate) struct Row {
 pub struct OutcomeCounts([u64; Outcome::COUNT]);
 
 impl OutcomeCounts {
-    /// Those of one outcome.
+    /// The number of requests with one outcome.
     pub fn of(&self, outcome: impl Into<Outcome>) -> u64 {
         self.0[outcome.into().index()]
     }
 
-    /// All together.
+    /// The number of all requests.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
 }
 
-/// The outcomes that there were.
+/// Shows only outcomes that occurred.
 impl std::fmt::Debug for OutcomeCounts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let counts = Outcome::all().zip(&self.0).filter(|(_, count)| **count > 0);

@@ -1,8 +1,8 @@
-//! One connection after its handshake: reads frames, hands requests to the pool, writes answers as they come.
+//! Serves one connection after its handshake: reads frames, submits requests to the pool, writes answers.
 //!
-//! One task drives both directions by hand, because neither may wait for the other: a client that writes a large request while a
-//! large answer is being sent to it would otherwise deadlock. A connection stops reading when it has too many requests in flight or
-//! too many bytes to write. After a bounded amount of bytes it yields to the other connections.
+//! One task drives both directions, because neither may wait for the other: a client that writes a large request while it is sent a large
+//! answer would otherwise deadlock. A connection stops reading when it has too many requests in flight or too many bytes to write. After a
+//! bounded number of bytes it yields to other connections.
 
 mod ending;
 
@@ -27,7 +27,7 @@ use crate::attempts::Attempts;
 use crate::clock;
 use crate::counters::Counters;
 use crate::metrics::{Arrival, Outcome};
-use crate::refusals::Asker;
+use crate::refusals::RequestSource;
 use crate::request_record::RequestRecord;
 use crate::rpc::departure::Departure;
 use crate::rpc::frame_timeout::FrameTimeout;
@@ -43,11 +43,11 @@ use fieldseal_service::{Effort, Reply};
 use fieldseal_service::{Exhausted, Share};
 use fieldseal_service::{PeerIdentity, Service};
 
-/// Bytes read and written in one go before other connections have their turn: some tens of microseconds of TLS.
+/// Bytes read and written in one turn: some tens of microseconds of TLS.
 const TURN_BYTES_MAX: usize = 64 << 10;
-/// Messages handled in one go, which is some tens of microseconds too: many small ones fit into few bytes.
+/// Messages handled in one turn, which takes some tens of microseconds too: many small ones fit into few bytes.
 const TURN_MESSAGES_MAX: usize = 8;
-/// Buffers above this size count to `incoming_bytes_max` while frames arrive in them.
+/// Buffers above this size count towards `incoming_bytes_max` while frames arrive in them.
 const UNCOUNTED_SIZE_MAX: usize = 64 << 10;
 /// How often a connection that does not read checks whether its peer has disconnected.
 const PAUSED_LOOK: Duration = Duration::from_millis(250);
@@ -59,37 +59,37 @@ pub(crate) enum End {
     Closed,
     /// It broke.
     Broken(io::Error),
-    /// It cannot continue; the peer receives the error.
+    /// The connection cannot continue; the peer receives the error.
     Fault(ErrorObject),
-    /// Nothing happened for the time that settings give.
+    /// The connection was idle for longer than `idle_timeout`.
     Idle,
-    /// It has reached its age, and its peer had time to go.
+    /// It reached its maximum age, and its peer had time to reconnect.
     Aged,
-    /// The peer does not take its answers.
+    /// The peer does not read its answers.
     SlowReader,
-    /// The server shuts down and nothing is left to answer.
+    /// The server shuts down and everything is answered.
     ShutDown,
 }
 
-/// Whether a turn of one direction moved anything.
+/// Whether one direction moved bytes in a turn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Moved {
     Something,
     Nothing,
 }
 
-/// The rest of a connection's turn.
-struct Allowance {
+/// What is left of a connection's turn.
+struct TurnBudget {
     bytes: usize,
     messages: usize,
 }
 
-impl Allowance {
+impl TurnBudget {
     fn new() -> Self {
-        Allowance { bytes: TURN_BYTES_MAX, messages: TURN_MESSAGES_MAX }
+        TurnBudget { bytes: TURN_BYTES_MAX, messages: TURN_MESSAGES_MAX }
     }
 
-    /// Whether anything was moved.
+    /// Whether any of it was used.
     fn is_touched(&self) -> bool {
         self.bytes < TURN_BYTES_MAX || self.messages < TURN_MESSAGES_MAX
     }
@@ -104,13 +104,13 @@ pub(crate) struct Connection<S: Service, W: Wire> {
     service: Arc<S>,
     caller: Arc<S::Caller>,
     peer: Arc<PeerIdentity>,
-    /// The app that a request named last: most requests of a connection name the same.
+    /// The app that the last request named: most requests of a connection name the same.
     app: Option<Arc<str>>,
     stream: W,
     frames: FrameBuffer,
     memory: Memory,
     incoming: Share,
-    /// While there is no memory for what is arriving.
+    /// Set while there is no memory for an incoming frame.
     no_room: Option<Attempts>,
     in_flight: InFlight,
     outbox: Arc<Outbox>,
@@ -121,27 +121,27 @@ pub(crate) struct Connection<S: Service, W: Wire> {
     departure: Departure,
     turn: TurnTaker,
     bulk: BulkTurns<u64>,
-    /// Nothing more is read, since the connection has reached its age.
+    /// Whether reading has ended because the connection reached its maximum age.
     is_retired: bool,
     timer: Pin<Box<Sleep>>,
     number: u64,
-    /// Stands for the client, whose connections share what it gets.
+    /// Identifies the client, whose connections share its limits.
     client: u64,
 }
 
-/// When what happened last, for the timeouts.
+/// The times of the last events, for timeouts.
 struct Times {
     active: Instant,
-    /// Of the frame that is arriving.
+    /// The timeout of the incoming frame.
     frame: Option<FrameTimeout>,
-    /// How the peer takes what is written.
+    /// The timeout of writing.
     write_timeout: WriteTimeout,
-    /// When the peer's certificate does.
+    /// When the peer's certificate expires.
     expires: Instant,
 }
 
-/// The properties of a request before it is parsed.
-struct Known {
+/// What is known of a request before it is parsed.
+struct RequestProperties {
     /// The number of its tenant.
     tenant: u64,
     deadline: Option<Instant>,
@@ -155,7 +155,7 @@ struct Counted {
 }
 
 impl<S: Service, W: Wire> Connection<S, W> {
-    /// `expires` is when the peer's certificate does.
+    /// Creates a connection; `expires` is when the peer's certificate expires.
     pub(crate) fn new(
         server_state: Arc<ServerState>,
         service: Arc<S>,
@@ -195,14 +195,14 @@ impl<S: Service, W: Wire> Connection<S, W> {
         }
     }
 
-    /// Serves until the connection ends, in order or not.
+    /// Serves the connection until it ends.
     pub(crate) async fn run(mut self) -> End {
         let end = poll_fn(|cx| self.poll(cx)).await;
         let mut left = self.disconnect();
         if matches!(end, End::Fault(_) | End::Idle | End::Aged | End::ShutDown) {
-            self.part(&end).await;
+            self.close(&end).await;
         }
-        // A large answer is freed in many turns: others wait for this thread.
+        // A large answer is freed over many turns: other tasks wait for this thread.
         while !(left.free_some() && self.outgoing.free_some()) {
             yield_now().await;
         }
@@ -210,11 +210,11 @@ impl<S: Service, W: Wire> Connection<S, W> {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
-        self.turn.come_round();
+        self.turn.begin_round();
         if self.bulk.poll_turn(cx).is_pending() || !self.turn.enter(cx.waker()) {
             return Poll::Pending;
         }
-        let mut allowance = Allowance::new();
+        let mut allowance = TurnBudget::new();
         let turn = self.take_turn(cx, &mut allowance);
         self.turn.leave(allowance.is_touched(), cx.waker());
         self.count_bytes();
@@ -224,18 +224,18 @@ impl<S: Service, W: Wire> Connection<S, W> {
         }
     }
 
-    /// Moves bytes both ways until nothing moves or the turn is over.
-    fn take_turn(&mut self, cx: &mut Context<'_>, turn: &mut Allowance) -> Result<(), End> {
+    /// Moves bytes in both directions until none move or the turn is over.
+    fn take_turn(&mut self, cx: &mut Context<'_>, turn: &mut TurnBudget) -> Result<(), End> {
         self.outbox.register(cx.waker());
         let now = clock::now();
         self.in_flight.retry(&self.server_state.pool, now);
-        self.depart(now);
+        self.announce_leaving(now);
         loop {
             self.take_answers(now);
             let written = self.write(cx, turn, now)?;
             let read = self.read(cx, turn, now)?;
             if turn.is_used_up() {
-                // Frames that have arrived may wait here: nobody else would wake this task for them.
+                // Frames that have arrived may wait here: nothing else would wake this task for them.
                 self.bulk.end_turn(cx);
                 return Ok(());
             }
@@ -245,8 +245,8 @@ impl<S: Service, W: Wire> Connection<S, W> {
         }
     }
 
-    /// Tells the peer that the connection is left, when it is.
-    fn depart(&mut self, now: Instant) {
+    /// Announces to the peer that the server leaves the connection, when it is due.
+    fn announce_leaving(&mut self, now: Instant) {
         if let Some(reason) = self.departure.announce(self.server_state.phase(), self.server_state.leaving(), now) {
             Counters::add(&self.server_state.counters.connections_left);
             self.send(now, |out| answer::going_away(reason, out));
@@ -276,7 +276,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
         self.outgoing.append(answers.buffers);
     }
 
-    /// Queues a message of the network side's own; gives its size.
+    /// Queues a message of the network side; returns its size.
     fn send(&mut self, now: Instant, encode: impl FnOnce(&mut Vec<u8>)) -> usize {
         let mut message = Vec::new();
         encode(&mut message);
@@ -286,23 +286,23 @@ impl<S: Service, W: Wire> Connection<S, W> {
         size
     }
 
-    /// The peer's time to take something begins when there is first something to take.
+    /// Starts the write timeout when there is something to read for the peer.
     fn note_outgoing(&mut self, now: Instant) {
         if self.outgoing.bytes() == 0 && self.is_flushed {
             self.times.write_timeout.begin(now, self.stream.gathered().bytes_taken());
         }
     }
 
-    fn write(&mut self, cx: &mut Context<'_>, turn: &mut Allowance, now: Instant) -> Result<Moved, End> {
+    fn write(&mut self, cx: &mut Context<'_>, turn: &mut TurnBudget, now: Instant) -> Result<Moved, End> {
         let before = self.outgoing.bytes();
         let moved = self.write_out(cx, turn);
-        // Progress is that of the socket, not of the buffer before it: a slow reader takes that in many small parts.
+        // Progress is measured at the socket, not at the buffer before it: a slow reader drains the buffer in large steps.
         let (taken, waiting) = (self.stream.gathered().bytes_taken(), self.outgoing.bytes());
         self.times.write_timeout.note(&self.server_state.settings, now, taken, before - waiting, waiting);
         moved
     }
 
-    fn write_out(&mut self, cx: &mut Context<'_>, turn: &mut Allowance) -> Result<Moved, End> {
+    fn write_out(&mut self, cx: &mut Context<'_>, turn: &mut TurnBudget) -> Result<Moved, End> {
         let mut moved = Moved::Nothing;
         while self.outgoing.bytes() > 0 && turn.bytes > 0 {
             match Pin::new(&mut self.stream).poll_write(cx, self.outgoing.front()) {
@@ -326,15 +326,15 @@ impl<S: Service, W: Wire> Connection<S, W> {
         Ok(moved)
     }
 
-    fn read(&mut self, cx: &mut Context<'_>, turn: &mut Allowance, now: Instant) -> Result<Moved, End> {
+    fn read(&mut self, cx: &mut Context<'_>, turn: &mut TurnBudget, now: Instant) -> Result<Moved, End> {
         let mut moved = Moved::Nothing;
         loop {
-            self.take_frames(turn, now)?;
+            self.handle_frames(turn, now)?;
             let freed = self.charge_arriving(self.frames.capacity());
             debug_assert!(freed.is_ok(), "taking frames makes the buffer smaller or nothing");
-            if self.is_paused() || !self.finds_room(now)? {
+            if self.is_paused() || !self.charge_read(now)? {
                 self.times.frame.iter_mut().for_each(|frame| frame.pause(now));
-                return self.look_for_peer(cx).map(|()| moved);
+                return self.check_peer(cx).map(|()| moved);
             }
             self.times.frame.iter_mut().for_each(|frame| frame.resume(now));
             if turn.is_used_up() {
@@ -356,7 +356,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
         }
     }
 
-    /// Whether the connection reads no further until something is answered or written, or ever.
+    /// Whether the connection stops reading until something is answered or written, or for good.
     fn is_paused(&self) -> bool {
         let settings = &self.server_state.settings;
         self.is_retired
@@ -365,13 +365,13 @@ impl<S: Service, W: Wire> Connection<S, W> {
             || self.outgoing.uncounted() >= settings.outgoing_short_bytes_max
     }
 
-    /// Whether it reads nothing, for whatever reason.
+    /// Whether it reads nothing, for any reason.
     fn is_reading_nothing(&self) -> bool {
         self.is_paused() || self.no_room.is_some()
     }
 
-    /// While nothing is read, the end of the stream shows only in the socket's readiness.
-    fn look_for_peer(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
+    /// While nothing is read, only the socket's readiness shows the end of the stream.
+    fn check_peer(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
         match self.stream.gathered().socket().poll_closed(cx) {
             Poll::Ready(Ok(())) => Err(End::Closed),
             Poll::Ready(Err(error)) => Err(End::Broken(error)),
@@ -379,8 +379,8 @@ impl<S: Service, W: Wire> Connection<S, W> {
         }
     }
 
-    /// Takes the whole frames that have arrived, as far as the turn goes and there is room for their requests.
-    fn take_frames(&mut self, turn: &mut Allowance, now: Instant) -> Result<(), End> {
+    /// Handles complete frames, within the turn and while there is room for their requests.
+    fn handle_frames(&mut self, turn: &mut TurnBudget, now: Instant) -> Result<(), End> {
         while !self.is_paused() && turn.messages > 0 {
             match self.frames.next_frame() {
                 Ok(Some(frame)) => {
@@ -400,28 +400,28 @@ impl<S: Service, W: Wire> Connection<S, W> {
         Ok(())
     }
 
-    /// Counts a frame buffer of this size.
+    /// Charges a frame buffer of this size.
     fn charge_arriving(&mut self, size: usize) -> Result<(), Exhausted> {
         self.incoming.resize(if size > UNCOUNTED_SIZE_MAX { size } else { 0 })
     }
 
-    /// Takes what the next read needs of the memory for frames that are arriving. While there is none the connection reads no further, so
-    /// that TCP slows its peer down; at last it ends.
-    fn finds_room(&mut self, now: Instant) -> Result<bool, End> {
+    /// Charges the memory that the next read needs for incoming frames. Without memory the connection stops reading, so that TCP slows its
+    /// peer down; eventually it is closed.
+    fn charge_read(&mut self, now: Instant) -> Result<bool, End> {
         if self.charge_arriving(self.frames.capacity_with_spare()).is_ok() {
             self.no_room = None;
             return Ok(true);
         }
         let settings = &self.server_state.settings;
         let attempts = self.no_room.get_or_insert_with(|| Attempts::new(now, now + settings.incoming_wait));
-        if attempts.go_on(now) {
+        if attempts.record_failure(now) {
             return Ok(false);
         }
         let message = "the engine holds too many large frames that are still arriving";
         Err(End::Fault(ErrorObject::new(ErrorCode::Overloaded, message).retry_after(settings.retry_after)))
     }
 
-    /// The first piece of a frame has everything that the network side reads: the rest of a large one is for a worker.
+    /// Handles a frame. Its first piece contains everything that the network side reads; a worker reads the rest of a large one.
     fn handle(&mut self, frame: Frame, now: Instant) -> Result<(), End> {
         let size = frame.size();
         match Message::parse(frame.head()) {
@@ -432,7 +432,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
                 if arrival.method == Some(Method::Health) {
                     self.answer_health(id, params, &arrival);
                 } else if self.server_state.is_serving() {
-                    let known = self.know(params, now);
+                    let known = self.peek(params, now);
                     self.admit(frame, id, known, arrival);
                 } else {
                     self.answer_error(id, ErrorCode::Unavailable, "the engine is shutting down", &arrival);
@@ -453,7 +453,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
         }
     }
 
-    /// The id of a request in flight must not be used again: answers would be ambiguous.
+    /// Refuses the id of a request in flight, with which answers would be ambiguous.
     fn check_id(&self, id: u32) -> Result<(), End> {
         if self.in_flight.contains(id) {
             return Err(invalid("the id of this request is that of one in flight"));
@@ -480,23 +480,23 @@ impl<S: Service, W: Wire> Connection<S, W> {
         self.answer(arrival, code.into(), |out| answer::error(id, &error, out));
     }
 
-    /// Answers a request at once.
+    /// Answers a request immediately.
     fn answer(&mut self, arrival: &Arrival, outcome: Outcome, encode: impl FnOnce(&mut Vec<u8>)) {
         let size = self.send(arrival.at, encode);
         self.server_state.requests.count(arrival, outcome, Effort::default(), size, clock::now());
     }
 
-    /// A quick look at a request.
-    fn know(&mut self, params: RawParams<'_>, now: Instant) -> Known {
+    /// Reads a request's properties without parsing all of it.
+    fn peek(&mut self, params: RawParams<'_>, now: Instant) -> RequestProperties {
         let Peek { app, deadline_ms } = Peek::at(params);
         if self.app.as_deref() != app {
             self.app = app.map(Arc::from);
         }
         let deadline = deadline_ms.map(|milliseconds| now + Duration::from_millis(milliseconds.into()));
-        Known { tenant: self.server_state.number_of(self.service.tenant(&self.caller, app)), deadline }
+        RequestProperties { tenant: self.server_state.number_of(self.service.tenant(&self.caller, app)), deadline }
     }
 
-    fn admit(&mut self, frame: Frame, id: u32, known: Known, arrival: Arrival) {
+    fn admit(&mut self, frame: Frame, id: u32, known: RequestProperties, arrival: Arrival) {
         let now = arrival.at;
         let bytes = frame.capacity();
         let cancellation = Arc::new(Cancellation::new());
@@ -509,10 +509,13 @@ impl<S: Service, W: Wire> Connection<S, W> {
         let request =
             gather(frame.into_pieces(), size, move |frame| service.request(&caller, frame, id, now, of_request));
         let settings = &self.server_state.settings;
-        let asker =
-            Asker { log: Arc::clone(&self.server_state.refusals), peer: Arc::clone(&self.peer), app: self.app.clone() };
+        let source = RequestSource {
+            log: Arc::clone(&self.server_state.refusals),
+            peer: Arc::clone(&self.peer),
+            app: self.app.clone(),
+        };
         let record = RequestRecord::new(Arc::clone(&self.server_state.requests), arrival, Arc::clone(&cancellation));
-        let record = record.asked_by(asker);
+        let record = record.with_source(source);
         let receiver = ConnectionReceiver { outbox: Arc::clone(&self.outbox), id, record };
         let reply = Reply::new(receiver).with_retry_after(settings.retry_after);
         let share = self.memory.answers_share();
@@ -529,7 +532,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
         Ok(())
     }
 
-    /// Stops the connection's requests and frees its memory, except answers: returns those that it has not taken.
+    /// Cancels the connection's requests and frees its memory, except unsent answers, which are returned.
     fn disconnect(&mut self) -> Buffers {
         self.in_flight.disconnect(&self.server_state.pool);
         self.frames = FrameBuffer::new(self.server_state.settings.limits);
@@ -537,15 +540,14 @@ impl<S: Service, W: Wire> Connection<S, W> {
         self.outbox.close()
     }
 
-    /// Writes what is left and why the connection ends, and gives the peer time to read it.
-    async fn part(&mut self, end: &End) {
+    /// Writes what is left and the reason for the end, and gives the peer time to read it.
+    async fn close(&mut self, end: &End) {
         let limit = self.server_state.settings.close_timeout;
         if let End::Fault(error) = end {
             Counters::add(&self.server_state.counters.connections_faulted);
             self.send(clock::now(), |out| answer::connection_error(error, out));
         } else {
-            // Everything that was read is answered. Requests that the peer has sent meanwhile were not started: they can safely be
-            // retried.
+            // Everything that was read is answered. Requests that the peer has sent meanwhile were not started: they can safely be retried.
             self.send(clock::now(), |out| answer::going_away(GoingAway::Closed, out));
         }
         let parting = async {
@@ -562,7 +564,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
     }
 }
 
-/// However the task ends, a panic or the end of the runtime included, nobody works for a connection that is gone.
+/// However the task ends, including a panic or the end of the runtime, no worker continues for a closed connection.
 impl<S: Service, W: Wire> Drop for Connection<S, W> {
     fn drop(&mut self) {
         drop(self.disconnect());

@@ -1,5 +1,5 @@
-//! How the server leaves a connection: it announces it, keeps reading for a while, and closes it when everything it has read is
-//! answered.
+//! How the server leaves a connection: it announces it, keeps reading for a while, and closes the connection when everything that was read
+//! is answered.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use fieldseal_protocol::GoingAway;
 
 use crate::settings::ServerSettings;
 
-/// Where a connection is on its way out.
+/// The state of leaving a connection.
 #[derive(Debug)]
 pub(crate) struct Departure {
     number: u64,
@@ -30,7 +30,7 @@ impl Departure {
         Departure { number, opened: now, age_reached, announced: None }
     }
 
-    /// The announcement to send now: each reason at most once, and nothing after a shutdown was announced.
+    /// Returns the announcement to send now: each reason at most once, and nothing after a shutdown was announced.
     pub(crate) fn announce(&mut self, phase: Phase, leaving: Option<Leaving>, now: Instant) -> Option<GoingAway> {
         let is_due = |moment: Option<Instant>| moment.is_some_and(|moment| moment <= now);
         let reason = match phase {
@@ -42,7 +42,7 @@ impl Departure {
         match self.announced {
             Some(announced) if announced.reason == reason || announced.reason == GoingAway::Shutdown => None,
             before => {
-                // The time to go runs from the first word.
+                // The grace period begins with the first announcement.
                 let at = before.map_or(now, |announced| announced.at);
                 self.announced = Some(Announcement { reason, at });
                 Some(reason)
@@ -54,18 +54,18 @@ impl Departure {
         leaving.map(|leaving| leaving.moment(self.opened, self.number))
     }
 
-    /// When nothing more is read, since the connection has reached its age and its peer had time to go.
+    /// When reading ends because the connection has reached its maximum age and its peer had time to reconnect.
     fn retirement(&self, grace: Duration) -> Option<Instant> {
         let announced = self.announced?;
         (announced.at >= self.age_reached?).then(|| announced.at + grace)
     }
 
-    /// Whether nothing more is read.
+    /// Whether reading has ended.
     pub(crate) fn is_retired(&self, settings: &ServerSettings, now: Instant) -> bool {
         self.retirement(settings.connection_age_grace).is_some_and(|retirement| retirement <= now)
     }
 
-    /// When to look again, if ever.
+    /// When to check again, if ever.
     pub(crate) fn due(&self, settings: &ServerSettings, leaving: Option<Leaving>) -> Option<Instant> {
         let moment = match self.announced {
             Some(Announcement { reason: GoingAway::Shutdown, .. }) => None,

@@ -1,15 +1,15 @@
-//! How long the frame that is arriving takes. Pauses in which the server reads nothing are its own and do not count, but not without
-//! end: who makes it pause, by not taking answers, holds the memory of the frame meanwhile.
+//! Limits the time in which a frame must arrive. Pauses in which the server does not read are excluded, but limited too: a peer that causes
+//! them by not reading answers occupies the frame's memory meanwhile.
 
 use std::time::{Duration, Instant};
 
 use crate::settings::ServerSettings;
 
-/// A frame that has not arrived whole.
+/// The timeout of an incomplete frame.
 pub(crate) struct FrameTimeout {
-    /// When its first byte came.
+    /// When its first byte arrived.
     began: Instant,
-    /// How long the server did not read since then, and from when on it does not now.
+    /// How long reading has been paused since then, and since when it is paused now.
     paused: Duration,
     pause_began: Option<Instant>,
 }
@@ -19,19 +19,19 @@ impl FrameTimeout {
         FrameTimeout { began: now, paused: Duration::ZERO, pause_began: None }
     }
 
-    /// The server reads no further.
+    /// The server pauses reading.
     pub(crate) fn pause(&mut self, now: Instant) {
         self.pause_began.get_or_insert(now);
     }
 
-    /// It reads again, if it did not.
+    /// The server resumes reading, if it was paused.
     pub(crate) fn resume(&mut self, now: Instant) {
         if let Some(began) = self.pause_began.take() {
             self.paused += now - began;
         }
     }
 
-    /// When it has taken too long.
+    /// When the timeout expires.
     pub(crate) fn due(&self, settings: &ServerSettings) -> Instant {
         let at_last = self.began + settings.paused_frame_timeout;
         if self.pause_began.is_some() {

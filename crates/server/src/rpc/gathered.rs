@@ -1,7 +1,7 @@
-//! A socket that gathers: one large read instead of many small ones, one large write instead of one for each TLS record.
+//! Buffers a socket: one large read instead of many small ones, one large write instead of one per TLS record.
 //!
-//! BoringSSL reads a record in two pieces, its head and its body, and writes each record at once. Between it and the socket
-//! this stream keeps a buffer for each way, but only while there is something in it: an idle connection holds neither.
+//! BoringSSL reads a record in two parts, header and body, and writes each record immediately. This stream buffers both directions between
+//! TLS and the socket, but only while a buffer has content: an idle connection has neither.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -10,9 +10,9 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-/// Bytes requested of the socket in one read: some four TLS records.
+/// Bytes requested from the socket in one read: about four TLS records.
 const READ_AHEAD: usize = 64 << 10;
-/// Bytes gathered before they are written without being flushed.
+/// Bytes buffered before they are written without a flush.
 const WRITE_BEHIND: usize = 64 << 10;
 
 pub(crate) struct Gathered<S> {
@@ -21,7 +21,7 @@ pub(crate) struct Gathered<S> {
     /// Bytes of `read` that were returned.
     read_position: usize,
     write: Vec<u8>,
-    /// How many bytes of `write` the socket has taken.
+    /// Bytes of `write` that the socket has accepted.
     write_position: usize,
     bytes_taken: u64,
     bytes_given: u64,
@@ -48,19 +48,19 @@ impl<S> Gathered<S> {
         &self.socket
     }
 
-    /// Bytes that the socket has taken since the start, a part of what is gathered included.
+    /// Bytes that the socket has accepted since the start, including a part of the buffer.
     pub(crate) fn bytes_taken(&self) -> u64 {
         self.bytes_taken
     }
 
-    /// Bytes that the socket has given since the start, a part of what is gathered included.
+    /// Bytes read from the socket since the start, including a part of the buffer.
     pub(crate) fn bytes_given(&self) -> u64 {
         self.bytes_given
     }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Gathered<S> {
-    /// Hands what is gathered to the socket.
+    /// Writes the buffer to the socket.
     fn poll_write_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.write_position < self.write.len() {
             let rest = &self.write[self.write_position..];
@@ -125,7 +125,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
     }
 }
 
-/// Without the buffers: they are ciphertext, but nobody needs to see them.
+/// Omits the buffers: they are ciphertext, but need not be logged.
 impl<S> fmt::Debug for Gathered<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Gathered").finish_non_exhaustive()
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(near.read(&mut one).await.unwrap(), 0);
     }
 
-    /// A reader that takes a little at a time is seen to move, long before all that is gathered has gone.
+    /// A peer that reads slowly makes visible progress long before the whole buffer is sent.
     #[tokio::test]
     async fn every_byte_that_the_socket_takes_counts_at_once() {
         let (near, mut far) = duplex(1000);

@@ -1,6 +1,6 @@
 //! The requests in flight of a connection, and the one request that waits for room in the queue.
 //!
-//! While one waits the connection reads no further: its peer is slowed down by TCP before anything is refused.
+//! While one waits the connection stops reading, so that TCP slows its peer down before a request is refused.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,29 +12,29 @@ use crate::attempts::Attempts;
 use crate::settings::ServerSettings;
 use fieldseal_service::RequestJob;
 
-/// The requests of one connection that are not answered.
+/// The unanswered requests of one connection.
 #[derive(Default)]
 pub(crate) struct InFlight {
-    /// In the order of their ids, so that a simulation can be replayed.
+    /// Ordered by id, so that a simulation can be replayed.
     requests: BTreeMap<u32, Entry>,
-    /// Bytes of their frames.
+    /// The size of their frames in bytes.
     bytes: usize,
     waiting: Option<Waiting>,
 }
 
 struct Entry {
     cancellation: Arc<Cancellation>,
-    /// Not there while it waits for room.
+    /// `None` while it waits for room.
     ticket: Option<Ticket>,
     bytes: usize,
 }
 
-/// A request for which there was no room.
+/// A request that waits for room in the queue.
 struct Waiting {
     id: u32,
     job: Arc<RequestJob>,
     admission: Admission,
-    /// At the end of which it is refused.
+    /// At the end of these the request is refused.
     attempts: Attempts,
 }
 
@@ -54,7 +54,7 @@ impl InFlight {
         self.requests.contains_key(&id)
     }
 
-    /// Takes a new request in: into the queue, or to wait for room there until `until`.
+    /// Adds a request: it is queued, or waits for room in the queue until `until`.
     pub(crate) fn begin(
         &mut self,
         pool: &Pool,
@@ -70,7 +70,7 @@ impl InFlight {
         self.submit(pool, Waiting { id, job, admission, attempts: Attempts::new(now, until) }, now);
     }
 
-    /// Looks for room again, if a request waits for it.
+    /// Retries a request that waits for room, if there is one.
     pub(crate) fn retry(&mut self, pool: &Pool, now: Instant) {
         if let Some(waiting) = self.waiting.take() {
             self.submit(pool, waiting, now);
@@ -87,7 +87,9 @@ impl InFlight {
                 let entry = self.requests.get_mut(&waiting.id).expect("it is not answered");
                 entry.ticket = Some(ticket);
             }
-            Err(rejected) if matches!(rejected.cause, Rejection::Overloaded(_)) && waiting.attempts.go_on(now) => {
+            Err(rejected)
+                if matches!(rejected.cause, Rejection::Overloaded(_)) && waiting.attempts.record_failure(now) =>
+            {
                 waiting.admission = rejected.admission;
                 self.waiting = Some(waiting);
             }
@@ -102,20 +104,20 @@ impl InFlight {
         Some(waiting.attempts.due().min(deadline))
     }
 
-    /// A request is answered: its id is free.
+    /// Removes an answered request, whose id may be used again.
     pub(crate) fn end(&mut self, id: u32) {
         let entry = self.requests.remove(&id).expect("only requests in flight are answered");
         self.bytes -= entry.bytes;
     }
 
-    /// Stops a request, if it is in flight; one that only waits in the queue is removed at once.
+    /// Cancels a request if it is in flight; if it is queued, it is removed at once.
     pub(crate) fn cancel(&self, pool: &Pool, id: u32) {
         if let Some(entry) = self.requests.get(&id) {
             entry.cancel(pool, Reason::Cancelled);
         }
     }
 
-    /// Stops everything, for the connection is gone.
+    /// Cancels all requests, because the connection is closed.
     pub(crate) fn disconnect(&mut self, pool: &Pool) {
         let InFlight { requests, waiting, .. } = std::mem::take(self);
         requests.values().for_each(|entry| entry.cancel(pool, Reason::Disconnected));

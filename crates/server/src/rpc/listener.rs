@@ -1,4 +1,4 @@
-//! From a new socket to a connection: places, handshake, identity.
+//! Accepts sockets and turns them into connections: limits, handshake, authentication.
 
 use std::io;
 use std::net::SocketAddr;
@@ -28,12 +28,12 @@ use fieldseal_service::{PeerIdentity, Refused as Unknown, Service};
 
 type Stream = SslStream<Gathered<TcpStream>>;
 
-/// The data of a connection once its client is known.
+/// A connection whose client is authenticated.
 struct Admitted<C> {
     peer: PeerIdentity,
     caller: Arc<C>,
     registration: Registration,
-    /// When the peer's certificate does.
+    /// When the peer's certificate expires.
     expires: std::time::Instant,
 }
 
@@ -72,15 +72,15 @@ fn accept<S: Service>(
         server_state.refusals.line(Refused::Connection, clock::now(), &client_of(address.ip()), write);
         return;
     }
-    let (slot, guest) = (server_state.handshakes.take(address.ip()), server_state.receive());
+    let (slot, accepted) = (server_state.handshakes.take(address.ip()), server_state.receive());
     let (server_state, service, context) = (Arc::clone(server_state), Arc::clone(service), context.clone());
     tokio::spawn(async move {
         serve(socket, address, server_state, service, context, slot).await;
-        drop(guest);
+        drop(accepted);
     });
 }
 
-/// The life of a connection.
+/// Serves a connection from its acceptance to its end.
 async fn serve<S: Service>(
     socket: TcpStream,
     address: SocketAddr,
@@ -91,7 +91,7 @@ async fn serve<S: Service>(
 ) {
     let deadline = Instant::now() + server_state.settings.handshake_timeout;
     let began = clock::now();
-    let stream = match shake_hands(socket, &server_state, &context, deadline, slot).await {
+    let stream = match handshake_in_slot(socket, &server_state, &context, deadline, slot).await {
         Ok(stream) => {
             server_state.times.handshake.observe(clock::now() - began);
             stream
@@ -127,7 +127,7 @@ async fn serve<S: Service>(
                 None => tracing::warn!(%address, reason = %error.message, "caller refused"),
             };
             server_state.refusals.line(Refused::Connection, clock::now(), &client_of(address.ip()), write);
-            // A place as for a handshake: who is refused holds a socket no longer than others want it.
+            // Counted like a handshake: a refused client holds a socket no longer than others need the slot.
             let slot = server_state.handshakes.take(address.ip());
             tokio::select! {
                 () = refuse(stream, &error, server_state.settings.close_timeout) => {}
@@ -137,8 +137,8 @@ async fn serve<S: Service>(
     }
 }
 
-/// The handshake, for as long as it has its place.
-async fn shake_hands(
+/// Performs the handshake, for as long as the connection has its slot.
+async fn handshake_in_slot(
     socket: TcpStream,
     server_state: &ServerState,
     context: &SslContext,
@@ -171,19 +171,19 @@ async fn handshake(
             let failure = tls::explain(&error);
             if let Some(stream) = error.into_source_stream() {
                 // The alert with the reason is being sent.
-                let _ = timeout(server_state.settings.close_timeout, part(stream)).await;
+                let _ = timeout(server_state.settings.close_timeout, close(stream)).await;
             }
             Err(failure)
         }
     }
 }
 
-async fn part(mut stream: Gathered<TcpStream>) -> io::Result<()> {
+async fn close(mut stream: Gathered<TcpStream>) -> io::Result<()> {
     stream.shutdown().await?;
     discard(stream.socket_mut()).await
 }
 
-/// Finds out who the peer is and gives it a place. A refusal comes with the peer's identity, where it has one.
+/// Identifies the peer and registers its connection. A refusal includes the peer's identity, if it has one.
 async fn admit<S: Service>(
     stream: &Stream,
     address: SocketAddr,
@@ -226,14 +226,14 @@ async fn authenticate<S: Service>(
         Ok(Ok(Err(Unknown { message }))) => Err(ErrorObject::new(ErrorCode::Forbidden, message)),
         Ok(Err(_)) => Err(ErrorObject::new(ErrorCode::Internal, "the engine failed to look the caller up")),
         Err(_) => {
-            // Takes it out of the queue, if it has not begun.
+            // Removes it from the queue, if it has not started.
             asking.abort();
             Err(ErrorObject::new(ErrorCode::Overloaded, "the engine could not look the caller up in time"))
         }
     }
 }
 
-/// Tells a caller that is not known why, and closes.
+/// Sends the reason to a refused caller, and closes.
 async fn refuse(mut stream: Stream, error: &ErrorObject, limit: Duration) {
     let mut message = Vec::new();
     answer::connection_error(error, &mut message);

@@ -1,5 +1,4 @@
-//! The RPC listener: from a socket of a client with a certificate to requests in the pool, and from their answers back to the
-//! socket.
+//! The RPC listener: accepts clients with certificates, submits their requests to the pool and returns the answers.
 
 pub(crate) mod connection;
 pub(crate) mod departure;

@@ -1,8 +1,7 @@
-//! Where answers pass from the workers to a connection's network task.
+//! Passes answers from the workers to a connection's network task.
 //!
-//! A worker appends and, if the task has taken everything before, wakes it: many answers that finish together cost one
-//! wake-up. Small answers are put together, so that they leave in one TLS record; large ones leave in the buffers in which they
-//! were written.
+//! A worker appends an answer and wakes the task if it has taken everything before: many answers that finish together cost one wake-up.
+//! Small answers are combined, so that they are sent in one TLS record; large ones are sent in the buffers in which they were written.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,10 +15,10 @@ use fieldseal_service::Share;
 use fieldseal_service::{Answered, Effort, Receiver};
 use fieldseal_service::{FREED_BUFFERS_MAX, MERGE_SIZE_MAX, Rope};
 
-/// One message, or several that travel together, or a piece of a large one.
+/// One message, or several that are sent together, or a piece of a large one.
 struct Buffer {
     bytes: Vec<u8>,
-    /// Their share of the memory for answers; `None` for the server's own short messages, which do not count there.
+    /// Their share of the memory for answers; `None` for the server's own short messages, which are not charged.
     share: Option<Share>,
     /// Bytes of those short messages.
     uncounted: usize,
@@ -37,7 +36,7 @@ impl Buffer {
     }
 }
 
-/// Whole messages on their way out, in order.
+/// Complete messages waiting to be sent, in order.
 #[derive(Default)]
 pub(crate) struct Buffers {
     buffers: VecDeque<Buffer>,
@@ -48,7 +47,7 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    /// Appends a whole message. Its share is given back as it is written.
+    /// Appends a complete message. Its share is released as it is written.
     pub(crate) fn push(&mut self, message: Rope, mut share: Option<Share>) {
         for bytes in message.into_buffers().filter(|bytes| !bytes.is_empty()) {
             let of_this = share.as_mut().map(|share| share.split(bytes.capacity()));
@@ -81,7 +80,7 @@ impl Buffers {
         self.buffers.front().map_or(&[], |buffer| &buffer.bytes[self.written..])
     }
 
-    /// Notes that `size` bytes of [`Buffers::front`] are written. A buffer that is written out is freed at once.
+    /// Records that `size` bytes of [`Buffers::front`] are written. A buffer that is written completely is freed at once.
     pub(crate) fn advance(&mut self, size: usize) {
         self.written += size;
         self.bytes -= size;
@@ -91,13 +90,13 @@ impl Buffers {
         }
     }
 
-    /// Frees some buffers that will not be written, as many as a thread frees at once; returns whether those were all.
+    /// Frees some of the buffers, as many as a thread frees at once; returns whether those were all.
     pub(crate) fn free_some(&mut self) -> bool {
         self.buffers.truncate(self.buffers.len().saturating_sub(FREED_BUFFERS_MAX));
         self.buffers.is_empty()
     }
 
-    /// Everything, for who does not write it to a socket.
+    /// Returns all bytes, for callers that do not write to a socket.
     pub(crate) fn into_bytes(self) -> Vec<Vec<u8>> {
         self.buffers.into_iter().map(|buffer| buffer.bytes).collect()
     }
@@ -107,7 +106,7 @@ impl Buffers {
         self.bytes
     }
 
-    /// Bytes among them that take nothing of the memory for answers, until the buffer that they are in is written.
+    /// Bytes among them that are not charged, until the buffer that contains them is written.
     pub(crate) fn uncounted(&self) -> usize {
         self.uncounted
     }
@@ -116,7 +115,7 @@ impl Buffers {
 /// Answers since the task's last check.
 #[derive(Default)]
 pub(crate) struct Answers {
-    /// Requests that are answered.
+    /// The ids of answered requests.
     pub(crate) ids: Vec<u32>,
     /// Their answers.
     pub(crate) buffers: Buffers,
@@ -129,13 +128,13 @@ struct State {
     is_closed: bool,
 }
 
-/// One per connection, shared by its task and its requests.
+/// The queue of answers of one connection, shared by its task and its requests.
 #[derive(Default)]
 pub(crate) struct Outbox {
     state: Mutex<State>,
 }
 
-/// Without the answers, which may be plaintext.
+/// Omits the answers, which may be plaintext.
 impl fmt::Debug for Outbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Outbox").finish_non_exhaustive()
@@ -147,7 +146,7 @@ impl Outbox {
         self.state.lock().expect("nothing panics while this is locked")
     }
 
-    /// Names the task to wake. Called at each of its polls, before it looks for answers.
+    /// Registers the task to wake. Called in each of its polls, before it checks for answers.
     pub(crate) fn register(&self, task: &Waker) {
         let mut state = self.lock();
         if !state.task.as_ref().is_some_and(|known| known.will_wake(task)) {
@@ -159,7 +158,7 @@ impl Outbox {
         std::mem::take(&mut self.lock().answers)
     }
 
-    /// Wakes the task for another reason than an answer.
+    /// Wakes the task for a reason other than an answer.
     pub(crate) fn wake(&self) {
         let task = self.lock().task.clone();
         if let Some(task) = task {
@@ -167,7 +166,7 @@ impl Outbox {
         }
     }
 
-    /// The connection is gone: what comes from now on is dropped at once. Gives what has come before, to be freed.
+    /// Closes the queue: later answers are dropped at once. Returns earlier ones, to be freed.
     pub(crate) fn close(&self) -> Buffers {
         let mut state = self.lock();
         state.is_closed = true;
@@ -179,7 +178,7 @@ impl Outbox {
         let mut state = self.lock();
         if state.is_closed {
             drop(state);
-            // A large answer is freed outside the lock, and only then its share.
+            // A large answer is freed outside the lock, and its share afterwards.
             drop((message, share));
             return;
         }
@@ -193,7 +192,7 @@ impl Outbox {
     }
 }
 
-/// A request of a connection, which gets its answer as a message of the protocol among the others of the connection.
+/// Receives the answer of a request and queues it as a message among the others of its connection.
 pub(crate) struct ConnectionReceiver {
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) id: u32,

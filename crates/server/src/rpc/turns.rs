@@ -1,40 +1,39 @@
-//! Turns on the network threads. The runtime serves ready connections in order and does not distinguish clients, so one with a
-//! thousand busy connections would have a thousand turns for each of another client.
+//! Turns on the network threads. The runtime serves ready connections in order and does not distinguish clients, so a client with a
+//! thousand busy connections would get a thousand turns for each of another client.
 //!
-//! Here each client has a few places. A connection takes a place for its turn and gives it back when the thread comes round to it again,
-//! so that all others had theirs meanwhile; the next connection of its client that waits gets the place. Connections of a client that has
-//! no more of them than places never wait, and cost nothing here but a look. A connection that waits among those that
-//! move much (`BulkQueue`) keeps no place meanwhile.
+//! Here each client has a few slots. A connection takes a slot for its turn and returns it when the thread comes round to it again, so that
+//! all others had theirs meanwhile; the next waiting connection of the client gets the slot. Connections of a client with no more of them
+//! than slots never wait, and pay only for a check. A connection that waits as a bulk connection (`BulkQueue`) holds no slot meanwhile.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-/// Turns that a client has while a network thread comes round once.
-pub(crate) const PLACES_OF_THREAD: usize = 8;
+/// Turns of a client per round of a network thread.
+pub(crate) const SLOTS_PER_THREAD: usize = 8;
 
-/// Those of one client.
+/// The turns of one client.
 #[derive(Debug)]
 pub(crate) struct Turns {
-    places: usize,
+    slots: usize,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     connections: usize,
-    /// Places that are taken, or handed to a connection that has not come yet.
+    /// Slots that are taken, or handed to a connection that has not run yet.
     taken: usize,
-    /// Numbers of connections in the order of their requests; those that have ended since are skipped.
-    line: VecDeque<u64>,
+    /// Numbers of connections in the order of their requests; closed ones are skipped.
+    queue: VecDeque<u64>,
     waiting: HashMap<u64, Wait>,
 }
 
 #[derive(Debug)]
 enum Wait {
-    /// In the line.
-    ForPlace(Waker),
-    /// It was woken, and has a place.
+    /// Waiting for a slot.
+    ForSlot(Waker),
+    /// Woken, with a slot.
     Over,
 }
 
@@ -48,26 +47,26 @@ pub(crate) struct TurnTaker {
 }
 
 impl Turns {
-    /// For a client whose connections are served by this many threads.
+    /// Creates the turns of a client whose connections are served by this many threads.
     pub(crate) fn new(threads: usize) -> Self {
-        Turns { places: threads * PLACES_OF_THREAD, state: Mutex::default() }
+        Turns { slots: threads * SLOTS_PER_THREAD, state: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn pass_on(&self) -> Option<Waker> {
-        self.lock().pass_on()
+    fn release(&self) -> Option<Waker> {
+        self.lock().release()
     }
 }
 
 impl State {
-    /// Gives a place back, or hands it to the next connection that waits, whose waker is to be woken.
-    fn pass_on(&mut self) -> Option<Waker> {
-        while let Some(number) = self.line.pop_front() {
+    /// Releases a slot, or hands it to the next waiting connection, whose waker is returned.
+    fn release(&mut self) -> Option<Waker> {
+        while let Some(number) = self.queue.pop_front() {
             if let Some(wait) = self.waiting.get_mut(&number)
-                && let Wait::ForPlace(waker) = std::mem::replace(wait, Wait::Over)
+                && let Wait::ForSlot(waker) = std::mem::replace(wait, Wait::Over)
             {
                 return Some(waker);
             }
@@ -78,16 +77,16 @@ impl State {
 }
 
 impl TurnTaker {
-    /// For the connection with this number, which no other one of the client has.
+    /// Creates the handle of the connection with this number, which is unique for the client.
     pub(crate) fn new(turns: Arc<Turns>, number: u64) -> Self {
         turns.lock().connections += 1;
         TurnTaker { turns, number, has_place: false }
     }
 
-    /// Gives back the place of the last turn: the thread has come round since.
-    pub(crate) fn come_round(&mut self) {
+    /// Releases the slot of the last turn, because the thread has come round since.
+    pub(crate) fn begin_round(&mut self) {
         if std::mem::take(&mut self.has_place)
-            && let Some(next) = self.turns.pass_on()
+            && let Some(next) = self.turns.release()
         {
             next.wake();
         }
@@ -95,11 +94,11 @@ impl TurnTaker {
 
     /// Whether the connection may have its turn now. Otherwise `waker` is woken when it may.
     pub(crate) fn enter(&mut self, waker: &Waker) -> bool {
-        self.come_round();
+        self.begin_round();
         let mut state = self.turns.lock();
-        let State { taken, line, waiting, .. } = &mut *state;
+        let State { taken, queue, waiting, .. } = &mut *state;
         self.has_place = match waiting.get_mut(&self.number) {
-            Some(Wait::ForPlace(known)) => {
+            Some(Wait::ForSlot(known)) => {
                 known.clone_from(waker);
                 false
             }
@@ -107,26 +106,26 @@ impl TurnTaker {
                 waiting.remove(&self.number);
                 true
             }
-            None if *taken < self.turns.places => {
+            None if *taken < self.turns.slots => {
                 *taken += 1;
                 true
             }
             None => {
-                line.push_back(self.number);
-                waiting.insert(self.number, Wait::ForPlace(waker.clone()));
+                queue.push_back(self.number);
+                waiting.insert(self.number, Wait::ForSlot(waker.clone()));
                 false
             }
         };
         self.has_place
     }
 
-    /// Ends the turn. Where the client has so many connections that they may have to wait for one another, and this one has moved
-    /// something, it keeps its place until it is served again: `waker` is woken at once for that.
+    /// Ends the turn. If the client has so many connections that they may have to wait for one another, and this one has moved bytes, it
+    /// keeps its slot until it is served again: `waker` is woken at once for that.
     pub(crate) fn leave(&mut self, has_moved: bool, waker: &Waker) {
-        if has_moved && self.turns.lock().connections > self.turns.places {
+        if has_moved && self.turns.lock().connections > self.turns.slots {
             waker.wake_by_ref();
         } else {
-            self.come_round();
+            self.begin_round();
         }
     }
 }
@@ -136,7 +135,7 @@ impl Drop for TurnTaker {
         let mut state = self.turns.lock();
         state.connections -= 1;
         let was_handed_one = matches!(state.waiting.remove(&self.number), Some(Wait::Over));
-        let next = if self.has_place || was_handed_one { state.pass_on() } else { None };
+        let next = if self.has_place || was_handed_one { state.release() } else { None };
         drop(state);
         if let Some(next) = next {
             next.wake();
@@ -160,12 +159,12 @@ mod tests {
         }
     }
 
-    struct Guest {
+    struct TestConnection {
         turn: TurnTaker,
         woken: Arc<Count>,
     }
 
-    impl Guest {
+    impl TestConnection {
         fn enters(&mut self) -> bool {
             self.turn.enter(&Waker::from(Arc::clone(&self.woken)))
         }
@@ -179,23 +178,24 @@ mod tests {
         }
     }
 
-    fn guests<const N: usize>(places: usize) -> (Arc<Turns>, [Guest; N]) {
-        let turns = Arc::new(Turns { places, state: Mutex::default() });
-        let guest = |number| Guest { turn: TurnTaker::new(Arc::clone(&turns), number as u64), woken: Arc::default() };
-        (Arc::clone(&turns), std::array::from_fn(guest))
+    fn connections<const N: usize>(slots: usize) -> (Arc<Turns>, [TestConnection; N]) {
+        let turns = Arc::new(Turns { slots, state: Mutex::default() });
+        let connection =
+            |number| TestConnection { turn: TurnTaker::new(Arc::clone(&turns), number as u64), woken: Arc::default() };
+        (Arc::clone(&turns), std::array::from_fn(connection))
     }
 
     fn assert_empty(turns: &Turns) {
-        let State { connections, taken, ref line, ref waiting } = *turns.lock();
-        assert_eq!((connections, taken, line.len(), waiting.len()), (0, 0, 0, 0));
+        let State { connections, taken, ref queue, ref waiting } = *turns.lock();
+        assert_eq!((connections, taken, queue.len(), waiting.len()), (0, 0, 0, 0));
     }
 
     #[test]
     fn turns_rotate_in_the_order_of_requests() {
-        let (turns, [mut a, mut b, mut c]) = guests(1);
+        let (turns, [mut a, mut b, mut c]) = connections(1);
         assert!(a.enters());
         a.leaves(true);
-        assert!(!b.enters() && !c.enters() && !b.enters(), "the place is kept until the thread has come round");
+        assert!(!b.enters() && !c.enters() && !b.enters(), "the slot is kept until the thread has come round");
         assert_eq!((a.woken(), b.woken(), c.woken()), (1, 0, 0));
         assert!(!a.enters(), "it was handed on");
         assert_eq!((b.woken(), c.woken()), (1, 0));
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn few_connections_never_wait() {
-        let (_turns, [mut a, mut b]) = guests(2);
+        let (_turns, [mut a, mut b]) = connections(2);
         for _ in 0..3 {
             assert!(a.enters() && b.enters());
             a.leaves(true);
@@ -228,8 +228,8 @@ mod tests {
 
     #[test]
     fn a_connection_that_ends_keeps_nobody_waiting() {
-        for ending in ["with a place", "waiting", "handed a place"] {
-            let (turns, [mut a, mut b, mut c]) = guests(1);
+        for ending in ["with a slot", "waiting", "handed a slot"] {
+            let (turns, [mut a, mut b, mut c]) = connections(1);
             assert!(a.enters());
             a.leaves(true);
             assert!(!b.enters() && !c.enters());
@@ -241,7 +241,7 @@ mod tests {
             } else {
                 drop(a);
                 assert_eq!((b.woken(), c.woken()), (1, 0), "{ending}");
-                if ending == "with a place" {
+                if ending == "with a slot" {
                     assert!(b.enters());
                 }
                 drop(b);

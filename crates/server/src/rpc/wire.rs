@@ -1,5 +1,5 @@
-//! The operations that a connection needs of its stream besides reading and writing, so that it runs over TLS on a socket as well
-//! as over the memory of a simulation.
+//! What a connection needs of its stream besides reading and writing, so that it runs over TLS on a socket as well as over the memory of a
+//! simulation.
 
 use std::io;
 use std::pin::pin;
@@ -12,12 +12,12 @@ use tokio_boring::SslStream;
 
 use crate::rpc::gathered::Gathered;
 
-/// The room for what is read to be thrown away.
+/// The size of the buffer for discarded bytes.
 const DISCARD_SIZE: usize = 16 << 10;
 
 /// The lowest layer: bytes without TLS.
 pub trait Socket: AsyncRead + AsyncWrite + Unpin + Send + 'static {
-    /// Ready once it is known, without reading, that the peer has closed its side; an error if the connection failed.
+    /// Completes when the peer has closed its side, without reading; fails if the connection failed.
     fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 }
 
@@ -31,7 +31,7 @@ impl Socket for TcpStream {
     }
 }
 
-/// The layer that a connection reads and writes, over gathered bytes.
+/// The stream that a connection reads and writes, over buffered bytes.
 pub(crate) trait Wire: AsyncRead + AsyncWrite + Unpin {
     type Socket: Socket;
 
@@ -65,8 +65,8 @@ impl<S: Socket> Wire for Gathered<S> {
     }
 }
 
-/// Reads until the peer closes too. A socket that is closed with bytes unread sends a reset, which can overtake what was
-/// written last: the peer would not learn why. Others have their turn after each read.
+/// Reads until the peer closes too. Closing a socket with unread bytes sends a reset, which can overtake the last bytes written: the peer
+/// would not receive the reason. Yields after each read.
 pub(crate) async fn discard(socket: &mut impl Socket) -> io::Result<()> {
     let mut bytes = vec![0; DISCARD_SIZE];
     while socket.read(&mut bytes).await? > 0 {

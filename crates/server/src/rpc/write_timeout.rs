@@ -1,17 +1,17 @@
-//! Whether a peer takes its answers fast enough: some bytes in each `write_timeout`, and all that waits at one moment within
-//! `outgoing_timeout`, however much that is. Without the second a peer could hold all memory for as long as it likes, a few bytes at
+//! Checks that a peer reads its answers fast enough: some bytes in each `write_timeout`, and everything that waits at one moment within
+//! `outgoing_timeout`, however much that is. Without the second limit a peer could occupy all memory indefinitely by reading a few bytes at
 //! a time.
 
 use std::time::Instant;
 
 use crate::settings::ServerSettings;
 
-/// How a peer takes what is written to it.
+/// The progress of a peer in reading its answers.
 pub(crate) struct WriteTimeout {
-    /// From when on the socket has not taken `write_progress_min` bytes, and how many it had taken then.
+    /// Since when the socket has not accepted `write_progress_min` bytes, and how many it had accepted then.
     moved: Instant,
     moved_at: u64,
-    /// When bytes last began to count that waited then, and how many of those still do.
+    /// When the current round began, and how many of the bytes that waited then still wait.
     round_began: Instant,
     round_left: usize,
 }
@@ -21,12 +21,12 @@ impl WriteTimeout {
         WriteTimeout { moved: now, moved_at: 0, round_began: now, round_left: 0 }
     }
 
-    /// There is something to take after there was nothing. The socket has taken `socket_taken` bytes in all.
+    /// Starts the timeout when bytes begin to wait. The socket has accepted `socket_taken` bytes in total.
     pub(crate) fn begin(&mut self, now: Instant, socket_taken: u64) {
         (self.moved, self.moved_at) = (now, socket_taken);
     }
 
-    /// Since the last call `written` bytes have gone from what waits to be written; `waiting` are left of it.
+    /// Records that `written` bytes were written since the last call and `waiting` are left.
     pub(crate) fn note(
         &mut self,
         settings: &ServerSettings,
@@ -44,7 +44,7 @@ impl WriteTimeout {
         }
     }
 
-    /// When the peer is too slow, unless it takes something before.
+    /// When the peer counts as too slow, unless it reads before.
     pub(crate) fn due(&self, settings: &ServerSettings) -> Instant {
         let moved = self.moved + settings.write_timeout;
         if self.round_left == 0 {
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(timeout.due(&settings), at(55));
     }
 
-    /// Each second it takes more than the least, which is not enough for all that waits.
+    /// Each second it reads more than the minimum, but not enough for everything that waits.
     #[test]
     fn waiting_answers_share_a_deadline_and_later_ones_have_their_own() {
         let (settings, start) = (settings(), Instant::now());
@@ -90,7 +90,7 @@ mod tests {
         let mut timeout = WriteTimeout::new(start);
         timeout.note(&settings, at(0), 0, 0, 100_000);
         for second in 1..60 {
-            // More comes than goes: that does not prolong the round.
+            // More is added than is sent, which does not prolong the round.
             timeout.note(&settings, at(second), second as u64 * 1000, 1000, 100_000 + second);
             assert_eq!(timeout.due(&settings), at(second + 30).min(at(60)), "second {second}");
         }

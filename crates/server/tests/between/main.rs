@@ -1,9 +1,9 @@
-//! Between client and server is a proxy that delays, splits, throttles, cuts, half-closes, loses, stalls, forges and repeats, by a
-//! seeded script. The engine and its store are real, and every call's content identifies the call.
+//! Between client and server is a proxy that delays, splits, throttles, cuts, half-closes, drops, stalls, corrupts and replays, by a seeded
+//! script. The engine and its store are real, and the content of every call identifies it.
 //!
-//! Each call ends in time with its own answer or a clear error; afterwards the same client works again, and the server holds
-//! nothing. The seed decides the script and the calls, not how the system's threads take turns: to replay one, run it more
-//! than once. `FIELDSEAL_SEED=17` runs one seed, `FIELDSEAL_SEEDS=1000` more of them.
+//! Each call ends in time with its own answer or a clear error; afterwards the same client works again, and the server holds no resources.
+//! The seed determines the script and the calls, not the scheduling of threads: to reproduce a failure, run its seed more than once.
+//! `FIELDSEAL_SEED=17` runs one seed, `FIELDSEAL_SEEDS=1000` runs that many.
 
 #[path = "../it/common/mod.rs"]
 mod common;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::engine::{EngineFixture, engine};
-use common::script::Weather;
+use common::script::NetworkQuality;
 use common::seeds::{seeds, side_by_side};
 use common::{PATIENCE, Pki, until};
 use fieldseal_client::{Client, ClientSettings, ErrorKind};
@@ -37,7 +37,7 @@ const CALLS_A_ROUND: usize = 8;
 /// The timeout of a call over a bad network, and the server's idle timeout.
 const SHORT: Duration = Duration::from_millis(800);
 
-/// The state that all seeds share.
+/// State shared by all seeds.
 struct World {
     pki: Pki,
     engine: EngineFixture,
@@ -48,7 +48,7 @@ impl World {
         Arc::new(World { pki: Pki::new(), engine: engine(Settings::default(), "shop", None) })
     }
 
-    fn server(&self, weather: Weather) -> Server {
+    fn server(&self, quality: NetworkQuality) -> Server {
         let mut settings = ServerSettings {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
             network_threads: 1,
@@ -56,7 +56,7 @@ impl World {
             close_timeout: Duration::from_millis(300),
             ..ServerSettings::new(self.pki.server_tls())
         };
-        if weather == Weather::Foul {
+        if quality == NetworkQuality::Corrupting {
             let times = [
                 &mut settings.handshake_timeout,
                 &mut settings.idle_timeout,
@@ -101,14 +101,17 @@ struct SeedResult {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn broken_connections_misroute_no_answer_and_lose_none_silently() {
     let world = World::new();
-    let results = side_by_side(seeds(48), SEEDS_AT_A_TIME, |seed| run(Arc::clone(&world), seed, Weather::Foul)).await;
+    let results =
+        side_by_side(seeds(48), SEEDS_AT_A_TIME, |seed| run(Arc::clone(&world), seed, NetworkQuality::Corrupting))
+            .await;
     sum_up(&results);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn when_the_network_is_only_slow_every_call_is_answered() {
     let world = World::new();
-    let results = side_by_side(seeds(16), SEEDS_AT_A_TIME, |seed| run(Arc::clone(&world), seed, Weather::Dull)).await;
+    let results =
+        side_by_side(seeds(16), SEEDS_AT_A_TIME, |seed| run(Arc::clone(&world), seed, NetworkQuality::Slow)).await;
     assert!(
         results
             .iter()
@@ -117,14 +120,14 @@ async fn when_the_network_is_only_slow_every_call_is_answered() {
     sum_up(&results);
 }
 
-async fn run(world: Arc<World>, seed: u64, weather: Weather) -> SeedResult {
+async fn run(world: Arc<World>, seed: u64, quality: NetworkQuality) -> SeedResult {
     let mut random = StdRng::seed_from_u64(seed);
-    let server = world.server(weather);
+    let server = world.server(quality);
     let control = Client::new(world.client(server.local_addr())).unwrap();
-    let mut proxy = Proxy::start(server.local_addr(), seed, weather).await;
-    let settings = match weather {
-        Weather::Dull => world.client(proxy.address),
-        Weather::Rough | Weather::Foul => world.hasty_client(proxy.address, &mut random),
+    let mut proxy = Proxy::start(server.local_addr(), seed, quality).await;
+    let settings = match quality {
+        NetworkQuality::Slow => world.client(proxy.address),
+        NetworkQuality::Lossy | NetworkQuality::Corrupting => world.hasty_client(proxy.address, &mut random),
     };
     let client = Client::new(settings).unwrap();
     let mut outcomes = Vec::new();
@@ -132,7 +135,7 @@ async fn run(world: Arc<World>, seed: u64, weather: Weather) -> SeedResult {
         let mut calls = JoinSet::new();
         for number in round * CALLS_A_ROUND..(round + 1) * CALLS_A_ROUND {
             let name = format!("seed {seed} call {number}");
-            let call = Call::new(number, &mut random, &name, weather == Weather::Foul, &control).await;
+            let call = Call::new(number, &mut random, &name, quality == NetworkQuality::Corrupting, &control).await;
             let (client, control) = (client.clone(), control.clone());
             calls.spawn(async move {
                 let made = tokio::time::timeout(3 * PATIENCE, call.make(&client, &control)).await;
@@ -154,7 +157,7 @@ async fn run(world: Arc<World>, seed: u64, weather: Weather) -> SeedResult {
     results
 }
 
-/// The same client works when new connections do.
+/// Checks that the same client works once new connections do.
 async fn works_again(client: &Client) {
     let (began, mut successes) = (Instant::now(), 0);
     while successes < 5 {
@@ -166,7 +169,8 @@ async fn works_again(client: &Client) {
     }
 }
 
-/// Connections end although the proxy still holds those that lead nowhere; every request was answered once; no memory is kept.
+/// Checks that all connections end, although the proxy still holds those that lead nowhere, that every request was answered once, and that
+/// no memory is held.
 async fn holds_nothing(server: Server, proxy: &Proxy) {
     until("all repeated connections are refused", || proxy.seen().replays == proxy.seen().replays_ended).await;
     until("all connections are gone", || {

@@ -1,4 +1,4 @@
-//! A TCP proxy that follows a script. TLS passes through it unread.
+//! A TCP proxy that follows a script. It forwards TLS without decrypting it.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -12,11 +12,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::common::script::{Event, Fault, Plan, Weather, Welcome};
+use crate::common::script::{Acceptance, Event, Fault, NetworkQuality, Plan};
 
 const PIECE_SIZE_MAX: usize = 16_384;
 
-/// Runs until it is dropped, and then drops every socket.
+/// The proxy; it runs until it is dropped, and then drops every socket.
 pub struct Proxy {
     pub address: SocketAddr,
     state: Arc<State>,
@@ -31,22 +31,22 @@ struct State {
     replaying: Mutex<JoinSet<()>>,
 }
 
-/// The events so far.
+/// Counts of events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Seen {
-    /// Faults that were reached, refused connections included.
+    /// Injected faults, including refused connections.
     pub faults: u64,
-    /// Those among them after which not all bytes of a connection have arrived as they were sent.
+    /// Faults after which some bytes of a connection did not arrive as they were sent.
     pub harm: u64,
-    /// Those among these by which bytes arrived that nobody had sent.
+    /// Faults by which bytes arrived that nobody had sent.
     pub forgeries: u64,
-    /// Connections sent again, and those of them that the server has ended.
+    /// Replayed connections, and how many of them the server has ended.
     pub replays: u64,
     pub replays_ended: u64,
 }
 
 impl Proxy {
-    pub async fn start(target: SocketAddr, seed: u64, weather: Weather) -> Proxy {
+    pub async fn start(target: SocketAddr, seed: u64, quality: NetworkQuality) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let state = Arc::new(State {
@@ -57,16 +57,16 @@ impl Proxy {
             replaying: Mutex::default(),
         });
         let mut accepting = JoinSet::new();
-        accepting.spawn(accept(listener, Arc::clone(&state), seed, weather));
+        accepting.spawn(accept(listener, Arc::clone(&state), seed, quality));
         Proxy { address, state, accepting }
     }
 
-    /// The proxy itself has not failed.
+    /// Checks that the proxy itself has not failed.
     pub fn assert_sound(&mut self) {
         assert!(self.accepting.try_join_next().is_none(), "the proxy has panicked");
     }
 
-    /// New connections are left alone; the others keep their plans.
+    /// Forwards new connections without faults; the others keep their plans.
     pub fn heal(&self) {
         self.state.is_healed.store(true, Ordering::SeqCst);
     }
@@ -106,7 +106,7 @@ impl State {
     }
 }
 
-async fn accept(listener: TcpListener, state: Arc<State>, seed: u64, weather: Weather) {
+async fn accept(listener: TcpListener, state: Arc<State>, seed: u64, quality: NetworkQuality) {
     let mut connections = JoinSet::new();
     loop {
         let client = tokio::select! {
@@ -118,7 +118,7 @@ async fn accept(listener: TcpListener, state: Arc<State>, seed: u64, weather: We
         };
         let number = state.connections.fetch_add(1, Ordering::SeqCst);
         let is_healed = state.is_healed.load(Ordering::SeqCst);
-        let plan = if is_healed { Plan::fair() } else { Plan::of(seed, weather, number) };
+        let plan = if is_healed { Plan::fair() } else { Plan::of(seed, quality, number) };
         connections.spawn(carry(client, plan, Arc::clone(&state)));
     }
 }
@@ -126,22 +126,22 @@ async fn accept(listener: TcpListener, state: Arc<State>, seed: u64, weather: We
 /// How a direction ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// In order, and the end was passed on.
+    /// In order, and the end was forwarded.
     Passed,
-    /// A side has gone.
+    /// One side has disconnected.
     Broken,
     Closed,
     Reset,
 }
 
 async fn carry(client: TcpStream, plan: Plan, state: Arc<State>) {
-    match plan.welcome {
-        Welcome::Forward => {}
-        Welcome::Silence => {
+    match plan.acceptance {
+        Acceptance::Forward => {}
+        Acceptance::Unserved => {
             state.note_harm();
             std::future::pending().await
         }
-        Welcome::Reset => {
+        Acceptance::Reset => {
             state.note_harm();
             return client.set_zero_linger().unwrap();
         }
@@ -162,7 +162,7 @@ async fn carry(client: TcpStream, plan: Plan, state: Arc<State>) {
         }
     };
     if end == End::Broken && link.is_lost.load(Ordering::SeqCst) {
-        // The remaining side must not learn that the other has gone.
+        // The remaining side must not notice that the other has disconnected.
         std::future::pending().await
     }
     if end == End::Reset {
@@ -171,14 +171,14 @@ async fn carry(client: TcpStream, plan: Plan, state: Arc<State>) {
     }
 }
 
-/// A connection between the two.
+/// A connection between client and server.
 struct Link {
     /// Bytes of one direction are dropped, and neither side notices.
     is_lost: AtomicBool,
     state: Arc<State>,
 }
 
-/// One direction of it.
+/// One direction of a connection.
 struct Lane<'a> {
     link: &'a Link,
     events: VecDeque<Event>,
@@ -186,7 +186,7 @@ struct Lane<'a> {
     piece_size: usize,
     pause: Duration,
     is_flipped: bool,
-    /// All that has been forwarded.
+    /// All bytes that were forwarded.
     sent: Vec<u8>,
 }
 
@@ -227,7 +227,7 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// Bytes up to the next event, or a piece.
+    /// The number of bytes up to the next event, or in a piece.
     fn room(&self) -> usize {
         let next = self.events.front().map_or(u64::MAX, |event| event.at) - self.sent.len() as u64;
         usize::try_from(next).unwrap_or(usize::MAX).min(self.piece_size).min(PIECE_SIZE_MAX)

@@ -1,4 +1,4 @@
-//! Calls whose content names them, so that an answer to another call shows.
+//! Calls whose content identifies them, so that an answer to another call is detected.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub struct Call {
     pub number: usize,
     work: Work,
     deadline_ms: Option<u32>,
-    /// The caller does not wait longer.
+    /// When the caller drops the call, if it does.
     dropped_after: Option<Duration>,
 }
 
@@ -40,7 +40,7 @@ pub enum Outcome {
 }
 
 impl Call {
-    /// Values to decrypt are encrypted by `control`, whose connection is undisturbed.
+    /// Creates a call. Values to decrypt are encrypted by `control`, whose connection is undisturbed.
     pub async fn new(number: usize, random: &mut StdRng, name: &str, is_hasty: bool, control: &Client) -> Call {
         let size = [0, 10, 1_000][random.random_range(0..3)];
         let count = random.random_range(1..60);
@@ -68,7 +68,7 @@ impl Call {
         Call { number, work, deadline_ms, dropped_after: milliseconds.map(Duration::from_millis) }
     }
 
-    /// Makes the call. An answer must be the right one; `control` opens what `client` has sealed.
+    /// Makes the call and checks the answer; `control` decrypts what `client` has encrypted.
     pub async fn make(&self, client: &Client, control: &Client) -> Outcome {
         let made = match self.dropped_after {
             Some(time) => match timeout(time, self.ask(client, control)).await {
@@ -93,7 +93,7 @@ impl Call {
             | ErrorKind::Tls
             | ErrorKind::Timeout
             | ErrorKind::ConnectionLost { .. } => true,
-            // Also refused early, while others wait.
+            // Also when it is refused early, while others wait.
             ErrorKind::Engine(ErrorCode::DeadlineExceeded | ErrorCode::Overloaded) => self.deadline_ms.is_some(),
             // A frame that took too long.
             ErrorKind::ConnectionRefused(ErrorCode::DeadlineExceeded) => true,
@@ -141,7 +141,7 @@ impl Call {
     }
 }
 
-/// There and back; the value is `name`.
+/// Encrypts and decrypts; the value is `name`.
 pub async fn round_trip(client: &Client, name: &str) -> Result<(), ClientError> {
     let texts = vec![name.to_owned()];
     let envelopes = encrypt(client, &texts, None).await?;

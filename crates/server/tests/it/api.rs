@@ -1,4 +1,4 @@
-//! The HTTPS API on real sockets over a real engine: slow, hostile or impatient callers. Well-behaved ones are tested in
+//! The HTTPS API on real sockets over a real engine: slow, hostile or impatient callers. Well-behaved callers are tested in
 //! `tests/interop`.
 
 use std::io::{Read, Write};
@@ -20,10 +20,10 @@ use serde_json::Value;
 
 const SHORT: Duration = Duration::from_millis(300);
 
-struct Stage {
+struct TestServer {
     server: Server,
     authorization: String,
-    /// Holds the store.
+    /// Keeps the store.
     _engine: EngineFixture,
 }
 
@@ -42,8 +42,8 @@ impl Answer {
     }
 }
 
-impl Stage {
-    fn new(change: impl FnOnce(&mut ServerSettings)) -> Stage {
+impl TestServer {
+    fn new(change: impl FnOnce(&mut ServerSettings)) -> TestServer {
         let pki = Pki::new();
         let tls = pki.server_tls();
         let identity = ServerIdentity {
@@ -68,14 +68,14 @@ impl Stage {
         let service = EngineService::new(fixture.engine.clone(), Limits::default(), 1 << 30);
         let server = Server::start(settings, Arc::new(service)).expect("it starts");
         let authorization = format!("Authorization: Basic {}", base64::encode_block(shown.as_bytes()));
-        Stage { server, authorization, _engine: fixture }
+        TestServer { server, authorization, _engine: fixture }
     }
 
     fn connect(&self) -> SslStream<TcpStream> {
         let socket = TcpStream::connect(self.server.api_addr().expect("it has an API")).expect("connects");
         socket.set_read_timeout(Some(PATIENCE)).expect("set");
         let mut connector = SslConnector::builder(SslMethod::tls()).expect("a context");
-        // Its certificate was made a moment ago by this test.
+        // The test has just created the certificate.
         connector.set_verify(SslVerifyMode::NONE);
         connector.build().connect("localhost", socket).expect("shakes hands")
     }
@@ -101,12 +101,12 @@ impl Stage {
         read_answer(&mut stream)
     }
 
-    /// A call that takes seconds of the one worker.
+    /// Starts a call that occupies the only worker for seconds.
     fn long_call(&self) -> SslStream<TcpStream> {
         self.call_of(400_000)
     }
 
-    /// A call in progress, with a key agreement for each of this many values.
+    /// Starts a call with a key agreement for each of this many values.
     fn call_of(&self, values: usize) -> SslStream<TcpStream> {
         let body = format!("[{}1]", "1,".repeat(values));
         let mut stream = self.connect();
@@ -141,17 +141,17 @@ fn read_answer(stream: &mut SslStream<TcpStream>) -> Answer {
 
 #[test]
 fn encrypted_values_round_trip_and_are_counted() {
-    let stage = Stage::new(|settings| settings.operator.address = Some(([127, 0, 0, 1], 0).into()));
-    let sealed = stage.post("/encrypt", b"{\"card\": \"4111\", \"amount\": 1.50}");
+    let test_server = TestServer::new(|settings| settings.operator.address = Some(([127, 0, 0, 1], 0).into()));
+    let sealed = test_server.post("/encrypt", b"{\"card\": \"4111\", \"amount\": 1.50}");
     assert_eq!(sealed.status, 200, "{}", sealed.head);
     assert!(
         sealed.head.contains("content-type: application/json\r\n") && sealed.head.contains("cache-control: no-store")
     );
     assert_eq!(String::from_utf8_lossy(&sealed.body).matches("\"ev:").count(), 2);
-    let opened = stage.post("/decrypt", &sealed.body);
+    let opened = test_server.post("/decrypt", &sealed.body);
     assert_eq!(opened.body, b"{\"card\": \"4111\", \"amount\": 1.50}");
-    assert_eq!(stage.post("/decrypt", b"{").code(), "invalid-json");
-    let (_, metrics) = operator::get(stage.server.operator_addr().expect("a port"), "/metrics");
+    assert_eq!(test_server.post("/decrypt", b"{").code(), "invalid-json");
+    let (_, metrics) = operator::get(test_server.server.operator_addr().expect("a port"), "/metrics");
     let counted = [
         ("fieldseal_api_calls_total{call=\"encrypt\",status=\"200\"}", 1.0),
         ("fieldseal_api_calls_total{call=\"decrypt\",status=\"200\"}", 1.0),
@@ -166,10 +166,10 @@ fn encrypted_values_round_trip_and_are_counted() {
 
 #[test]
 fn an_empty_file_is_an_answer() {
-    let stage = Stage::new(|_| {});
+    let test_server = TestServer::new(|_| {});
     let post = |path: &str, body: &[u8]| {
-        let mut stream = stage.connect();
-        let head = stage.head(path, body.len()).replace("application/json", "application/octet-stream");
+        let mut stream = test_server.connect();
+        let head = test_server.head(path, body.len()).replace("application/json", "application/octet-stream");
         stream.write_all(&[head.as_bytes(), body].concat()).expect("sent");
         read_answer(&mut stream)
     };
@@ -181,82 +181,84 @@ fn an_empty_file_is_an_answer() {
 
 #[test]
 fn callers_without_credentials_are_refused_before_the_body() {
-    let stage = Stage::new(|_| {});
-    let mut stream = stage.connect();
-    let head = stage.head("/encrypt", 1000).replace(&stage.authorization, "x-nothing: 1");
+    let test_server = TestServer::new(|_| {});
+    let mut stream = test_server.connect();
+    let head = test_server.head("/encrypt", 1000).replace(&test_server.authorization, "x-nothing: 1");
     stream.write_all(head.as_bytes()).expect("sent");
     let answer = read_answer(&mut stream);
     assert_eq!((answer.status, answer.code().as_str()), (401, "unauthorized"));
-    let mut stream = stage.connect();
-    stream.write_all(stage.head("/encrypt", 1 << 30).as_bytes()).expect("sent");
+    let mut stream = test_server.connect();
+    stream.write_all(test_server.head("/encrypt", 1 << 30).as_bytes()).expect("sent");
     assert_eq!(read_answer(&mut stream).code(), "too-large");
-    let mut stream = stage.connect();
-    let waiting = stage.head("/encrypt", 1 << 30).replace("\r\n\r\n", "\r\nexpect: 100-continue\r\n\r\n");
+    let mut stream = test_server.connect();
+    let waiting = test_server.head("/encrypt", 1 << 30).replace("\r\n\r\n", "\r\nexpect: 100-continue\r\n\r\n");
     stream.write_all(waiting.as_bytes()).expect("sent");
     assert_eq!(read_answer(&mut stream).code(), "too-large", "and no word to go on");
 }
 
 #[test]
 fn a_body_that_arrives_too_slowly_is_abandoned() {
-    let stage = Stage::new(|settings| settings.api.http.body_timeout = SHORT);
-    let mut stream = stage.connect();
-    stream.write_all(stage.head("/encrypt", 100).as_bytes()).expect("sent");
+    let test_server = TestServer::new(|settings| settings.api.http.body_timeout = SHORT);
+    let mut stream = test_server.connect();
+    stream.write_all(test_server.head("/encrypt", 100).as_bytes()).expect("sent");
     stream.write_all(b"[\"half").expect("sent");
     let answer = read_answer(&mut stream);
     assert_eq!((answer.status, answer.code().as_str()), (408, "slow-body"));
-    assert_eq!(stage.server.counters().incoming_bytes, 0);
+    assert_eq!(test_server.server.counters().incoming_bytes, 0);
 }
 
 #[test]
 fn a_call_has_its_time() {
-    let stage = Stage::new(|settings| settings.api.call_timeout = SHORT);
-    let mut stream = stage.connect();
-    stream.write_all(stage.head("/encrypt", 100).as_bytes()).expect("sent");
+    let test_server = TestServer::new(|settings| settings.api.call_timeout = SHORT);
+    let mut stream = test_server.connect();
+    stream.write_all(test_server.head("/encrypt", 100).as_bytes()).expect("sent");
     assert_eq!(read_answer(&mut stream).code(), "slow-body", "its body too");
-    // Time enough for the body, and less than the work takes.
-    let stage = Stage::new(|settings| settings.api.call_timeout = Duration::from_secs(2));
-    let mut long = stage.long_call();
+    // Enough time for the body, and less than the work takes.
+    let test_server = TestServer::new(|settings| settings.api.call_timeout = Duration::from_secs(2));
+    let mut long = test_server.long_call();
     let answer = read_answer(&mut long);
     assert_eq!((answer.status, answer.code().as_str()), (504, "timeout"));
 }
 
 #[test]
 fn a_disconnecting_caller_ends_its_call() {
-    let stage = Stage::new(|_| {});
-    let call = stage.call_of(2_000_000);
+    let test_server = TestServer::new(|_| {});
+    let call = test_server.call_of(2_000_000);
     drop(call);
-    wait_until("its work has ended", || stage.server.counters().pool.jobs_held == 0);
-    wait_until("it is counted", || stage.server.counters().ended.of(fieldseal_server::Outcome::Disconnected) == 1);
-    assert_eq!(stage.server.counters().answers_bytes, 0);
+    wait_until("its work has ended", || test_server.server.counters().pool.jobs_held == 0);
+    wait_until("it is counted", || {
+        test_server.server.counters().ended.of(fieldseal_server::Outcome::Disconnected) == 1
+    });
+    assert_eq!(test_server.server.counters().answers_bytes, 0);
 }
 
 #[test]
 fn a_full_queue_and_too_many_calls_give_a_retry_delay() {
-    let few_jobs = Stage::new(|settings| {
+    let few_jobs = TestServer::new(|settings| {
         (settings.queue_jobs_max, settings.app_jobs_max, settings.admission_wait) = (1, 1, Duration::ZERO);
     });
-    let few_calls = Stage::new(|settings| settings.api.calls_max = 1);
-    for stage in [few_jobs, few_calls] {
-        let long = stage.long_call();
-        let answer = stage.post("/encrypt", b"[\"secret\"]");
+    let few_calls = TestServer::new(|settings| settings.api.calls_max = 1);
+    for test_server in [few_jobs, few_calls] {
+        let long = test_server.long_call();
+        let answer = test_server.post("/encrypt", b"[\"secret\"]");
         assert_eq!((answer.status, answer.code().as_str()), (503, "overloaded"));
         assert!(
             answer.head.contains("retry-after: 1\r\n") && !String::from_utf8_lossy(&answer.body).contains("secret")
         );
         drop(long);
-        wait_until("there is room again", || stage.post("/encrypt", b"[1]").status == 200);
+        wait_until("there is room again", || test_server.post("/encrypt", b"[1]").status == 200);
     }
 }
 
 #[test]
 fn a_shutdown_answers_requests_in_flight() {
-    let stage = Stage::new(|settings| settings.drain_timeout = PATIENCE);
+    let test_server = TestServer::new(|settings| settings.drain_timeout = PATIENCE);
     let body = format!("[{}1]", "1,".repeat(20_000));
-    let mut stream = stage.connect();
-    stream.write_all(stage.head("/encrypt?keying=field", body.len()).as_bytes()).expect("sent");
+    let mut stream = test_server.connect();
+    stream.write_all(test_server.head("/encrypt?keying=field", body.len()).as_bytes()).expect("sent");
     stream.write_all(body.as_bytes()).expect("sent");
-    wait_until("the call is in progress", || stage.server.counters().pool.workers_busy > 0);
-    let Stage { server, .. } = stage;
+    wait_until("the call is in progress", || test_server.server.counters().pool.workers_busy > 0);
+    let TestServer { server, .. } = test_server;
     let ending = std::thread::spawn(move || server.shutdown());
     let answer = read_answer(&mut stream);
     assert_eq!((answer.status, answer.body.starts_with(b"[\"ev:")), (200, true));
@@ -266,19 +268,19 @@ fn a_shutdown_answers_requests_in_flight() {
 
 #[test]
 fn the_relays_state_is_reported() {
-    let stage = Stage::new(|settings| {
-        settings.api.relay.tell(Some(RelayInformation {
+    let test_server = TestServer::new(|settings| {
+        settings.api.relay.set(Some(RelayInformation {
             destinations: vec![RelayDestination { id: "d1".to_owned(), domain: "*.example.com".to_owned() }],
             ca_pem: Some(b"-----BEGIN CERTIFICATE-----\n".to_vec()),
             poll_interval: Duration::from_secs(7),
         }));
     });
-    let reported = stage.get("/v2/relay-outbound");
+    let reported = test_server.get("/v2/relay-outbound");
     assert!(reported.head.contains("x-poll-interval: 7\r\n"), "{}", reported.head);
     let reported: Value = serde_json::from_slice(&reported.body).expect("JSON");
     assert_eq!(reported["outboundDestinations"]["d1"]["destinationDomain"], "*.example.com");
-    assert_eq!(stage.get("/").body, b"-----BEGIN CERTIFICATE-----\n");
-    let without = Stage::new(|_| {});
+    assert_eq!(test_server.get("/").body, b"-----BEGIN CERTIFICATE-----\n");
+    let without = TestServer::new(|_| {});
     assert_eq!(without.get("/v2/relay-outbound").body, b"{\"outboundDestinations\":{}}");
     assert_eq!(without.get("/").code(), "not-found");
 }

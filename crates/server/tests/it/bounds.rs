@@ -1,44 +1,44 @@
-//! The limits on requests in flight, by connection, by app and in total: callers above one are slowed down, then refused, and
-//! nobody else notices.
+//! Limits on requests in flight, per connection, per app and in total: callers that exceed one are slowed down, then refused, without
+//! affecting others.
 
 use std::time::{Duration, Instant};
 
-use crate::common::{PATIENCE, Raw, Stage, toy_request, wait_until};
+use crate::common::{PATIENCE, Raw, TestServer, test_request, wait_until};
 use fieldseal_engine::pool::Reason;
 use fieldseal_protocol::{EncryptOptions, ErrorCode, request};
 use fieldseal_server::{Outcome, Scheduling};
 
 fn gate(raw: &mut Raw, id: u32) {
-    raw.send(|out| toy_request(id, "gate", "", out));
+    raw.send(|out| test_request(id, "gate", "", out));
 }
 
 #[test]
 fn one_app_cannot_take_the_room_of_another() {
-    let stage = Stage::with(|settings| settings.app_jobs_max = 2);
-    let (mut first, mut second, mut other) = (stage.raw(), stage.raw(), stage.raw());
+    let test_server = TestServer::with(|settings| settings.app_jobs_max = 2);
+    let (mut first, mut second, mut other) = (test_server.raw(), test_server.raw(), test_server.raw());
     gate(&mut first, 1);
     gate(&mut second, 1);
-    wait_until("the app's room is taken", || stage.server.counters().pool.jobs_held == 2);
+    wait_until("the app's room is taken", || test_server.server.counters().pool.jobs_held == 2);
     let began = Instant::now();
     gate(&mut second, 2);
     assert_eq!(second.read_response(), (2, "overloaded".to_owned()));
     assert!(began.elapsed() >= Duration::from_millis(50), "it waited for room first");
-    other.send(|out| toy_request(1, "echo", "of another app", out));
+    other.send(|out| test_request(1, "echo", "of another app", out));
     assert_eq!(other.read_response(), (1, String::new()));
-    stage.toy.open_gate();
+    test_server.service.open_gate();
     assert_eq!((first.read_response(), second.read_response()), ((1, String::new()), (1, String::new())));
 }
 
 #[test]
 fn invented_apps_count_to_their_callers_limit() {
-    let stage = Stage::with(|settings| settings.app_jobs_max = 2);
-    let (mut inventor, mut other) = (stage.raw_of("inventor"), stage.raw_of("other"));
-    inventor.send(|out| (1..4).for_each(|id| toy_request(id, &format!("gate-{id}"), "", out)));
+    let test_server = TestServer::with(|settings| settings.app_jobs_max = 2);
+    let (mut inventor, mut other) = (test_server.raw_of("inventor"), test_server.raw_of("other"));
+    inventor.send(|out| (1..4).for_each(|id| test_request(id, &format!("gate-{id}"), "", out)));
     assert_eq!(inventor.read_response(), (3, "overloaded".to_owned()));
     gate(&mut inventor, 4);
-    other.send(|out| toy_request(1, "gate-5", "", out));
-    wait_until("an app and another client have room", || stage.server.counters().pool.jobs_held == 4);
-    stage.toy.open_gate();
+    other.send(|out| test_request(1, "gate-5", "", out));
+    wait_until("an app and another client have room", || test_server.server.counters().pool.jobs_held == 4);
+    test_server.service.open_gate();
     let mut ids: Vec<_> = (0..3).map(|_| inventor.read_response()).collect();
     ids.sort();
     assert_eq!(ids, [1, 2, 4].map(|id| (id, String::new())));
@@ -47,102 +47,102 @@ fn invented_apps_count_to_their_callers_limit() {
 
 #[test]
 fn bytes_count_too() {
-    let stage = Stage::with(|settings| {
+    let test_server = TestServer::with(|settings| {
         settings.limits.frame_size_max = 1 << 20;
         settings.app_bytes_max = (1 << 20) + 16_384;
     });
-    let (mut first, mut second) = (stage.raw(), stage.raw());
+    let (mut first, mut second) = (test_server.raw(), test_server.raw());
     let filler = "x".repeat(600_000);
-    first.send(|out| toy_request(1, "gate", &filler, out));
-    wait_until("it is held", || stage.server.counters().pool.jobs_held == 1);
-    second.send(|out| toy_request(1, "gate", &filler, out));
+    first.send(|out| test_request(1, "gate", &filler, out));
+    wait_until("it is held", || test_server.server.counters().pool.jobs_held == 1);
+    second.send(|out| test_request(1, "gate", &filler, out));
     assert_eq!(second.read_response(), (1, "overloaded".to_owned()));
     gate(&mut second, 2);
-    wait_until("a small one has room", || stage.server.counters().pool.jobs_held == 2);
+    wait_until("a small one has room", || test_server.server.counters().pool.jobs_held == 2);
 }
 
 #[test]
 fn a_request_that_finds_room_in_time_is_served() {
-    let stage = Stage::with(|settings| {
+    let test_server = TestServer::with(|settings| {
         settings.queue_jobs_max = 1;
         settings.admission_wait = PATIENCE;
     });
-    let (mut first, mut second) = (stage.raw(), stage.raw());
+    let (mut first, mut second) = (test_server.raw(), test_server.raw());
     gate(&mut first, 1);
-    wait_until("the room is taken", || stage.server.counters().pool.jobs_held == 1);
-    second.send(|out| (1..4).for_each(|id| toy_request(id, "echo", "", out)));
-    wait_until("one waits", || stage.toy.begun() == 2);
+    wait_until("the room is taken", || test_server.server.counters().pool.jobs_held == 1);
+    second.send(|out| (1..4).for_each(|id| test_request(id, "echo", "", out)));
+    wait_until("one waits", || test_server.service.begun() == 2);
     std::thread::sleep(Duration::from_millis(20));
-    assert_eq!(stage.toy.begun(), 2, "behind it nothing is read");
-    stage.toy.open_gate();
+    assert_eq!(test_server.service.begun(), 2, "behind it nothing is read");
+    test_server.service.open_gate();
     assert_eq!(first.read_response(), (1, String::new()));
     for id in 1..4 {
         assert_eq!(second.read_response(), (id, String::new()));
     }
-    assert_eq!(stage.server.counters().ended.of(ErrorCode::Overloaded), 0);
+    assert_eq!(test_server.server.counters().ended.of(ErrorCode::Overloaded), 0);
 }
 
 #[test]
 fn the_deadline_of_a_request_that_waits_for_room_is_kept() {
-    let stage = Stage::with(|settings| {
+    let test_server = TestServer::with(|settings| {
         settings.queue_jobs_max = 1;
         settings.admission_wait = Duration::from_secs(3600);
     });
-    let (mut first, mut second) = (stage.raw(), stage.raw());
+    let (mut first, mut second) = (test_server.raw(), test_server.raw());
     gate(&mut first, 1);
-    wait_until("the room is taken", || stage.server.counters().pool.jobs_held == 1);
+    wait_until("the room is taken", || test_server.server.counters().pool.jobs_held == 1);
     let options = EncryptOptions { deadline_ms: Some(30), ..EncryptOptions::new("echo") };
     second.send(|out| request::encrypt_document(1, &options, None, b"", out));
     assert_eq!(second.read_response(), (1, "deadline_exceeded".to_owned()));
-    assert_eq!(stage.server.counters().pool.jobs_held, 1);
+    assert_eq!(test_server.server.counters().pool.jobs_held, 1);
 }
 
 #[test]
 fn a_request_waiting_for_room_ends_with_its_connection() {
-    let stage = Stage::with(|settings| {
+    let test_server = TestServer::with(|settings| {
         settings.queue_jobs_max = 1;
         settings.admission_wait = Duration::from_secs(3600);
     });
-    let (mut first, mut second) = (stage.raw(), stage.raw());
+    let (mut first, mut second) = (test_server.raw(), test_server.raw());
     gate(&mut first, 1);
-    wait_until("the room is taken", || stage.server.counters().pool.jobs_held == 1);
+    wait_until("the room is taken", || test_server.server.counters().pool.jobs_held == 1);
     gate(&mut second, 1);
-    wait_until("another waits", || stage.toy.begun() == 2);
+    wait_until("another waits", || test_server.service.begun() == 2);
     drop(second);
-    wait_until("it is dropped", || stage.toy.alive() == 1);
-    assert_eq!(stage.toy.cancellations.lock().unwrap()[1].reason(), Some(Reason::Disconnected));
-    wait_until("it is counted", || stage.server.counters().ended.of(Outcome::Disconnected) == 1);
+    wait_until("it is dropped", || test_server.service.alive() == 1);
+    assert_eq!(test_server.service.cancellations.lock().unwrap()[1].reason(), Some(Reason::Disconnected));
+    wait_until("it is counted", || test_server.server.counters().ended.of(Outcome::Disconnected) == 1);
 }
 
 #[test]
 fn a_shutdown_refuses_requests_waiting_for_room() {
-    let stage = Stage::with(|settings| {
+    let test_server = TestServer::with(|settings| {
         settings.queue_jobs_max = 1;
         settings.admission_wait = Duration::from_secs(3600);
     });
-    let (mut first, mut second) = (stage.raw(), stage.raw());
+    let (mut first, mut second) = (test_server.raw(), test_server.raw());
     gate(&mut first, 1);
-    wait_until("the room is taken", || stage.server.counters().pool.jobs_held == 1);
+    wait_until("the room is taken", || test_server.server.counters().pool.jobs_held == 1);
     gate(&mut second, 1);
-    wait_until("another waits", || stage.toy.begun() == 2);
-    let (toy, server) = (stage.toy.clone(), stage.server);
+    wait_until("another waits", || test_server.service.begun() == 2);
+    let (service, server) = (test_server.service.clone(), test_server.server);
     let stopping = std::thread::spawn(move || server.shutdown());
     assert_eq!(second.read_response(), (1, "unavailable".to_owned()));
-    toy.open_gate();
+    service.open_gate();
     assert_eq!(first.read_response(), (1, String::new()));
     assert_eq!(stopping.join().unwrap().requests_abandoned, 0);
 }
 
 #[test]
 fn a_connection_with_too_many_bytes_in_flight_is_paused() {
-    let stage = Stage::with(|settings| settings.connection_bytes_max = 1000);
-    let mut raw = stage.raw();
+    let test_server = TestServer::with(|settings| settings.connection_bytes_max = 1000);
+    let mut raw = test_server.raw();
     let filler = "x".repeat(600);
-    raw.send(|out| (0..4).for_each(|id| toy_request(id, "gate", &filler, out)));
-    wait_until("two have begun", || stage.toy.begun() == 2);
+    raw.send(|out| (0..4).for_each(|id| test_request(id, "gate", &filler, out)));
+    wait_until("two have begun", || test_server.service.begun() == 2);
     std::thread::sleep(Duration::from_millis(50));
-    assert_eq!(stage.toy.begun(), 2, "600 bytes are below the bound, 1,200 are not");
-    stage.toy.open_gate();
+    assert_eq!(test_server.service.begun(), 2, "600 bytes are below the bound, 1,200 are not");
+    test_server.service.open_gate();
     let mut ids: Vec<_> = (0..4).map(|_| raw.read_response()).collect();
     ids.sort();
     assert_eq!(ids, (0..4).map(|id| (id, String::new())).collect::<Vec<_>>());
@@ -150,12 +150,12 @@ fn a_connection_with_too_many_bytes_in_flight_is_paused() {
 
 #[test]
 fn answers_are_bounded_on_one_connection_and_one_may_be_larger() {
-    let stage = Stage::with(|settings| settings.connection_answers_bytes_max = 1 << 20);
-    // More than the sockets between hold: one waits for its reader.
-    let (mut slow, mut other) = (stage.raw(), stage.raw());
-    slow.send(|out| (0..3).for_each(|id| toy_request(id, "large", "7000000", out)));
-    wait_until("two were refused", || stage.server.counters().ended.of(ErrorCode::Overloaded) == 2);
-    other.send(|out| toy_request(1, "large", "7000000", out));
+    let test_server = TestServer::with(|settings| settings.connection_answers_bytes_max = 1 << 20);
+    // Larger than the sockets' buffers: one answer waits for its reader.
+    let (mut slow, mut other) = (test_server.raw(), test_server.raw());
+    slow.send(|out| (0..3).for_each(|id| test_request(id, "large", "7000000", out)));
+    wait_until("two were refused", || test_server.server.counters().ended.of(ErrorCode::Overloaded) == 2);
+    other.send(|out| test_request(1, "large", "7000000", out));
     assert_eq!(other.read_response(), (1, String::new()));
     let mut codes: Vec<_> = (0..3).map(|_| slow.read_response().1).collect();
     codes.sort();
@@ -164,55 +164,55 @@ fn answers_are_bounded_on_one_connection_and_one_may_be_larger() {
 
 #[test]
 fn a_client_whose_answers_wait_leaves_room_for_those_of_others() {
-    let stage = Stage::with(|settings| {
+    let test_server = TestServer::with(|settings| {
         settings.limits.frame_size_max = 8 << 20;
         settings.client_answers_bytes_max = 16 << 20;
     });
-    let (mut slow, mut same, mut other) = (stage.raw(), stage.raw(), stage.raw_of("other"));
-    slow.send(|out| toy_request(1, "large", "8000000", out));
-    wait_until("its answer waits", || stage.server.counters().answers_bytes > 8_000_000);
-    same.send(|out| toy_request(1, "large", "8000000", out));
+    let (mut slow, mut same, mut other) = (test_server.raw(), test_server.raw(), test_server.raw_of("other"));
+    slow.send(|out| test_request(1, "large", "8000000", out));
+    wait_until("its answer waits", || test_server.server.counters().answers_bytes > 8_000_000);
+    same.send(|out| test_request(1, "large", "8000000", out));
     assert_eq!(same.read_response(), (1, "overloaded".to_owned()));
-    other.send(|out| toy_request(1, "large", "8000000", out));
+    other.send(|out| test_request(1, "large", "8000000", out));
     assert_eq!(other.read_response(), (1, String::new()));
     assert_eq!(slow.read_response(), (1, String::new()));
-    wait_until("the memory is free", || stage.server.counters().answers_bytes == 0);
-    same.send(|out| toy_request(2, "large", "8000000", out));
+    wait_until("the memory is free", || test_server.server.counters().answers_bytes == 0);
+    same.send(|out| test_request(2, "large", "8000000", out));
     assert_eq!(same.read_response(), (2, String::new()));
 }
 
-/// A request that only waits goes at once when it is cancelled, though the one worker has far more to do than there is time.
+/// A queued request is removed as soon as it is cancelled, although the only worker has much other work.
 #[test]
 fn a_cancelled_request_does_not_wait_for_its_turn() {
-    let stage = Stage::with(|settings| settings.workers = 1);
-    let (mut busy, mut raw) = (stage.raw(), stage.raw());
-    busy.send(|out| (0..50).for_each(|id| toy_request(id, "gate", "", out)));
-    raw.send(|out| (0..200).for_each(|id| toy_request(id, "gate", "", out)));
-    wait_until("all have come", || stage.toy.begun() == 250);
+    let test_server = TestServer::with(|settings| settings.workers = 1);
+    let (mut busy, mut raw) = (test_server.raw(), test_server.raw());
+    busy.send(|out| (0..50).for_each(|id| test_request(id, "gate", "", out)));
+    raw.send(|out| (0..200).for_each(|id| test_request(id, "gate", "", out)));
+    wait_until("all have come", || test_server.service.begun() == 250);
     raw.send(|out| (0..200).for_each(|id| request::cancel(id, out)));
-    let steps = stage.toy.steps.load(std::sync::atomic::Ordering::SeqCst);
+    let steps = test_server.service.steps.load(std::sync::atomic::Ordering::SeqCst);
     for _ in 0..200 {
         assert_eq!(raw.read_response().1, "cancelled");
     }
-    let steps = stage.toy.steps.load(std::sync::atomic::Ordering::SeqCst) - steps;
-    // In their turns they would take one step of the other connection each.
+    let steps = test_server.service.steps.load(std::sync::atomic::Ordering::SeqCst) - steps;
+    // By turns, they would take one step of the other connection each.
     assert!(steps < 150, "{steps} steps were done for others meanwhile");
-    assert_eq!(stage.toy.alive(), 50);
+    assert_eq!(test_server.service.alive(), 50);
 }
 
 #[test]
 fn requests_can_be_served_whole_in_the_order_of_arrival() {
-    let stage = Stage::with(|settings| {
+    let test_server = TestServer::with(|settings| {
         settings.workers = 1;
         settings.scheduling = Scheduling::FirstComeFirstServed;
     });
-    let (mut first, mut second) = (stage.raw(), stage.raw());
+    let (mut first, mut second) = (test_server.raw(), test_server.raw());
     gate(&mut first, 1);
-    wait_until("the worker is busy", || stage.server.counters().pool.workers_busy == 1);
-    second.send(|out| toy_request(1, "echo", "small", out));
-    wait_until("the small one waits", || stage.server.counters().pool.jobs_held == 2);
+    wait_until("the worker is busy", || test_server.server.counters().pool.workers_busy == 1);
+    second.send(|out| test_request(1, "echo", "small", out));
+    wait_until("the small one waits", || test_server.server.counters().pool.jobs_held == 2);
     std::thread::sleep(Duration::from_millis(30));
-    assert_eq!(stage.server.counters().ended.of(Outcome::Ok), 0, "a fair order would have served it");
-    stage.toy.open_gate();
+    assert_eq!(test_server.server.counters().ended.of(Outcome::Ok), 0, "a fair order would have served it");
+    test_server.service.open_gate();
     assert_eq!((first.read_response(), second.read_response()), ((1, String::new()), (1, String::new())));
 }

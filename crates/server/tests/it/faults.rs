@@ -1,4 +1,4 @@
-//! A faulty line between client and server, and servers that violate the protocol: no answer reaches the wrong call, none is lost
+//! A faulty network between client and server, and servers that violate the protocol: no answer reaches the wrong call, no call fails
 //! silently, and the next call works.
 
 use crate::common;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::common::{Pki, Stage, until};
+use crate::common::{Pki, TestServer, until};
 use boring::pkey::PKey;
 use boring::ssl::{SslAcceptor, SslMethod, SslStream};
 use boring::x509::X509;
@@ -18,7 +18,7 @@ use fieldseal_client::{
 };
 use fieldseal_protocol::{ErrorObject, Health, Limits, Message, Scanner, answer, write};
 
-/// Forwards every connection to `target`, each direction by its own thread running `forward`.
+/// Forwards every connection to `target`, each direction on its own thread running `forward`.
 fn proxy(target: SocketAddr, forward: impl Fn(TcpStream, TcpStream, usize) + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -37,12 +37,12 @@ fn proxy(target: SocketAddr, forward: impl Fn(TcpStream, TcpStream, usize) + Sen
     address
 }
 
-fn through(stage: &Stage, address: SocketAddr) -> ClientSettings {
+fn through(test_server: &TestServer, address: SocketAddr) -> ClientSettings {
     ClientSettings {
         addresses: vec![address.to_string()],
         connections_max: 1,
         backoff_min: Duration::from_millis(1),
-        ..stage.client_settings()
+        ..test_server.client_settings()
     }
 }
 
@@ -54,13 +54,13 @@ async fn echo(client: &Client, document: &str) -> Result<(), ClientError> {
 
 #[tokio::test]
 async fn a_byte_at_a_time_arrives_whole() {
-    let stage = Stage::new();
-    let address = proxy(stage.address(), |mut from, mut to, _| {
+    let test_server = TestServer::new();
+    let address = proxy(test_server.address(), |mut from, mut to, _| {
         let mut byte = [0];
         while from.read(&mut byte).is_ok_and(|size| size > 0) && to.write_all(&byte).is_ok() {}
         let _ = to.shutdown(Shutdown::Write);
     });
-    let client = Client::connect(through(&stage, address)).await.unwrap();
+    let client = Client::connect(through(&test_server, address)).await.unwrap();
     let calls: Vec<_> = (0..10)
         .map(|number| {
             let client = client.clone();
@@ -74,10 +74,10 @@ async fn a_byte_at_a_time_arrives_whole() {
 
 #[tokio::test]
 async fn a_connection_cut_in_a_frame_fails_its_calls_and_the_next_one_works() {
-    // The handshake takes some 3 KB each way; the cuts fall into requests and answers of 100 KB.
+    // The handshake takes about 3 KB each way; the cuts fall into requests and answers of 100 KB.
     for (to_server_max, to_client_max) in [(50_000, usize::MAX), (usize::MAX, 50_000)] {
-        let stage = Stage::new();
-        let server = stage.address();
+        let test_server = TestServer::new();
+        let server = test_server.address();
         let address = proxy(server, move |mut from, mut to, number| {
             let is_to_server = to.peer_addr().is_ok_and(|peer| peer == server);
             let max = if is_to_server { to_server_max } else { to_client_max };
@@ -90,22 +90,22 @@ async fn a_connection_cut_in_a_frame_fails_its_calls_and_the_next_one_works() {
             }
             let _ = (to.shutdown(Shutdown::Both), from.shutdown(Shutdown::Both));
         });
-        let client = Client::connect(through(&stage, address)).await.unwrap();
+        let client = Client::connect(through(&test_server, address)).await.unwrap();
         let error = echo(&client, &"x".repeat(100_000)).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::ConnectionLost { sent: Sent::Maybe }, "{error}");
         assert_eq!(error.retry, Retry::Elsewhere);
         echo(&client, &"x".repeat(100_000)).await.unwrap();
-        until("the first connection is gone", || stage.server.counters().connections_open == 1).await;
-        until("nothing is left in flight", || stage.server.counters().pool.jobs_held == 0).await;
+        until("the first connection is gone", || test_server.server.counters().connections_open == 1).await;
+        until("nothing is left in flight", || test_server.server.counters().pool.jobs_held == 0).await;
     }
 }
 
-/// Whether TLS refuses the byte here or at the engine, which sends an alert: the certificates remain valid.
+/// Whether TLS refuses the byte at the client or at the engine, which sends an alert: the certificates remain valid.
 #[tokio::test]
 async fn a_byte_that_is_forged_on_the_way_breaks_the_connection_and_the_next_one_works() {
     for is_forged_to_server in [true, false] {
-        let stage = Stage::new();
-        let server = stage.address();
+        let test_server = TestServer::new();
+        let server = test_server.address();
         let address = proxy(server, move |mut from, mut to, number| {
             let is_to_server = to.peer_addr().is_ok_and(|peer| peer == server);
             let (mut position, mut bytes) = (0, [0; 4096]);
@@ -121,7 +121,7 @@ async fn a_byte_that_is_forged_on_the_way_breaks_the_connection_and_the_next_one
             }
             let _ = to.shutdown(Shutdown::Write);
         });
-        let client = Client::connect(through(&stage, address)).await.unwrap();
+        let client = Client::connect(through(&test_server, address)).await.unwrap();
         let error = echo(&client, &"x".repeat(100_000)).await.unwrap_err();
         assert_eq!((error.kind, error.retry), (ErrorKind::ConnectionLost { sent: Sent::Maybe }, Retry::Elsewhere));
         echo(&client, &"x".repeat(100_000)).await.unwrap();
@@ -130,23 +130,25 @@ async fn a_byte_that_is_forged_on_the_way_breaks_the_connection_and_the_next_one
 
 #[tokio::test]
 async fn an_engine_that_is_away_is_passed_over() {
-    let stage = Stage::new();
+    let test_server = TestServer::new();
     let away = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let settings =
-        ClientSettings { addresses: vec![away.to_string(), stage.address().to_string()], ..stage.client_settings() };
+    let settings = ClientSettings {
+        addresses: vec![away.to_string(), test_server.address().to_string()],
+        ..test_server.client_settings()
+    };
     let client = Client::connect(settings).await.unwrap();
     echo(&client, "found").await.unwrap();
 
     let nowhere = ClientSettings {
         addresses: vec![away.to_string()],
         backoff_min: Duration::from_secs(60),
-        ..stage.client_settings()
+        ..test_server.client_settings()
     };
     let client = Client::new(nowhere).unwrap();
     let first = client.health().await.unwrap_err();
     assert_eq!((first.kind, first.retry), (ErrorKind::Connect, Retry::Elsewhere));
     assert!(first.message.contains(&away.to_string()), "{first}");
-    // Within the pause the same error comes without an attempt, even when the engine is back.
+    // During the pause the same error is returned without an attempt, even when the engine is back.
     let _back = TcpListener::bind(away).unwrap();
     assert_eq!(client.health().await.unwrap_err(), first);
 }
@@ -193,7 +195,7 @@ impl Fake {
         Fake { pki, address, thread }
     }
 
-    /// Waits for the script's end, while the client's tasks go on.
+    /// Waits for the script's end, while the client's tasks continue.
     async fn join(self) {
         let joined = tokio::task::spawn_blocking(move || self.thread.join()).await.unwrap();
         joined.expect("the script is followed");
@@ -222,7 +224,7 @@ struct Peer {
 }
 
 impl Peer {
-    /// The id of the next request, or nothing at the end.
+    /// Returns the id of the next request, or `None` at the end.
     fn read_id(&mut self) -> Option<u32> {
         let frame = self.read_frame()?;
         match Message::parse(&frame) {
@@ -231,7 +233,7 @@ impl Peer {
         }
     }
 
-    /// As [`Peer::read_id`], passing over notifications.
+    /// As [`Peer::read_id`], skipping notifications.
     fn next_request(&mut self) -> Option<u32> {
         loop {
             if let Ok(Message::Request { id, .. }) = Message::parse(&self.read_frame()?) {
@@ -267,7 +269,7 @@ impl Peer {
     }
 }
 
-/// The error of two calls, of which the fake server breaks the first; then a third on a new connection, which succeeds.
+/// The errors of two calls whose connection the fake server breaks; then a third call on a new connection succeeds.
 async fn broken(script: impl Fn(&mut Peer, u32) + Send + 'static) -> ClientError {
     let fake = Fake::new(2, move |peer, number| {
         let id = peer.read_id().expect("a request");

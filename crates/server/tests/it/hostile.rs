@@ -1,135 +1,138 @@
-//! Bytes that no good client sends, and clients that are too slow: each gets its clear error, and the server continues.
+//! Bytes that no correct client sends, and clients that are too slow: each gets a clear error, and the server continues.
 
 use crate::common;
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
-use crate::common::{PATIENCE, Stage, toy_request, wait_until};
+use crate::common::{PATIENCE, TestServer, test_request, wait_until};
 use fieldseal_engine::pool::Reason;
 use fieldseal_protocol::{Health, Message, answer, connection_error, request, write};
 use fieldseal_server::Outcome;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
 
-/// Sends `bytes` on a connection of its own; returns the code and message of its end.
-fn reported(stage: &Stage, bytes: &[u8]) -> (String, String) {
-    let mut raw = stage.raw();
+/// Sends `bytes` on a connection of its own; returns the code and message with which it ends.
+fn reported(test_server: &TestServer, bytes: &[u8]) -> (String, String) {
+    let mut raw = test_server.raw();
     raw.write(bytes);
     let reported = raw.read_connection_error();
-    stage.assert_healthy();
+    test_server.assert_healthy();
     reported
 }
 
 #[test]
 fn bytes_that_are_no_frames_end_the_connection_with_the_reason() {
-    let stage = Stage::new();
-    assert_eq!(reported(&stage, &[0xc1]).0, "invalid_frame");
-    assert_eq!(reported(&stage, &[0x94, 0, 1, 0xc1]).0, "invalid_frame");
-    assert_eq!(reported(&stage, &vec![0x91; 100_000]).0, "invalid_frame");
+    let test_server = TestServer::new();
+    assert_eq!(reported(&test_server, &[0xc1]).0, "invalid_frame");
+    assert_eq!(reported(&test_server, &[0x94, 0, 1, 0xc1]).0, "invalid_frame");
+    assert_eq!(reported(&test_server, &vec![0x91; 100_000]).0, "invalid_frame");
 
     let mut oversized = Vec::new();
     write::binary_header((1 << 30) + 1, &mut oversized);
-    let (code, message) = reported(&stage, &oversized);
+    let (code, message) = reported(&test_server, &oversized);
     assert_eq!(code, "too_large");
     assert!(message.contains("1073741824"), "{message}");
-    assert_eq!(reported(&stage, &[0xdd, 0xff, 0xff, 0xff, 0xff]).0, "too_large");
-    assert_eq!(stage.server.counters().connections_faulted, 5);
+    assert_eq!(reported(&test_server, &[0xdd, 0xff, 0xff, 0xff, 0xff]).0, "too_large");
+    assert_eq!(test_server.server.counters().connections_faulted, 5);
 }
 
 #[test]
 fn frames_that_are_no_messages_end_the_connection_with_the_reason() {
-    let stage = Stage::new();
+    let test_server = TestServer::new();
     for bytes in [&[0x2a][..], &[0x90], &[0x94, 3, 1, 0xa1, b'x', 0x90], &[0x94, 0, 0xc0, 0xa1, b'x', 0x90]] {
-        assert_eq!(reported(&stage, bytes).0, "invalid_request", "{bytes:?}");
+        assert_eq!(reported(&test_server, bytes).0, "invalid_request", "{bytes:?}");
     }
-    let (code, message) = reported(&stage, &[0x94, 1, 1, 0xc0, 0xc0]);
+    let (code, message) = reported(&test_server, &[0x94, 1, 1, 0xc0, 0xc0]);
     assert_eq!(code, "invalid_request");
     assert!(message.contains("nothing to answer"), "{message}");
-    assert_eq!(reported(&stage, &[0x93, 2, 0xa6, b'c', b'a', b'n', b'c', b'e', b'l', 0x91, 0xc0]).0, "invalid_params");
+    assert_eq!(
+        reported(&test_server, &[0x93, 2, 0xa6, b'c', b'a', b'n', b'c', b'e', b'l', 0x91, 0xc0]).0,
+        "invalid_params"
+    );
 }
 
 #[test]
 fn a_malformed_request_with_an_id_is_answered_and_the_connection_continues() {
-    let stage = Stage::new();
-    let mut raw = stage.raw();
+    let test_server = TestServer::new();
+    let mut raw = test_server.raw();
     raw.write(&[0x93, 0, 5, 0xa1, b'x']);
     assert_eq!(raw.read_response(), (5, "invalid_request".to_owned()));
     raw.write(&[0x94, 0, 6, 0xa6, b'h', b'e', b'a', b'l', b't', b'h', 0x91, 0x81, 0xa1, b'x', 1]);
     assert_eq!(raw.read_response(), (6, "invalid_params".to_owned()));
-    // Notifications of other names and cancels of ids that are not in flight are passed over.
+    // Unknown notifications, and cancels of ids that are not in flight, are ignored.
     raw.write(&[0x93, 2, 0xa3, b'f', b'o', b'o', 0x91, 1]);
     raw.send(|out| request::cancel(77, out));
-    raw.send(|out| toy_request(7, "echo", "x", out));
+    raw.send(|out| test_request(7, "echo", "x", out));
     assert_eq!(raw.read_response(), (7, String::new()));
-    // An id may be used again once its answer has come.
-    raw.send(|out| toy_request(7, "echo", "y", out));
+    // An id may be used again once its answer has arrived.
+    raw.send(|out| test_request(7, "echo", "y", out));
     assert_eq!(raw.read_response(), (7, String::new()));
 }
 
 #[test]
 fn an_id_in_flight_must_not_be_reused() {
-    let stage = Stage::new();
-    let mut raw = stage.raw();
-    raw.send(|out| toy_request(3, "gate", "", out));
-    wait_until("it has begun", || stage.toy.begun() == 1);
+    let test_server = TestServer::new();
+    let mut raw = test_server.raw();
+    raw.send(|out| test_request(3, "gate", "", out));
+    wait_until("it has begun", || test_server.service.begun() == 1);
     raw.send(|out| request::health(3, out));
     let (code, message) = raw.read_connection_error();
     assert_eq!(code, "invalid_request");
     assert!(message.contains("in flight"), "{message}");
-    wait_until("the first is dropped", || stage.toy.alive() == 0);
-    assert_eq!(stage.toy.cancellations.lock().unwrap()[0].reason(), Some(Reason::Disconnected));
-    stage.assert_healthy();
+    wait_until("the first is dropped", || test_server.service.alive() == 0);
+    assert_eq!(test_server.service.cancellations.lock().unwrap()[0].reason(), Some(Reason::Disconnected));
+    test_server.assert_healthy();
 }
 
 #[test]
 fn a_cancelled_request_is_answered_exactly_once() {
-    let stage = Stage::new();
-    let mut raw = stage.raw();
-    raw.send(|out| toy_request(1, "gate", "", out));
+    let test_server = TestServer::new();
+    let mut raw = test_server.raw();
+    raw.send(|out| test_request(1, "gate", "", out));
     raw.send(|out| request::cancel(1, out));
     raw.send(|out| request::cancel(1, out));
     assert_eq!(raw.read_response(), (1, "cancelled".to_owned()));
-    raw.send(|out| toy_request(1, "echo", "", out));
+    raw.send(|out| test_request(1, "echo", "", out));
     assert_eq!(raw.read_response(), (1, String::new()));
 }
 
 #[test]
 fn an_answer_that_the_service_forgets_is_not_sent_as_nothing() {
-    let stage = Stage::new();
-    let mut raw = stage.raw();
-    raw.send(|out| toy_request(1, "mute", "", out));
+    let test_server = TestServer::new();
+    let mut raw = test_server.raw();
+    raw.send(|out| test_request(1, "mute", "", out));
     assert_eq!(raw.read_response(), (1, "internal".to_owned()));
 }
 
 #[test]
 fn a_frame_cut_short_costs_nothing() {
-    let stage = Stage::new();
+    let test_server = TestServer::new();
     let mut whole = Vec::new();
-    toy_request(1, "echo", &"x".repeat(200_000), &mut whole);
+    test_request(1, "echo", &"x".repeat(200_000), &mut whole);
     for size in [1, 2, 20, 100_000, whole.len() - 1] {
-        let mut raw = stage.raw();
+        let mut raw = test_server.raw();
         raw.write(&whole[..size]);
         drop(raw);
     }
     wait_until("all have come and gone", || {
-        let counters = stage.server.counters();
+        let counters = test_server.server.counters();
         counters.connections_accepted == 5 && counters.connections_open + counters.handshakes_open == 0
     });
-    let counters = stage.server.counters();
+    let counters = test_server.server.counters();
     assert_eq!((counters.requests, counters.incoming_bytes), (0, 0));
-    stage.assert_healthy();
+    test_server.assert_healthy();
 }
 
 #[test]
 fn a_frame_that_does_not_end_is_not_waited_for() {
-    let stage = Stage::with(|settings| settings.frame_timeout = Duration::from_millis(150));
-    let mut raw = stage.raw();
-    raw.send(|out| toy_request(1, "echo", "in time", out));
+    let test_server = TestServer::with(|settings| settings.frame_timeout = Duration::from_millis(150));
+    let mut raw = test_server.raw();
+    raw.send(|out| test_request(1, "echo", "in time", out));
     assert_eq!(raw.read_response(), (1, String::new()));
-    // A byte now and then keeps no frame alive.
+    // Occasional bytes do not keep a frame alive.
     let began = Instant::now();
     let mut frame = Vec::new();
-    toy_request(2, "echo", &"x".repeat(1000), &mut frame);
+    test_request(2, "echo", &"x".repeat(1000), &mut frame);
     for byte in &frame {
         raw.write(&[*byte]);
         std::thread::sleep(Duration::from_millis(10));
@@ -140,15 +143,15 @@ fn a_frame_that_does_not_end_is_not_waited_for() {
     let (code, message) = raw.read_connection_error();
     assert_eq!(code, "deadline_exceeded");
     assert!(message.contains("150 ms"), "{message}");
-    stage.assert_healthy();
+    test_server.assert_healthy();
 }
 
 #[test]
 fn a_silent_connection_is_closed_but_not_one_that_waits() {
-    let stage = Stage::with(|settings| settings.idle_timeout = Duration::from_millis(400));
-    let mut silent = stage.raw();
-    let mut waiting = stage.raw();
-    waiting.send(|out| toy_request(1, "sleep", "900", out));
+    let test_server = TestServer::with(|settings| settings.idle_timeout = Duration::from_millis(400));
+    let mut silent = test_server.raw();
+    let mut waiting = test_server.raw();
+    waiting.send(|out| test_request(1, "sleep", "900", out));
     assert_eq!(silent.read_frame(), Err("closed".to_owned()));
     assert_eq!(waiting.read_response(), (1, String::new()));
     assert_eq!(waiting.read_frame(), Err("closed".to_owned()));
@@ -156,22 +159,22 @@ fn a_silent_connection_is_closed_but_not_one_that_waits() {
 
 #[test]
 fn a_peer_that_reads_no_answer_is_disconnected_and_its_memory_freed() {
-    let stage = Stage::with(|settings| {
+    let test_server = TestServer::with(|settings| {
         settings.write_timeout = Duration::from_millis(200);
         settings.outgoing_bytes_max = 1 << 20;
         settings.requests_in_flight_max = 2;
     });
-    let mut raw = stage.raw();
-    // 20 answers of 4 MB; the sockets between hold some, then nothing moves.
+    let mut raw = test_server.raw();
+    // 20 answers of 4 MB: the sockets' buffers hold some, then nothing moves.
     for id in 0..20 {
-        raw.send(|out| toy_request(id, "large", "4000000", out));
+        raw.send(|out| test_request(id, "large", "4000000", out));
     }
     wait_until("it was answered and is cut", || {
-        let counters = stage.server.counters();
+        let counters = test_server.server.counters();
         counters.ended.of(Outcome::Ok) > 0 && counters.connections_open == 0
     });
-    assert!(stage.server.counters().ended.of(Outcome::Ok) < 20, "it was not read on while it did not read");
-    stage.assert_healthy();
+    assert!(test_server.server.counters().ended.of(Outcome::Ok) < 20, "it was not read on while it did not read");
+    test_server.assert_healthy();
     let mut answers = 0;
     while raw.read_frame().is_ok() {
         answers += 1;
@@ -179,19 +182,19 @@ fn a_peer_that_reads_no_answer_is_disconnected_and_its_memory_freed() {
     assert!(answers < 20);
 }
 
-/// It takes 1 KiB at a time from a small window, 100 KiB a second or what it missed of that while others had the machine; the answer
-/// waits far longer than `write_timeout`.
+/// It reads 1 KiB at a time through a small window, 100 KiB a second, catching up if the machine was busy; the answer waits far longer than
+/// `write_timeout`.
 #[tokio::test]
 async fn a_slow_reader_with_progress_is_not_disconnected() {
     const TIMEOUT: Duration = Duration::from_secs(3);
-    let stage = Stage::with(|settings| settings.write_timeout = TIMEOUT);
+    let test_server = TestServer::with(|settings| settings.write_timeout = TIMEOUT);
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
-    let socket = socket.connect(stage.address()).await.unwrap();
-    let connector = common::raw_connector(&stage.pki, Some(stage.pki.client("shop"))).build();
+    let socket = socket.connect(test_server.address()).await.unwrap();
+    let connector = common::raw_connector(&test_server.pki, Some(test_server.pki.client("shop"))).build();
     let mut stream = tokio_boring::connect(connector.configure().unwrap(), "localhost", socket).await.unwrap();
     let mut frame = Vec::new();
-    toy_request(1, "large", "8000000", &mut frame);
+    test_request(1, "large", "8000000", &mut frame);
     stream.write_all(&frame).await.unwrap();
     let (began, mut bytes, mut size) = (Instant::now(), [0; 1024], 0);
     while began.elapsed() < 2 * TIMEOUT {
@@ -202,76 +205,76 @@ async fn a_slow_reader_with_progress_is_not_disconnected() {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let counters = stage.server.counters();
+    let counters = test_server.server.counters();
     assert!(counters.connections_open == 1 && counters.answers_bytes >= 8_000_000, "the answer is not out yet");
 }
 
-/// It takes a kilobyte now and then, more than the least, of an answer that would last it for hours.
+/// It reads a kilobyte at intervals, more than the minimum, of an answer that would take it hours.
 #[test]
 fn a_reader_that_holds_memory_too_long_is_disconnected_despite_progress() {
-    let stage = Stage::with(|settings| {
+    let test_server = TestServer::with(|settings| {
         settings.write_timeout = Duration::from_secs(3600);
         settings.write_progress_min = 1;
         settings.outgoing_timeout = Duration::from_millis(300);
     });
-    let mut raw = stage.raw();
-    raw.send(|out| toy_request(1, "large", "8000000", out));
+    let mut raw = test_server.raw();
+    raw.send(|out| test_request(1, "large", "8000000", out));
     let mut bytes = [0; 1024];
     let mut size = raw.stream.read(&mut bytes).unwrap();
     wait_until("it is cut", || {
         size += raw.stream.read(&mut bytes).unwrap_or(0);
         std::thread::sleep(Duration::from_millis(5));
-        stage.server.counters().connections_open == 0
+        test_server.server.counters().connections_open == 0
     });
     assert!(size < 8_000_000);
-    wait_until("the memory is free", || stage.server.counters().answers_bytes == 0);
-    stage.assert_healthy();
+    wait_until("the memory is free", || test_server.server.counters().answers_bytes == 0);
+    test_server.assert_healthy();
 }
 
-/// Nobody pays for the answers to `health`, so that few of them may wait.
+/// Answers to `health` are not charged to a budget, so only few of them may wait.
 #[test]
 fn a_peer_that_sends_health_and_reads_no_answer_is_paused() {
-    let stage = Stage::new();
-    let mut raw = stage.raw();
+    let test_server = TestServer::new();
+    let mut raw = test_server.raw();
     raw.stream.get_ref().set_write_timeout(Some(Duration::from_secs(1))).unwrap();
     let (mut requests, mut answer) = (Vec::new(), Vec::new());
     (10_000..20_000).for_each(|id| request::health(id, &mut requests));
     answer::health(10_000, Health::OK, &mut answer);
-    // Far more than the sockets between hold.
+    // Far more than the sockets' buffers hold.
     for _ in 0..1000 {
         if raw.stream.write_all(&requests).is_err() {
             break;
         }
     }
-    let counters = stage.server.counters();
+    let counters = test_server.server.counters();
     let held = (counters.requests * answer.len() as u64).saturating_sub(counters.network_bytes_sent);
-    // The bound, what one turn adds to it, and what is gathered before the socket.
+    // The limit, what one turn adds to it, and the buffer before the socket.
     assert!(held < 4 * (64 << 10), "{held} bytes of answers are held");
-    stage.assert_healthy();
+    test_server.assert_healthy();
 }
 
-/// It makes the server pause by not reading an answer, with half a frame sent: that lasts longer than `frame_timeout`, because the
-/// pause is the server's, but no longer than `paused_frame_timeout`.
+/// It makes the server pause by not reading an answer, with half a frame sent: this may last longer than `frame_timeout`, because the
+/// server pauses, but not longer than `paused_frame_timeout`.
 #[test]
 fn a_pause_does_not_keep_half_a_frame_for_ever() {
     const PAUSED: Duration = Duration::from_secs(4);
-    let stage = Stage::with(|settings| {
+    let test_server = TestServer::with(|settings| {
         settings.frame_timeout = PAUSED / 2;
         settings.paused_frame_timeout = PAUSED;
         settings.write_timeout = Duration::from_secs(3600);
         settings.outgoing_timeout = Duration::from_secs(3600);
         settings.outgoing_bytes_max = 1 << 20;
     });
-    let mut raw = stage.raw();
-    raw.send(|out| toy_request(1, "gate", &"x".repeat(8_000_000), out));
-    wait_until("it has begun", || stage.toy.begun() == 1);
+    let mut raw = test_server.raw();
+    raw.send(|out| test_request(1, "gate", &"x".repeat(8_000_000), out));
+    wait_until("it has begun", || test_server.service.begun() == 1);
     let began = Instant::now();
     raw.write(&half_a_frame());
-    wait_until("half a frame has arrived", || stage.server.counters().incoming_bytes >= 700_000);
-    stage.toy.open_gate();
-    wait_until("its memory is free", || stage.server.counters().incoming_bytes == 0);
+    wait_until("half a frame has arrived", || test_server.server.counters().incoming_bytes >= 700_000);
+    test_server.service.open_gate();
+    wait_until("its memory is free", || test_server.server.counters().incoming_bytes == 0);
     assert!(began.elapsed() >= PAUSED, "it was closed after {:?}, pause or not", began.elapsed());
-    stage.assert_healthy();
+    test_server.assert_healthy();
 }
 
 /// 700,000 bytes of a frame of 1,000,000.
@@ -284,55 +287,55 @@ fn half_a_frame() -> Vec<u8> {
 
 #[test]
 fn frames_that_arrive_are_bounded_over_all_connections() {
-    let stage = Stage::with(|settings| {
+    let test_server = TestServer::with(|settings| {
         settings.limits.frame_size_max = 1 << 20;
         settings.incoming_bytes_max = (1 << 20) + 16_384;
         settings.incoming_wait = Duration::from_millis(100);
     });
-    let mut first = stage.raw();
+    let mut first = test_server.raw();
     first.write(&half_a_frame());
-    wait_until("it has arrived", || stage.server.counters().incoming_bytes >= 700_000);
-    let mut second = stage.raw_of("other");
+    wait_until("it has arrived", || test_server.server.counters().incoming_bytes >= 700_000);
+    let mut second = test_server.raw_of("other");
     second.write(&half_a_frame());
     let frame = second.read_frame().expect("a notification");
     let Ok(Message::Notification { params, .. }) = Message::parse(&frame) else { panic!("another message") };
     let error = connection_error(params).unwrap();
     assert_eq!((error.code, error.retry_after_ms), ("overloaded", Some(100)));
     drop(first);
-    wait_until("the memory is free", || stage.server.counters().incoming_bytes == 0);
-    stage.assert_healthy();
+    wait_until("the memory is free", || test_server.server.counters().incoming_bytes == 0);
+    test_server.assert_healthy();
 }
 
 #[test]
 fn a_frame_that_finds_no_room_waits_for_it() {
-    let stage = Stage::with(|settings| {
+    let test_server = TestServer::with(|settings| {
         settings.limits.frame_size_max = 1 << 20;
         settings.incoming_bytes_max = (1 << 20) + 16_384;
         settings.incoming_wait = PATIENCE;
     });
-    let mut first = stage.raw();
+    let mut first = test_server.raw();
     first.write(&half_a_frame());
-    wait_until("it has arrived", || stage.server.counters().incoming_bytes >= 700_000);
-    let mut second = stage.raw();
-    second.send(|out| toy_request(1, "echo", &"x".repeat(700_000), out));
+    wait_until("it has arrived", || test_server.server.counters().incoming_bytes >= 700_000);
+    let mut second = test_server.raw();
+    second.send(|out| test_request(1, "echo", &"x".repeat(700_000), out));
     std::thread::sleep(Duration::from_millis(100));
-    assert_eq!(stage.toy.begun(), 0);
+    assert_eq!(test_server.service.begun(), 0);
     drop(first);
     assert_eq!(second.read_response(), (1, String::new()));
 }
 
 #[test]
 fn frames_that_arrive_from_one_client_leave_room_for_those_of_others() {
-    let stage = Stage::with(|settings| {
+    let test_server = TestServer::with(|settings| {
         settings.limits.frame_size_max = 1 << 20;
         settings.client_incoming_bytes_max = (1 << 20) + 16_384;
         settings.incoming_wait = Duration::from_millis(100);
     });
-    let (mut first, mut second, mut other) = (stage.raw(), stage.raw(), stage.raw_of("other"));
+    let (mut first, mut second, mut other) = (test_server.raw(), test_server.raw(), test_server.raw_of("other"));
     first.write(&half_a_frame());
-    wait_until("it has arrived", || stage.server.counters().incoming_bytes >= 700_000);
+    wait_until("it has arrived", || test_server.server.counters().incoming_bytes >= 700_000);
     second.write(&half_a_frame());
     assert_eq!(second.read_connection_error().0, "overloaded");
-    other.send(|out| toy_request(1, "echo", &"x".repeat(700_000), out));
+    other.send(|out| test_request(1, "echo", &"x".repeat(700_000), out));
     assert_eq!(other.read_response(), (1, String::new()));
 }

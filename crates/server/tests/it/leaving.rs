@@ -1,11 +1,11 @@
-//! An engine that shuts down, or finds a connection too old: clients go elsewhere, and no call is lost.
+//! An engine that shuts down, or a connection that reaches its maximum age: clients switch to other engines, and no call is lost.
 
 use crate::common;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::common::{PATIENCE, Stage, toy_request, until, wait_until};
+use crate::common::{PATIENCE, TestServer, test_request, until, wait_until};
 use fieldseal_client::simulation::{Connecting, Network, Stream};
 use fieldseal_client::{
     CallObserver, CallOutcome, Client, ClientError, ClientSettings, Document, EncryptOptions, ErrorCode, ErrorKind,
@@ -15,7 +15,7 @@ use fieldseal_protocol::{GoingAway, answer};
 use fieldseal_server::{Server, ServerSettings, ShutdownReport};
 use tokio::io::AsyncWriteExt;
 
-/// In which the engine serves on. Nothing here waits for it but the end of the engine.
+/// How long the engine keeps serving. No test waits for it except at the engine's end.
 const DELAY: Duration = Duration::from_millis(500);
 
 fn delayed(settings: &mut ServerSettings) {
@@ -26,20 +26,20 @@ async fn call(client: &Client, app: &str) -> Result<Document, ClientError> {
     client.encrypt_document(&EncryptOptions::new(app), None, b"x").await
 }
 
-/// Settings of a client that repeats calls, with one connection.
-fn settings(stage: &Stage, others: &[&Server]) -> ClientSettings {
-    let mut settings = ClientSettings { retries_max: 4, connections_max: 1, ..stage.client_settings() };
+/// Settings of a client with retries and one connection.
+fn settings(test_server: &TestServer, others: &[&Server]) -> ClientSettings {
+    let mut settings = ClientSettings { retries_max: 4, connections_max: 1, ..test_server.client_settings() };
     settings.addresses.extend(others.iter().map(|server| server.local_addr().to_string()));
     settings
 }
 
-/// Ends a server as SIGTERM does.
+/// Stops a server as SIGTERM does.
 async fn leave(server: Server) -> ShutdownReport {
     tokio::time::sleep(server.begin_leaving()).await;
     tokio::task::spawn_blocking(move || server.shutdown()).await.expect("no panic")
 }
 
-/// Counts the repetitions of calls.
+/// Counts the retries of calls.
 #[derive(Default)]
 struct Repetitions {
     after: Mutex<Vec<ErrorKind>>,
@@ -53,7 +53,7 @@ impl CallObserver for Repetitions {
     }
 }
 
-/// Makes calls until `is_over`; each must be answered. How many there were.
+/// Makes calls until `is_over`; each must be answered. Returns their number.
 async fn call_until(client: Client, is_over: Arc<AtomicBool>) -> usize {
     let mut calls = 0;
     while !is_over.load(Ordering::SeqCst) {
@@ -67,24 +67,24 @@ async fn call_until(client: Client, is_over: Arc<AtomicBool>) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_call_is_lost_while_engines_are_restarted_in_turn() {
-    let stage = Stage::new();
-    let ((toy, first), (_, second)) = (stage.beside(delayed), stage.beside(delayed));
+    let test_server = TestServer::new();
+    let ((service, first), (_, second)) = (test_server.beside(delayed), test_server.beside(delayed));
     let addresses = [&first, &second].map(|server| server.local_addr().to_string());
     let is_over = Arc::new(AtomicBool::new(false));
     let callers: Vec<_> = (0..4)
         .map(|_| {
-            let settings = ClientSettings { addresses: addresses.to_vec(), ..settings(&stage, &[]) };
+            let settings = ClientSettings { addresses: addresses.to_vec(), ..settings(&test_server, &[]) };
             tokio::spawn(call_until(Client::new(settings).unwrap(), Arc::clone(&is_over)))
         })
         .collect();
-    until("calls are made", || toy.begun() > 20).await;
+    until("calls are made", || service.begun() > 20).await;
     let mut restarted = Vec::new();
     for server in [first, second] {
         let address = server.local_addr();
         leave(server).await;
-        restarted.push(stage.beside(|settings| settings.address = address));
+        restarted.push(test_server.beside(|settings| settings.address = address));
     }
-    until("the engines serve again", || restarted.iter().any(|(toy, _)| toy.begun() > 20)).await;
+    until("the engines serve again", || restarted.iter().any(|(service, _)| service.begun() > 20)).await;
     is_over.store(true, Ordering::SeqCst);
     for caller in callers {
         caller.await.expect("no call is lost");
@@ -93,17 +93,17 @@ async fn no_call_is_lost_while_engines_are_restarted_in_turn() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_in_flight_is_finished_where_it_began_and_new_ones_go_elsewhere() {
-    let stage = Stage::with(delayed);
-    let (other_toy, other) = stage.beside(|_| {});
+    let test_server = TestServer::with(delayed);
+    let (other_toy, other) = test_server.beside(|_| {});
     let repetitions = Arc::new(Repetitions::default());
-    let client = Client::new(settings(&stage, &[&other])).unwrap();
+    let client = Client::new(settings(&test_server, &[&other])).unwrap();
     let client = client.observed_by(Arc::<Repetitions>::clone(&repetitions));
     let held = tokio::spawn({
         let client = client.clone();
         async move { call(&client, "gate").await }
     });
-    until("it has begun", || stage.toy.begun() == 1).await;
-    let (toy, server) = (Arc::clone(&stage.toy), stage.server);
+    until("it has begun", || test_server.service.begun() == 1).await;
+    let (service, server) = (Arc::clone(&test_server.service), test_server.server);
     let stopping = tokio::spawn(leave(server));
     let began = Instant::now();
     while other_toy.begun() == 0 {
@@ -111,7 +111,7 @@ async fn a_call_in_flight_is_finished_where_it_began_and_new_ones_go_elsewhere()
         assert!(began.elapsed() < PATIENCE, "the client does not leave");
     }
     assert!(!held.is_finished());
-    toy.open_gate();
+    service.open_gate();
     held.await.unwrap().expect("it is finished where it began");
     assert_eq!(stopping.await.unwrap().requests_abandoned, 0);
     assert_eq!(*repetitions.after.lock().unwrap(), [], "nothing had to be made again");
@@ -120,15 +120,15 @@ async fn a_call_in_flight_is_finished_where_it_began_and_new_ones_go_elsewhere()
 /// Even without a delay nothing is lost: requests that the engine has not started, or abandons, are retried elsewhere.
 #[tokio::test(flavor = "multi_thread")]
 async fn abandoned_requests_are_retried_elsewhere() {
-    let stage = Stage::with(|settings| settings.drain_timeout = Duration::from_millis(1));
-    let (other_toy, other) = stage.beside(|_| {});
+    let test_server = TestServer::with(|settings| settings.drain_timeout = Duration::from_millis(1));
+    let (other_toy, other) = test_server.beside(|_| {});
     other_toy.open_gate();
     let repetitions = Arc::new(Repetitions::default());
-    let client = Client::new(settings(&stage, &[&other])).unwrap();
+    let client = Client::new(settings(&test_server, &[&other])).unwrap();
     let client = client.observed_by(Arc::<Repetitions>::clone(&repetitions));
     let held = tokio::spawn(async move { call(&client, "gate").await });
-    until("it has begun", || stage.toy.begun() == 1).await;
-    let server = stage.server;
+    until("it has begun", || test_server.service.begun() == 1).await;
+    let server = test_server.server;
     let report = tokio::task::spawn_blocking(move || server.shutdown()).await.unwrap();
     assert_eq!(report.requests_abandoned, 1);
     held.await.unwrap().expect("the other engine has done it");
@@ -139,13 +139,13 @@ async fn abandoned_requests_are_retried_elsewhere() {
 /// A deadline covers all attempts of a call.
 #[tokio::test]
 async fn repetitions_end_with_the_deadline_and_with_their_number() {
-    let stage = Stage::new();
+    let test_server = TestServer::new();
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let with = |retries_max, backoff| ClientSettings {
         addresses: vec![nobody.to_string()],
         retries_max,
         backoff_min: backoff,
-        ..stage.client_settings()
+        ..test_server.client_settings()
     };
     for retries_max in [0, 3] {
         let repetitions = Arc::new(Repetitions::default());
@@ -164,57 +164,59 @@ async fn repetitions_end_with_the_deadline_and_with_their_number() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_are_replaced_at_their_age_without_losing_a_call() {
-    let stage = Stage::with(|settings| {
+    let test_server = TestServer::with(|settings| {
         settings.connection_age_max = Duration::from_millis(20);
         settings.connection_age_grace = PATIENCE;
     });
     let is_over = Arc::new(AtomicBool::new(false));
-    let calling = tokio::spawn(call_until(Client::new(settings(&stage, &[])).unwrap(), Arc::clone(&is_over)));
-    until("connections were replaced", || stage.server.counters().connections_accepted > 5 || calling.is_finished())
-        .await;
+    let calling = tokio::spawn(call_until(Client::new(settings(&test_server, &[])).unwrap(), Arc::clone(&is_over)));
+    until("connections were replaced", || {
+        test_server.server.counters().connections_accepted > 5 || calling.is_finished()
+    })
+    .await;
     is_over.store(true, Ordering::SeqCst);
     calling.await.expect("no call is lost");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_in_flight_when_its_connection_reaches_its_age_is_answered_there() {
-    let stage = Stage::with(|settings| {
+    let test_server = TestServer::with(|settings| {
         settings.connection_age_max = Duration::from_millis(100);
         settings.connection_age_grace = Duration::from_millis(1);
     });
-    let client = Client::new(ClientSettings { retries_max: 1000, ..settings(&stage, &[]) }).unwrap();
+    let client = Client::new(ClientSettings { retries_max: 1000, ..settings(&test_server, &[]) }).unwrap();
     let held = tokio::spawn(async move { call(&client, "gate").await });
-    until("it has begun", || stage.toy.begun() == 1).await;
-    // Two connections, made one after the other, come to their ends: the time of the first one is over, too.
+    until("it has begun", || test_server.service.begun() == 1).await;
+    // Two connections, opened one after the other, reach their ends: so the time of the first one has passed, too.
     for _ in 0..2 {
-        let mut later = stage.raw();
+        let mut later = test_server.raw();
         let ended = tokio::task::spawn_blocking(move || later.read_frame()).await.unwrap();
         assert_eq!(ended, Err("closed".to_owned()));
     }
     assert!(!held.is_finished());
-    stage.toy.open_gate();
+    test_server.service.open_gate();
     held.await.unwrap().expect("it is answered");
-    assert_eq!(stage.toy.begun(), 1, "it was done once");
+    assert_eq!(test_server.service.begun(), 1, "it was done once");
 }
 
 /// A client without support for `going_away` is served during the grace period, and then sees the end of the connection.
 #[test]
 fn an_old_client_is_served_until_the_connection_is_closed() {
     let at_once = |grace| {
-        Stage::with(|settings| {
+        TestServer::with(|settings| {
             settings.connection_age_max = Duration::from_millis(1);
             settings.connection_age_grace = grace;
         })
     };
-    let stage = at_once(10 * PATIENCE);
-    let mut old = stage.raw();
-    wait_until("the connection is left", || stage.server.counters().connections_left == 1);
-    old.send(|out| toy_request(1, "echo", "x", out));
+    let test_server = at_once(10 * PATIENCE);
+    let mut old = test_server.raw();
+    wait_until("the connection is left", || test_server.server.counters().connections_left == 1);
+    old.send(|out| test_request(1, "echo", "x", out));
     assert_eq!(old.read_response(), (1, String::new()));
     assert_eq!(old.reported, [GoingAway::Age]);
 
-    let stage = at_once(Duration::from_millis(1));
-    let mut old = stage.raw();
+    let test_server = at_once(Duration::from_millis(1));
+    let mut old = test_server.raw();
     assert_eq!(old.read_frame(), Err("closed".to_owned()));
     assert_eq!(old.reported, [GoingAway::Age, GoingAway::Closed]);
 }
@@ -222,16 +224,16 @@ fn an_old_client_is_served_until_the_connection_is_closed() {
 /// A client that receives `closed` can rely on unanswered requests having had no effect.
 #[test]
 fn a_gracefully_closed_connection_announces_that_nothing_else_was_started() {
-    let stage = Stage::with(|settings| settings.idle_timeout = Duration::from_millis(100));
-    let mut idle = stage.raw();
+    let test_server = TestServer::with(|settings| settings.idle_timeout = Duration::from_millis(100));
+    let mut idle = test_server.raw();
     assert_eq!(idle.read_frame(), Err("closed".to_owned()));
     assert_eq!(idle.reported, [GoingAway::Closed]);
 
-    let stage = Stage::new();
-    let mut raw = stage.raw();
-    raw.send(|out| toy_request(1, "echo", "x", out));
+    let test_server = TestServer::new();
+    let mut raw = test_server.raw();
+    raw.send(|out| test_request(1, "echo", "x", out));
     assert_eq!(raw.read_response(), (1, String::new()));
-    let server = stage.server;
+    let server = test_server.server;
     let stopping = std::thread::spawn(move || server.shutdown());
     assert_eq!(raw.read_frame(), Err("closed".to_owned()));
     assert_eq!(raw.reported, [GoingAway::Shutdown, GoingAway::Closed]);
@@ -253,7 +255,7 @@ impl Network for Hostile {
             answer::going_away(self.reason, &mut message);
             theirs.write_all(&message).await?;
             tokio::spawn(async move {
-                // It stays open as long as the client wants it to.
+                // It stays open as long as the client wants.
                 let _ = tokio::io::copy(&mut theirs, &mut tokio::io::sink()).await;
             });
             Ok(Box::new(ours) as Box<dyn Stream>)
@@ -265,7 +267,7 @@ impl Network for Hostile {
     }
 }
 
-/// In virtual time: a client connects to such engines more and more slowly, however many calls are made.
+/// In virtual time: a client connects to such engines at growing intervals, however many calls are made.
 #[tokio::test(start_paused = true)]
 async fn engines_that_leave_each_connection_at_once_are_not_connected_to_in_a_loop() {
     const CALLERS: usize = 20;
@@ -292,7 +294,7 @@ async fn engines_that_leave_each_connection_at_once_are_not_connected_to_in_a_lo
         for caller in callers {
             caller.await.expect("the calls end");
         }
-        // The pauses grow to 5 s, less by chance: here 3.75 s.
+        // The pauses grow to 5 s, reduced by jitter: here 3.75 s.
         let connections = connections.load(Ordering::SeqCst);
         assert!((2..=200).contains(&connections), "{connections} connections after {reason:?}");
     }

@@ -1,5 +1,5 @@
-//! Integration tests of fieldseal-server: one program, so that it is compiled and linked once.
-//! What needs a process of its own stands beside this folder.
+//! Integration tests of fieldseal-server, in one program, so that it is compiled and linked once. Tests that need a process of their own
+//! are beside this folder.
 
 mod api;
 mod bounds;

@@ -1,4 +1,4 @@
-//! The counters of `/metrics`: each outcome of a request once, to the byte; connections; and the document lists exactly these.
+//! The counters of `/metrics`: each outcome of a request once, to the byte; connections; and that the documentation lists exactly these.
 
 use crate::common;
 use std::collections::BTreeMap;
@@ -6,8 +6,8 @@ use std::net::TcpStream;
 use std::sync::Arc;
 
 use crate::common::engine::{EngineFixture, engine};
-use crate::common::operator::{get, sample, settings_of_port, stage};
-use crate::common::{Pki, Raw, raw_connector, toy_request, wait_until};
+use crate::common::operator::{get, sample, settings_of_port, test_server};
+use crate::common::{Pki, Raw, raw_connector, test_request, wait_until};
 use fieldseal_engine::admin::{AppName, Apps, ClientName, NewClient, Operation, Roles};
 use fieldseal_engine::{Counters, Settings};
 use fieldseal_net::tls::CertificateExpiry;
@@ -18,14 +18,14 @@ use fieldseal_protocol::{
 use fieldseal_server::{Outcome, Server, ServerSettings};
 use fieldseal_service::EngineService;
 
-/// Where the document of the metrics is.
+/// The documentation of the metrics.
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
 
 /// Requests, fields, bytes of requests, bytes of answers.
 type Sums = [u64; 4];
 const FAMILIES: [&str; 4] = ["requests", "fields", "request_bytes", "answer_bytes"];
 
-/// The traffic on the wire, by method and outcome.
+/// The traffic by method and outcome.
 #[derive(Debug, Default, PartialEq)]
 struct Ledger(BTreeMap<(String, String), Sums>);
 
@@ -35,7 +35,7 @@ impl Ledger {
         known.iter_mut().zip(sums).for_each(|(known, more)| *known += more);
     }
 
-    /// The traffic by the metrics.
+    /// Reads the traffic from the metrics.
     fn reported(metrics: &str) -> Ledger {
         let mut ledger = Ledger::default();
         for (place, family) in FAMILIES.into_iter().enumerate() {
@@ -57,7 +57,7 @@ impl Ledger {
     }
 
     /// Asserts that the metrics agree, and that each request has a duration.
-    fn assert_told(&self, metrics: &str) {
+    fn assert_reported(&self, metrics: &str) {
         assert_eq!(*self, Ledger::reported(metrics));
         for (method, _) in self.0.keys() {
             let served = sample(metrics, &format!("fieldseal_service_seconds_count{{method=\"{method}\"}}"));
@@ -66,13 +66,13 @@ impl Ledger {
     }
 }
 
-/// The work that went into requests, in seconds.
+/// The workers' time for these requests in seconds.
 fn work(metrics: &str, method: &str, outcome: &str) -> f64 {
     sample(metrics, &format!("fieldseal_request_work_seconds_total{{method=\"{method}\",outcome=\"{outcome}\"}}"))
 }
 
-/// Asks one after the other, and keeps the books.
-struct Asker {
+/// A client that sends requests one after the other and records the traffic.
+struct RecordingClient {
     raw: Raw,
     ledger: Ledger,
 }
@@ -88,9 +88,9 @@ const fn expect(method: &'static str, outcome: &'static str, fields: u64) -> Exp
     Expected { method, outcome, fields }
 }
 
-impl Asker {
-    fn new(raw: Raw) -> Asker {
-        Asker { raw, ledger: Ledger::default() }
+impl RecordingClient {
+    fn new(raw: Raw) -> RecordingClient {
+        RecordingClient { raw, ledger: Ledger::default() }
     }
 
     fn ask(&mut self, expected: Expected, encode: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
@@ -100,7 +100,7 @@ impl Asker {
         self.read(expected, frame.len())
     }
 
-    /// Reads the answer to a request of so many bytes.
+    /// Reads the answer to a request of this many bytes.
     fn read(&mut self, Expected { method, outcome, fields }: Expected, size: usize) -> Vec<u8> {
         let answer = self.raw.read_frame().expect("an answer");
         let reported = match Message::parse(&answer) {
@@ -154,8 +154,8 @@ fn app(name: &str) -> AppName {
     AppName::parse(name).expect("a name")
 }
 
-/// A real engine with an operator port. The client `shop` has only the app `acme`, `boss` every app.
-struct EngineStage {
+/// A real engine with an operator port. The client `shop` may use only the app `acme`, `boss` every app.
+struct TestEngine {
     pki: Pki,
     engine: EngineFixture,
     server: Server,
@@ -163,8 +163,8 @@ struct EngineStage {
 
 const ANSWER_SIZE_MAX: usize = 1 << 20;
 
-impl EngineStage {
-    fn new() -> EngineStage {
+impl TestEngine {
+    fn new() -> TestEngine {
         let (pki, engine) = (Pki::new(), engine(Settings::default(), "shop", None));
         let boss = NewClient {
             name: ClientName::parse("boss").expect("a name"),
@@ -183,7 +183,7 @@ impl EngineStage {
         };
         let service = EngineService::new(engine.engine.clone(), Limits::default(), ANSWER_SIZE_MAX);
         let server = Server::start(settings, Arc::new(service)).expect("starts");
-        EngineStage { pki, engine, server }
+        TestEngine { pki, engine, server }
     }
 
     fn raw(&self, client: &str) -> Raw {
@@ -195,37 +195,37 @@ impl EngineStage {
     }
 }
 
-fn ask_everything_that_works(asker: &mut Asker, stage: &EngineStage) {
-    asker.ask(expect("health", "ok", 0), |out| request::health(1, out));
-    asker.ask(expect("info", "ok", 0), |out| request::info(1, out));
-    asker.ask(expect("public_keys", "ok", 0), |out| request::public_keys(1, "acme", out));
-    let few = asker.encrypt(&[Scalar::from("text"), Scalar::Nil, Scalar::UInt(5), Scalar::Bool(true)], 3);
+fn send_everything_that_works(client: &mut RecordingClient, test_server: &TestEngine) {
+    client.ask(expect("health", "ok", 0), |out| request::health(1, out));
+    client.ask(expect("info", "ok", 0), |out| request::info(1, out));
+    client.ask(expect("public_keys", "ok", 0), |out| request::public_keys(1, "acme", out));
+    let few = client.encrypt(&[Scalar::from("text"), Scalar::Nil, Scalar::UInt(5), Scalar::Bool(true)], 3);
     let few = values(&few);
-    asker.decrypt("acme", "ok", &few, 3);
-    asker.decrypt("acme", "ok", &[few[0], Scalar::from("as it is"), Scalar::Nil], 1);
+    client.decrypt("acme", "ok", &few, 3);
+    client.decrypt("acme", "ok", &[few[0], Scalar::from("as it is"), Scalar::Nil], 1);
     // In parts, by both workers.
-    let many = asker.encrypt(&[Scalar::from("x"); 5_000], 5_000);
-    asker.decrypt("acme", "ok", &values(&many), 5_000);
-    let small = asker.encrypt_document("acme", "ok", "{\"a\":\"x\",\"b\":[1,null,2]}", 3);
-    let large = asker.encrypt_document("acme", "ok", &format!("[{}0]", "\"x\",".repeat(4_999)), 5_000);
+    let many = client.encrypt(&[Scalar::from("x"); 5_000], 5_000);
+    client.decrypt("acme", "ok", &values(&many), 5_000);
+    let small = client.encrypt_document("acme", "ok", "{\"a\":\"x\",\"b\":[1,null,2]}", 3);
+    let large = client.encrypt_document("acme", "ok", &format!("[{}0]", "\"x\",".repeat(4_999)), 5_000);
     for (sealed, fields) in [(small, 3), (large, 5_000)] {
         let sealed = DocumentResult::decode(result(&sealed)).expect("a document");
         let of = DecryptOptions::new("acme");
         let ask = |out: &mut Vec<u8>| request::decrypt_document(1, &of, None, sealed.document, out);
-        asker.ask(expect("decrypt_document", "ok", fields), ask);
+        client.ask(expect("decrypt_document", "ok", fields), ask);
     }
     let to = EncryptFileOptions::new("acme");
-    let file = asker.ask(expect("encrypt_file", "ok", 0), |out| request::encrypt_file(1, &to, b"content", out));
+    let file = client.ask(expect("encrypt_file", "ok", 0), |out| request::encrypt_file(1, &to, b"content", out));
     let file = FileResult::decode(result(&file)).expect("a file");
     let of = DecryptFileOptions::new("acme");
-    asker.ask(expect("decrypt_file", "ok", 0), |out| request::decrypt_file(1, &of, file.data, out));
+    client.ask(expect("decrypt_file", "ok", 0), |out| request::decrypt_file(1, &of, file.data, out));
     let texts: Vec<&str> = [few[0], few[2], few[3]].map(|value| text_of(&value)).into();
     let ask = |out: &mut Vec<u8>| request::inspect(1, Some("acme"), texts.iter().copied(), out);
-    asker.ask(expect("inspect", "ok", 0), ask);
-    stage.engine.engine.store().rotate(&app("acme")).expect("rotated");
-    stage.engine.engine.maintain().expect("noticed");
+    client.ask(expect("inspect", "ok", 0), ask);
+    test_server.engine.engine.store().rotate(&app("acme")).expect("rotated");
+    test_server.engine.engine.maintain().expect("noticed");
     let ask = |out: &mut Vec<u8>| request::rewrap(1, &RewrapOptions::new("acme"), texts.iter().copied(), out);
-    asker.ask(expect("rewrap", "ok", 3), ask);
+    client.ask(expect("rewrap", "ok", 3), ask);
 }
 
 fn text_of<'a>(value: &Scalar<'a>) -> &'a str {
@@ -235,46 +235,46 @@ fn text_of<'a>(value: &Scalar<'a>) -> &'a str {
     }
 }
 
-fn ask_everything_that_fails(asker: &mut Asker, stage: &EngineStage) {
-    asker.ask(expect("other", "invalid_request", 0), |out| odd_request(b"\x07\x90", out));
-    asker.ask(expect("other", "unknown_method", 0), |out| odd_request(b"\xa4melt\x90", out));
-    asker.ask(expect("health", "invalid_params", 0), |out| odd_request(b"\xa6health\x91\x01", out));
-    asker.ask(expect("encrypt", "invalid_params", 0), |out| odd_request(b"\xa7encrypt\x91\x80", out));
-    asker.encrypt_document("acme", "invalid_document", "{", 0);
+fn send_everything_that_fails(client: &mut RecordingClient, test_server: &TestEngine) {
+    client.ask(expect("other", "invalid_request", 0), |out| odd_request(b"\x07\x90", out));
+    client.ask(expect("other", "unknown_method", 0), |out| odd_request(b"\xa4melt\x90", out));
+    client.ask(expect("health", "invalid_params", 0), |out| odd_request(b"\xa6health\x91\x01", out));
+    client.ask(expect("encrypt", "invalid_params", 0), |out| odd_request(b"\xa7encrypt\x91\x80", out));
+    client.encrypt_document("acme", "invalid_document", "{", 0);
     let to = EncryptOptions::new("acme");
     let ask = |out: &mut Vec<u8>| request::encrypt_document(1, &to, Some(&["$["]), b"{}", out);
-    asker.ask(expect("encrypt_document", "invalid_selector", 0), ask);
+    client.ask(expect("encrypt_document", "invalid_selector", 0), ask);
     let ask = |out: &mut Vec<u8>| request::inspect(1, None, ["no envelope"].into_iter(), out);
-    asker.ask(expect("inspect", "invalid_envelope", 0), ask);
-    let sealed = asker.encrypt(&[Scalar::from("x")], 1);
-    asker.decrypt("other", "decrypt_failed", &values(&sealed), 0);
-    let sealed = asker.encrypt_document("acme", "ok", "[1e999]", 1);
+    client.ask(expect("inspect", "invalid_envelope", 0), ask);
+    let sealed = client.encrypt(&[Scalar::from("x")], 1);
+    client.decrypt("other", "decrypt_failed", &values(&sealed), 0);
+    let sealed = client.encrypt_document("acme", "ok", "[1e999]", 1);
     let sealed = DocumentResult::decode(result(&sealed)).expect("a document").document;
     let envelope = std::str::from_utf8(&sealed[2..sealed.len() - 2]).expect("text");
-    asker.decrypt("acme", "number_out_of_range", &[Scalar::from(envelope)], 0);
-    asker.encrypt_document("none", "unknown_app", "[]", 0);
+    client.decrypt("acme", "number_out_of_range", &[Scalar::from(envelope)], 0);
+    client.encrypt_document("none", "unknown_app", "[]", 0);
     let large = vec![0; ANSWER_SIZE_MAX];
     let to = EncryptFileOptions::new("acme");
-    asker.ask(expect("encrypt_file", "too_large", 0), |out| request::encrypt_file(1, &to, &large, out));
-    stage.engine.engine.store().disable_app(&app("other")).expect("disabled");
-    stage.engine.engine.maintain().expect("noticed");
-    asker.encrypt_document("other", "app_disabled", "[]", 0);
-    let mut shop = Asker { raw: stage.raw("shop"), ledger: std::mem::take(&mut asker.ledger) };
+    client.ask(expect("encrypt_file", "too_large", 0), |out| request::encrypt_file(1, &to, &large, out));
+    test_server.engine.engine.store().disable_app(&app("other")).expect("disabled");
+    test_server.engine.engine.maintain().expect("noticed");
+    client.encrypt_document("other", "app_disabled", "[]", 0);
+    let mut shop = RecordingClient { raw: test_server.raw("shop"), ledger: std::mem::take(&mut client.ledger) };
     shop.encrypt_document("other", "forbidden", "[]", 0);
-    asker.ledger = shop.ledger;
+    client.ledger = shop.ledger;
 }
 
 #[test]
 fn the_engines_answers_are_counted_to_the_byte() {
-    let stage = EngineStage::new();
-    let mut asker = Asker::new(stage.raw("boss"));
-    ask_everything_that_works(&mut asker, &stage);
-    ask_everything_that_fails(&mut asker, &stage);
-    let metrics = stage.metrics();
-    asker.ledger.assert_told(&metrics);
+    let test_server = TestEngine::new();
+    let mut client = RecordingClient::new(test_server.raw("boss"));
+    send_everything_that_works(&mut client, &test_server);
+    send_everything_that_fails(&mut client, &test_server);
+    let metrics = test_server.metrics();
+    client.ledger.assert_reported(&metrics);
     assert!(work(&metrics, "encrypt", "ok") > 0.0 && work(&metrics, "encrypt_file", "too_large") > 0.0);
     assert_eq!(work(&metrics, "health", "ok"), 0.0, "no worker has seen it");
-    assert_cache_metrics(&stage.engine.engine.counters(), &metrics);
+    assert_cache_metrics(&test_server.engine.engine.counters(), &metrics);
 }
 
 fn assert_cache_metrics(counters: &Counters, metrics: &str) {
@@ -304,41 +304,41 @@ fn assert_cache_metrics(counters: &Counters, metrics: &str) {
 
 #[test]
 fn unfinished_messages_are_counted_by_cause() {
-    let (stage, address) = stage(|_| {});
-    let mut asker = Asker::new(stage.raw());
-    let toy = |id: u32, app: &'static str| move |out: &mut Vec<u8>| toy_request(id, app, "x", out);
-    asker.ask(expect("encrypt_document", "ok", 0), toy(1, "echo"));
-    asker.ask(expect("encrypt_document", "internal", 0), toy(1, "panic"));
-    asker.ask(expect("encrypt_document", "internal", 0), toy(1, "mute"));
+    let (test_server, address) = test_server(|_| {});
+    let mut client = RecordingClient::new(test_server.raw());
+    let request = |id: u32, app: &'static str| move |out: &mut Vec<u8>| test_request(id, app, "x", out);
+    client.ask(expect("encrypt_document", "ok", 0), request(1, "echo"));
+    client.ask(expect("encrypt_document", "internal", 0), request(1, "panic"));
+    client.ask(expect("encrypt_document", "internal", 0), request(1, "mute"));
     let in_time = EncryptOptions { deadline_ms: Some(20), ..EncryptOptions::new("gate") };
     let ask = |out: &mut Vec<u8>| request::encrypt_document(1, &in_time, None, b"x", out);
-    asker.ask(expect("encrypt_document", "deadline_exceeded", 0), ask);
+    client.ask(expect("encrypt_document", "deadline_exceeded", 0), ask);
     let mut frame = Vec::new();
-    toy_request(1, "gate", "x", &mut frame);
-    let steps = || stage.toy.steps.load(std::sync::atomic::Ordering::SeqCst);
+    test_request(1, "gate", "x", &mut frame);
+    let steps = || test_server.service.steps.load(std::sync::atomic::Ordering::SeqCst);
     let begin = |raw: &mut Raw| {
         let before = steps();
         raw.write(&frame);
         wait_until("it is in progress", || steps() > before + 1);
     };
-    begin(&mut asker.raw);
-    asker.raw.send(|out| request::cancel(1, out));
-    asker.read(expect("encrypt_document", "cancelled", 0), frame.len());
-    let mut leaving = stage.raw();
+    begin(&mut client.raw);
+    client.raw.send(|out| request::cancel(1, out));
+    client.read(expect("encrypt_document", "cancelled", 0), frame.len());
+    let mut leaving = test_server.raw();
     begin(&mut leaving);
     drop(leaving);
-    wait_until("it is stopped", || stage.server.counters().ended.of(Outcome::Disconnected) == 1);
-    asker.ledger.note("encrypt_document", "disconnected", [1, 0, frame.len() as u64, 0]);
+    wait_until("it is stopped", || test_server.server.counters().ended.of(Outcome::Disconnected) == 1);
+    client.ledger.note("encrypt_document", "disconnected", [1, 0, frame.len() as u64, 0]);
 
-    wait_until("the last slice is over", || stage.server.counters().pool.jobs_held == 0);
+    wait_until("the last slice is over", || test_server.server.counters().pool.jobs_held == 0);
     let (_, metrics) = get(address, "/metrics");
-    asker.ledger.assert_told(&metrics);
+    client.ledger.assert_reported(&metrics);
     assert_eq!(sample(&metrics, "fieldseal_queue_wait_seconds_count"), 6.0, "all were admitted");
     for outcome in ["cancelled", "disconnected"] {
-        // Two steps of the toy are 2 ms.
+        // Two steps of the test service take 2 ms.
         assert!(work(&metrics, "encrypt_document", outcome) > 0.001, "{outcome}: what was done in vain");
     }
-    // No worker runs when nobody waits, so all that workers did was for these.
+    // Workers do not run without requests, so all their time was for these.
     let busy = sample(&metrics, "fieldseal_worker_busy_seconds_total");
     let of_requests: f64 = ["ok", "internal", "deadline_exceeded", "cancelled", "disconnected"]
         .map(|o| work(&metrics, "encrypt_document", o))
@@ -349,44 +349,44 @@ fn unfinished_messages_are_counted_by_cause() {
 
 #[test]
 fn refusals_before_the_queue_are_counted_too() {
-    let stage = common::Stage::with(|settings| {
+    let test_server = common::TestServer::with(|settings| {
         settings.queue_jobs_max = 1;
         settings.operator = settings_of_port();
     });
-    let address = stage.server.operator_addr().expect("there is one");
-    let mut holding = Asker::new(stage.raw());
+    let address = test_server.server.operator_addr().expect("there is one");
+    let mut holding = RecordingClient::new(test_server.raw());
     let mut frame = Vec::new();
-    toy_request(1, "gate", "x", &mut frame);
+    test_request(1, "gate", "x", &mut frame);
     holding.raw.write(&frame);
-    wait_until("the queue is full", || stage.server.counters().pool.jobs_held == 1);
-    let mut asker = Asker::new(stage.raw());
-    let echo = |out: &mut Vec<u8>| toy_request(1, "echo", "x", out);
-    asker.ask(expect("encrypt_document", "overloaded", 0), echo);
-    let (toy, server) = (Arc::clone(&stage.toy), stage.server);
+    wait_until("the queue is full", || test_server.server.counters().pool.jobs_held == 1);
+    let mut client = RecordingClient::new(test_server.raw());
+    let echo = |out: &mut Vec<u8>| test_request(1, "echo", "x", out);
+    client.ask(expect("encrypt_document", "overloaded", 0), echo);
+    let (service, server) = (Arc::clone(&test_server.service), test_server.server);
     let stopping = std::thread::spawn(move || server.shutdown());
     wait_until("it drains", || get(address, "/readyz").0 == 503);
-    asker.ask(expect("encrypt_document", "unavailable", 0), echo);
-    asker.ask(expect("health", "ok", 0), |out| request::health(1, out));
+    client.ask(expect("encrypt_document", "unavailable", 0), echo);
+    client.ask(expect("health", "ok", 0), |out| request::health(1, out));
     let metrics = get(address, "/metrics").1;
-    asker.ledger.assert_told(&metrics);
+    client.ledger.assert_reported(&metrics);
     assert_eq!(
         work(&metrics, "encrypt_document", "overloaded") + work(&metrics, "encrypt_document", "unavailable"),
         0.0
     );
     assert_eq!(sample(&metrics, "fieldseal_queue_jobs"), 1.0);
-    toy.open_gate();
+    service.open_gate();
     holding.read(expect("encrypt_document", "ok", 0), frame.len());
-    drop((holding, asker));
+    drop((holding, client));
     stopping.join().expect("it stops");
 }
 
 #[test]
 fn events_are_counted() {
-    let (stage, address) = stage(|_| {});
-    stage.assert_healthy();
-    drop(TcpStream::connect(stage.address()).unwrap());
-    wait_until("the stranger is counted", || stage.server.counters().handshakes_failed == 1);
-    wait_until("the connection is gone", || stage.server.counters().connections_open == 0);
+    let (test_server, address) = test_server(|_| {});
+    test_server.assert_healthy();
+    drop(TcpStream::connect(test_server.address()).unwrap());
+    wait_until("the stranger is counted", || test_server.server.counters().handshakes_failed == 1);
+    wait_until("the connection is gone", || test_server.server.counters().connections_open == 0);
     let (_, metrics) = get(address, "/metrics");
     assert_eq!(sample(&metrics, "fieldseal_handshakes_total{result=\"ok\"}"), 1.0);
     assert_eq!(sample(&metrics, "fieldseal_handshakes_total{result=\"failed\"}"), 1.0);
@@ -399,12 +399,12 @@ fn events_are_counted() {
 /// `UPDATE=1 cargo test -p fieldseal-server --test metrics` regenerates the table.
 #[test]
 fn the_document_lists_the_metrics_of_the_endpoint() {
-    let (stage, address) = stage(|_| {});
-    stage.assert_healthy();
-    stage.server.watch_certificates(CertificateExpiry::of_pem(
+    let (test_server, address) = test_server(|_| {});
+    test_server.assert_healthy();
+    test_server.server.watch_certificates(CertificateExpiry::of_pem(
         "client-authorities",
         "ca.pem",
-        &stage.pki.authority_pem,
+        &test_server.pki.authority_pem,
     ));
     let (_, metrics) = get(address, "/metrics");
     fieldseal_testkit::check_metrics_table(DOCUMENT, "## Metrics", &metrics);

@@ -1,4 +1,4 @@
-//! The operator port: its answers, also under full load, and that nobody can block it. Its metrics of requests and connections are
+//! The operator port: its answers, also under full load, and that no client can block it. Its metrics of requests and connections are
 //! tested in `metrics.rs`.
 
 use crate::common;
@@ -7,13 +7,13 @@ use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::common::operator::{call, connect, exchange, get, sample, stage};
-use crate::common::{toy_request, wait_until};
+use crate::common::operator::{call, connect, exchange, get, sample, test_server};
+use crate::common::{test_request, wait_until};
 use fieldseal_net::OperatorSettings;
 
 #[test]
 fn there_are_three_paths_and_two_methods() {
-    let (_stage, address) = stage(|_| {});
+    let (_stage, address) = test_server(|_| {});
     for path in ["/livez", "/readyz", "/readyz?verbose"] {
         assert_eq!(get(address, path), (200, "ok\n".to_owned()));
     }
@@ -30,23 +30,23 @@ fn there_are_three_paths_and_two_methods() {
 
 #[test]
 fn it_answers_while_every_worker_is_busy() {
-    let (stage, address) = stage(|_| {});
-    let mut raw = stage.raw();
-    raw.send(|out| (0..9).for_each(|id| toy_request(id, "gate", "", out)));
-    wait_until("both workers are busy", || stage.server.counters().pool.workers_busy == 2);
+    let (test_server, address) = test_server(|_| {});
+    let mut raw = test_server.raw();
+    raw.send(|out| (0..9).for_each(|id| test_request(id, "gate", "", out)));
+    wait_until("both workers are busy", || test_server.server.counters().pool.workers_busy == 2);
     let read = |name: &str| sample(&get(address, "/metrics").1, name);
     wait_until("each has had a slice", || read("fieldseal_queue_wait_seconds_bucket{le=\"+Inf\"}") >= 9.0);
     assert_eq!((get(address, "/livez").0, get(address, "/readyz").0), (200, 200));
     assert_eq!((read("fieldseal_workers"), read("fieldseal_queue_jobs")), (2.0, 9.0));
     assert!(read("fieldseal_worker_busy_seconds_total") > 0.0);
-    stage.toy.open_gate();
+    test_server.service.open_gate();
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn it_reports_the_system_accounting_of_the_process() {
-    let (stage, address) = stage(|_| {});
-    stage.assert_healthy();
+    let (test_server, address) = test_server(|_| {});
+    test_server.assert_healthy();
     let look = || {
         let text = get(address, "/metrics").1;
         let parts =
@@ -64,39 +64,39 @@ fn it_reports_the_system_accounting_of_the_process() {
     assert!(open > 5.0 && open <= max, "{open} of {max}");
 
     wait_until("handshakes have taken their time", || {
-        drop(stage.raw());
+        drop(test_server.raw());
         look().1[0] > parts[0] + 0.005
     });
     let (cpu_later, parts_later, _) = look();
     assert!(parts_later.iter().zip(parts).all(|(later, before)| *later >= before), "{parts:?} {parts_later:?}");
-    // Of each thread that runs the last milliseconds may not be there yet.
+    // The last milliseconds of each running thread may be missing.
     let (of_all, of_parts) = (cpu_later - cpu, parts_later.iter().sum::<f64>() - parts.iter().sum::<f64>());
     assert!(of_parts <= of_all + 0.1 && of_all > 0.004, "{of_parts} s of {of_all} s");
 }
 
 #[test]
 fn an_engine_that_cannot_serve_is_not_ready_but_lives() {
-    let (stage, address) = stage(|_| {});
-    stage.toy.is_unready.store(true, Ordering::SeqCst);
+    let (test_server, address) = test_server(|_| {});
+    test_server.service.is_unready.store(true, Ordering::SeqCst);
     assert_eq!(get(address, "/readyz"), (503, "as the test wishes\n".to_owned()));
     assert_eq!(sample(&get(address, "/metrics").1, "fieldseal_ready"), 0.0);
     assert_eq!(get(address, "/livez").0, 200);
-    stage.toy.is_unready.store(false, Ordering::SeqCst);
+    test_server.service.is_unready.store(false, Ordering::SeqCst);
     assert_eq!(get(address, "/readyz").0, 200);
     assert_eq!(sample(&get(address, "/metrics").1, "fieldseal_ready"), 1.0);
 }
 
 #[test]
 fn an_engine_that_drains_is_not_ready_until_its_end() {
-    let (stage, address) = stage(|_| {});
-    let mut raw = stage.raw();
-    raw.send(|out| toy_request(1, "gate", "", out));
-    wait_until("it has begun", || stage.toy.begun() == 1);
-    let (toy, server) = (stage.toy.clone(), stage.server);
+    let (test_server, address) = test_server(|_| {});
+    let mut raw = test_server.raw();
+    raw.send(|out| test_request(1, "gate", "", out));
+    wait_until("it has begun", || test_server.service.begun() == 1);
+    let (service, server) = (test_server.service.clone(), test_server.server);
     let stopping = std::thread::spawn(move || server.shutdown());
     wait_until("it drains", || get(address, "/readyz") == (503, "the engine is shutting down\n".to_owned()));
     assert_eq!(get(address, "/livez").0, 200);
-    toy.open_gate();
+    service.open_gate();
     assert_eq!(raw.read_response(), (1, String::new()));
     drop(raw);
     assert_eq!(stopping.join().unwrap().requests_abandoned, 0);
@@ -105,7 +105,7 @@ fn an_engine_that_drains_is_not_ready_until_its_end() {
 
 #[test]
 fn a_call_is_bounded_in_size_and_time() {
-    let (_stage, address) = stage(|operator| {
+    let (_stage, address) = test_server(|operator| {
         operator.header_size_max = 8 << 10;
         operator.call_timeout = Duration::from_millis(300);
     });
@@ -116,11 +116,11 @@ fn a_call_is_bounded_in_size_and_time() {
     let answer = exchange(address, &format!("GET /livez HTTP/1.1\r\n{many}\r\n"));
     assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
     assert!(exchange(address, "\u{1}\u{2}\r\n\r\n").starts_with("HTTP/1.1 400 "));
-    // A head that does not end.
+    // A head that never ends.
     let began = Instant::now();
     let answer = exchange(address, "GET /livez HTTP/1.1\r\nHost: operator\r\n");
     assert!(answer.is_empty() && began.elapsed() >= Duration::from_millis(300), "{answer}");
-    // A body is neither read nor waited for.
+    // A body is neither read nor awaited.
     let answer = exchange(address, "GET /livez HTTP/1.1\r\nHost: operator\r\nContent-Length: 1000000\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     assert_eq!(get(address, "/livez").0, 200);
@@ -128,7 +128,7 @@ fn a_call_is_bounded_in_size_and_time() {
 
 #[test]
 fn callers_that_only_hold_a_slot_are_displaced() {
-    let (_stage, address) = stage(|operator| {
+    let (_stage, address) = test_server(|operator| {
         operator.connections_max = 2;
         operator.call_timeout = Duration::from_secs(3600);
     });
@@ -141,13 +141,14 @@ fn callers_that_only_hold_a_slot_are_displaced() {
 
 #[test]
 fn a_port_in_use_is_named() {
-    let (_stage, address) = stage(|_| {});
+    let (_stage, address) = test_server(|_| {});
     let pki = common::Pki::new();
     let settings = fieldseal_server::ServerSettings {
         address: ([127, 0, 0, 1], 0).into(),
         operator: OperatorSettings { address: Some(address), ..OperatorSettings::default() },
         ..fieldseal_server::ServerSettings::new(pki.server_tls())
     };
-    let error = fieldseal_server::Server::start(settings, std::sync::Arc::new(common::Toy::default())).unwrap_err();
+    let error =
+        fieldseal_server::Server::start(settings, std::sync::Arc::new(common::TestService::default())).unwrap_err();
     assert!(matches!(error, fieldseal_server::StartError::Listen { setting: "operator.address", .. }), "{error:?}");
 }

@@ -1,4 +1,4 @@
-//! Every method through [`EngineService`] without a socket: the frames that a client writes in, the frames that it reads out.
+//! Every method through [`EngineService`] without a socket: takes the frames that a client writes, returns the frames that it reads.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -40,16 +40,16 @@ fn fixture_with(settings: Settings, answer_size_max: usize) -> Fixture {
     Fixture { service, engine, caller }
 }
 
-/// The steps that a request took.
+/// The steps of a request.
 #[derive(Default)]
 struct Steps {
     count: usize,
-    /// Most bytes that one of them wrote.
+    /// The largest output of a step in bytes.
     written_max: usize,
 }
 
 impl Steps {
-    /// Takes a step that appends to `out`.
+    /// Runs a step that appends to `out`.
     fn take<T>(&mut self, out: &mut Vec<u8>, step: impl FnOnce(&mut Vec<u8>) -> T) -> T {
         let before = out.len();
         let result = step(out);
@@ -59,8 +59,7 @@ impl Steps {
     }
 }
 
-/// Runs a request to its end, its parts last to first, as they do not depend on one another; gives the answer and how many steps
-/// it took.
+/// Runs a request to its end, with its parts in reverse order, because they do not depend on one another; returns the answer and the steps.
 fn run(fixture: &Fixture, frame: Vec<u8>) -> (Vec<u8>, usize) {
     let (answer, steps) = run_watched(fixture, frame);
     (answer, steps.count)
@@ -98,7 +97,7 @@ fn run_alone(request: &mut dyn Request, steps: &mut Steps) -> Result<Vec<u8>, Er
                 step => break step,
             }
         };
-        // The part before is done after this one, so that the first fault is the last to be seen.
+        // The earlier part runs after this one, so its fault overwrites this one's.
         fault = step.err().or(fault);
         fields += part.fields();
         parts.push(out);
@@ -111,7 +110,7 @@ fn run_alone(request: &mut dyn Request, steps: &mut Steps) -> Result<Vec<u8>, Er
     Ok(std::iter::once(head).chain(parts.into_iter().rev()).chain([tail]).flatten().collect())
 }
 
-/// All parts, up to a fault of the planning.
+/// All parts, up to a fault in planning.
 fn planned(request: &mut dyn Request, steps: &mut Steps) -> impl Iterator<Item = Result<Box<dyn Part>, ErrorObject>> {
     let mut is_over = false;
     std::iter::from_fn(move || {
@@ -219,7 +218,7 @@ fn long_lists_take_many_steps_and_keep_their_order() {
     let (sealed, steps) = run(&fixture, frame(|out| request::encrypt(9, &options, given.iter().copied(), out)));
     assert!(steps >= 500 / 7, "{steps} steps");
     let mut envelopes = values(&sealed);
-    // Envelopes of other keys between them: each run costs a key agreement and ends a step.
+    // Envelopes under other keys between them: each run costs a key agreement and ends a step.
     let others: Vec<Vec<u8>> = (0..5).map(|_| encrypt(&fixture, &options, &given[..1])).collect();
     let mut expected = given.clone();
     for (i, other) in others.iter().enumerate() {
@@ -289,7 +288,7 @@ fn documents_files_and_lists() {
     assert!(["version", "elements_max", "depth_max", "aes-256-gcm"].into_iter().all(named), "{facts:?}");
 }
 
-/// A relay learns only the necessary facts about a key, only for its own apps, and nothing of invalid keys.
+/// A relay learns only the necessary facts about a key, only for its own apps, and nothing about invalid keys.
 #[test]
 fn the_owner_of_an_api_key_is_returned_to_those_who_may_use_its_app() {
     let fixture = fixture();
@@ -357,10 +356,10 @@ fn the_tree_of_a_document_counts_as_memory_of_its_request() {
         while !matches!(request.next_part().expect("a part"), Planned::Last(_) | Planned::None) {
             memory_max = memory_max.max(request.memory());
         }
-        // Memory is taken in chunks of 64 KiB.
-        let is_told =
+        // Memory is allocated in chunks of 64 KiB.
+        let is_counted =
             if expected == 0 { memory_max == 0 } else { (expected..expected + (256 << 10)).contains(&memory_max) };
-        assert!(is_told, "{selector}: {memory_max} bytes");
+        assert!(is_counted, "{selector}: {memory_max} bytes");
         assert_eq!(request.memory(), 0, "{selector}: all is handed out");
     }
 }
@@ -403,7 +402,7 @@ fn faults_name_their_place_and_later_requests_are_served() {
         let sealed = answer.windows(3).filter(|bytes| *bytes == b"ev:").count();
         assert_eq!(sealed, count, "{other_case:?}");
     }
-    // Selectors of a caller without permission for the app are not compiled either.
+    // Without permission for the app, a caller's selectors are not compiled either.
     let forbidden = frame(|out| request::encrypt_document(9, &to("other"), Some(&["$["]), b"{}", out));
     assert_eq!(code_of(forbidden), "forbidden");
     let no_file = frame(|out| request::decrypt_file(9, &DecryptFileOptions::new("acme"), b"no file", out));
@@ -451,7 +450,7 @@ fn strangers_are_refused_before_they_ask() {
     assert!(refused("tester", PEER).contains("disabled"));
 }
 
-/// An app counts once its first request has cached it; unknown names count to the caller.
+/// A request counts to an app once the app is cached; requests with unknown names count to the caller.
 #[test]
 fn a_request_counts_to_an_app_that_is_the_callers_to_use_and_else_to_the_caller() {
     let fixture = fixture();

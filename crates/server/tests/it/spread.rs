@@ -1,4 +1,4 @@
-//! Requests on several workers at once, as the server runs them: the output equals that of one worker alone.
+//! Requests on several workers at once, as the server runs them: the output equals that of a single worker.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -100,7 +100,7 @@ fn text_of<'a>(value: &Scalar<'a>) -> &'a str {
     }
 }
 
-/// Strings, numbers, booleans and nothing, in turn.
+/// Strings, numbers, booleans and nulls, in turn.
 fn mixed(texts: &[String]) -> Vec<Scalar<'_>> {
     let scalar = |i: usize| match i % 7 {
         3 => Scalar::UInt(i as u64),
@@ -116,7 +116,7 @@ fn texts(count: usize) -> Vec<String> {
     (0..count).map(|i| format!("{:0width$}", i * 7_919, width = 1 + i * 31 % 90)).collect()
 }
 
-/// Around every width that something is cut at: parts, groups of values, steps.
+/// Lengths around every limit at which work is split: parts, groups of values, steps.
 #[test]
 fn lists_of_any_length_round_trip_for_any_parts() {
     for step_values_max in [1, 2, 31, 32, 33, 256] {
@@ -223,7 +223,7 @@ fn rewrapped_lists_keep_their_order_and_their_count() {
     assert!(values(&opened) == expected);
 }
 
-/// The whole that the parts are held against: a list of one is done by the first step, without parts.
+/// The reference for the parts: a list of one value is processed by the first step, without parts.
 fn inspect_one_by_one(bench: &Bench, app: Option<&str>, list: &[&str]) -> Vec<u8> {
     let mut answer = Vec::new();
     answer::begin_inspect(ID, list.len() as u32, &mut answer);
@@ -241,7 +241,7 @@ fn inspected_lists_equal_single_inspections_byte_for_byte() {
     for step_values_max in [1, 7, 256] {
         let bench = bench(3, Settings { step_values_max, step_bytes_max: 2_000, ..Settings::default() });
         let mut texts = texts(600);
-        // Long ones, each several steps: in the first place, which the request begins by itself, and where parts meet.
+        // Long ones, each of several steps: in the first place, which the request processes itself, and where parts meet.
         [0, 1, 7, 255, 256, 257, 599].into_iter().for_each(|place| texts[place] = "long ".repeat(1_000));
         let given = mixed(&texts);
         let mut sealed = vec![bench.encrypt(Keying::Request, &given), bench.encrypt(Keying::Field, &given[..60])];
@@ -262,7 +262,7 @@ fn inspected_lists_equal_single_inspections_byte_for_byte() {
     }
 }
 
-/// A buffer that doubled would be copied whole in one step: what leaves is what each part wrote.
+/// A single growing buffer would be copied as a whole in one step: each part's output is sent as it is.
 #[test]
 fn the_answer_to_inspect_is_written_in_parts_by_all_workers() {
     let bench = bench(2, Settings::default());
@@ -349,7 +349,7 @@ fn a_large_request_that_is_cancelled_ends_at_once_on_every_worker() {
     let options = EncryptOptions { keying: Some(Keying::Field), ..EncryptOptions::new("acme") };
     let in_flight =
         bench.server.submit(&bench.caller, frame(|out| request::encrypt(ID, &options, given.iter().copied(), out)), ID);
-    // Some 10 s of work on two workers.
+    // About 10 s of work on two workers.
     while bench.server.pool().counters().turns_shared < 20 {
         std::thread::yield_now();
     }

@@ -1,24 +1,24 @@
-//! Messages of one connection in any order that the protocol allows, by seeds: ids used again, cancels before, during and
-//! after, more at once than the server reads, cut into TLS records anywhere. Every request gets one answer, its own.
+//! Random messages on one connection in any order that the protocol permits: reused ids, cancels before, during and after requests, more
+//! messages than the server reads at once, split into TLS records anywhere. Every request gets one answer, its own.
 //!
-//! `FIELDSEAL_SEED=17` runs one seed, `FIELDSEAL_SEEDS=1000` more of them.
+//! `FIELDSEAL_SEED=17` runs one seed, `FIELDSEAL_SEEDS=1000` runs that many.
 
 use std::collections::HashMap;
 
 use crate::common::seeds::{Named, seeds};
-use crate::common::{Raw, Stage, toy_request, wait_until};
+use crate::common::{Raw, TestServer, test_request, wait_until};
 use fieldseal_protocol::{DocumentResult, Health, Message, request};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 const ACTIONS: usize = 150;
-/// Few, so that they come again soon.
+/// Few, so that ids are reused soon.
 const IDS: [u32; 12] = [0, 1, 2, 3, 127, 128, 255, 256, 65_535, 65_536, u32::MAX - 1, u32::MAX];
 
-/// The content of a request.
-enum Asked {
+/// The request in flight, with its expected answer.
+enum PendingRequest {
     Health,
-    /// The document to come back, which names the request.
+    /// The document to be returned, which identifies the request.
     Echo {
         document: String,
         is_cancelled: bool,
@@ -28,8 +28,8 @@ enum Asked {
 struct Storm<'a> {
     random: StdRng,
     raw: &'a mut Raw,
-    in_flight: HashMap<u32, Asked>,
-    /// Messages that are not written yet.
+    in_flight: HashMap<u32, PendingRequest>,
+    /// Messages that have not been written.
     unsent: Vec<u8>,
     requests: usize,
     cancelled: usize,
@@ -57,27 +57,27 @@ impl Storm<'_> {
         self.requests += 1;
         if self.random.random_bool(0.1) {
             request::health(id, &mut self.unsent);
-            self.in_flight.insert(id, Asked::Health);
+            self.in_flight.insert(id, PendingRequest::Health);
             return;
         }
-        // A number of so many digits that no other request has the same.
+        // A number with so many digits that no other request has the same.
         let sleep = format!("{:01$}", self.random.random_range(0..4), self.requests);
         let (app, document) =
             if self.random.random() { ("sleep", sleep) } else { ("echo", format!("request {}", self.requests)) };
-        toy_request(id, app, &document, &mut self.unsent);
-        self.in_flight.insert(id, Asked::Echo { document, is_cancelled: false });
+        test_request(id, app, &document, &mut self.unsent);
+        self.in_flight.insert(id, PendingRequest::Echo { document, is_cancelled: false });
     }
 
-    /// Of any id, in flight or not, and more than once.
+    /// Cancels an id, in flight or not, perhaps repeatedly.
     fn cancel(&mut self) {
         let id = IDS[self.random.random_range(0..IDS.len())];
         request::cancel(id, &mut self.unsent);
-        if let Some(Asked::Echo { is_cancelled, .. }) = self.in_flight.get_mut(&id) {
+        if let Some(PendingRequest::Echo { is_cancelled, .. }) = self.in_flight.get_mut(&id) {
             *is_cancelled = true;
         }
     }
 
-    /// Writes what is unsent in records of any size.
+    /// Writes the messages in records of random size.
     fn write(&mut self) {
         let unsent = std::mem::take(&mut self.unsent);
         let mut rest = unsent.as_slice();
@@ -88,7 +88,7 @@ impl Storm<'_> {
         }
     }
 
-    /// Reads some answers, each of which must be awaited and right.
+    /// Reads some answers; each must be expected and correct.
     fn read(&mut self) {
         let left = self.in_flight.len();
         let count = if left == 0 { 0 } else { self.random.random_range(1..=left) };
@@ -102,12 +102,12 @@ impl Storm<'_> {
         };
         let asked = self.in_flight.remove(&id).unwrap_or_else(|| panic!("nobody waits for an answer to {id}"));
         match (asked, result) {
-            (Asked::Health, Ok(result)) => assert_eq!(Health::decode(result).unwrap().status, "ok"),
-            (Asked::Echo { document, .. }, Ok(result)) => {
+            (PendingRequest::Health, Ok(result)) => assert_eq!(Health::decode(result).unwrap().status, "ok"),
+            (PendingRequest::Echo { document, .. }, Ok(result)) => {
                 let answered = DocumentResult::decode(result).unwrap().document;
                 assert_eq!(answered, document.as_bytes(), "the answer of another request");
             }
-            (Asked::Echo { is_cancelled: true, .. }, Err(error)) => {
+            (PendingRequest::Echo { is_cancelled: true, .. }, Err(error)) => {
                 assert_eq!(error.error().unwrap().code, "cancelled");
                 self.cancelled += 1;
             }
@@ -115,37 +115,37 @@ impl Storm<'_> {
         }
     }
 
-    /// Nothing unexpected arrives: the answer to a last request arrives alone.
+    /// Checks that no unexpected message arrives: the answer to a last request arrives alone.
     fn calm(&mut self) {
         self.write();
         while !self.in_flight.is_empty() {
             self.read_one();
         }
         request::health(77, &mut self.unsent);
-        self.in_flight.insert(77, Asked::Health);
+        self.in_flight.insert(77, PendingRequest::Health);
         self.write();
         self.read_one();
     }
 }
 
-/// An id in flight comes again at the end: the connection ends with the reason, and its requests with it.
-fn end_with_a_repeated_id(stage: &Stage, raw: &mut Raw, random: &mut StdRng) {
-    let begun = stage.toy.begun();
+/// Reuses an id in flight at the end: the connection ends with the reason, and its requests with it.
+fn end_with_a_repeated_id(test_server: &TestServer, raw: &mut Raw, random: &mut StdRng) {
+    let begun = test_server.service.begun();
     let count = random.random_range(1..8);
-    (0..count).for_each(|id| raw.send(|out| toy_request(id, "gate", "", out)));
-    wait_until("all have begun", || stage.toy.begun() == begun + count as usize);
-    raw.send(|out| toy_request(random.random_range(0..count), "echo", "who asked?", out));
+    (0..count).for_each(|id| raw.send(|out| test_request(id, "gate", "", out)));
+    wait_until("all have begun", || test_server.service.begun() == begun + count as usize);
+    raw.send(|out| test_request(random.random_range(0..count), "echo", "who asked?", out));
     assert_eq!(raw.read_connection_error().0, "invalid_request");
-    wait_until("they are dropped", || stage.toy.alive() == 0);
+    wait_until("they are dropped", || test_server.service.alive() == 0);
 }
 
 #[test]
 fn every_message_of_a_storm_is_answered_once_and_rightly() {
-    let stage = Stage::with(|settings| settings.requests_in_flight_max = 8);
+    let test_server = TestServer::with(|settings| settings.requests_in_flight_max = 8);
     let mut sums = [0; 3];
     for seed in seeds(40) {
         let _named = Named(seed);
-        let mut raw = stage.raw();
+        let mut raw = test_server.raw();
         let random = StdRng::seed_from_u64(seed);
         let unsent = Vec::new();
         let mut storm = Storm { random, raw: &mut raw, in_flight: HashMap::new(), unsent, requests: 0, cancelled: 0 };
@@ -154,14 +154,14 @@ fn every_message_of_a_storm_is_answered_once_and_rightly() {
         sums = [sums[0] + 1, sums[1] + storm.requests, sums[2] + storm.cancelled];
         let mut random = storm.random;
         if seed % 2 == 0 {
-            end_with_a_repeated_id(&stage, &mut raw, &mut random);
+            end_with_a_repeated_id(&test_server, &mut raw, &mut random);
         }
-        stage.assert_healthy();
+        test_server.assert_healthy();
     }
-    wait_until("all connections are gone", || stage.server.counters().connections_open == 0);
-    wait_until("nothing is in flight", || stage.server.counters().pool.jobs_held == 0);
-    let counters = stage.server.counters();
-    // The repeated ids at the ends count as none.
+    wait_until("all connections are gone", || test_server.server.counters().connections_open == 0);
+    wait_until("nothing is in flight", || test_server.server.counters().pool.jobs_held == 0);
+    let counters = test_server.server.counters();
+    // The repeated ids at the ends are not counted.
     assert_eq!((counters.ended.total(), counters.pool.bytes_held, counters.answers_bytes), (counters.requests, 0, 0));
     println!("{} seeds, {} requests, {} of them answered with `cancelled`", sums[0], sums[1], sums[2]);
 }

@@ -1,4 +1,4 @@
-//! The limit of a connection's turn before the others of its thread have theirs.
+//! The limit of a connection's turn, after which other connections of its thread are served.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 use std::{future::Future, io};
 
-use crate::common::{Pki, Toy};
+use crate::common::{Pki, TestService};
 use fieldseal_engine::pool::Clock;
 use fieldseal_protocol::request;
 use fieldseal_server::ServerSettings;
@@ -27,7 +27,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A socket in memory, which nobody closes.
+/// A socket in memory, which is never closed.
 struct Stream(DuplexStream);
 
 impl AsyncRead for Stream {
@@ -58,10 +58,10 @@ impl Socket for Stream {
 
 #[tokio::test]
 async fn a_turn_handles_few_messages_however_many_have_arrived() {
-    let toy = Arc::new(Toy::default());
-    let caller = toy.authenticate(&PeerIdentity { name: "shop".to_owned(), certificate_sha256: [0; 32] }).unwrap();
+    let service = Arc::new(TestService::default());
+    let caller = service.authenticate(&PeerIdentity { name: "shop".to_owned(), certificate_sha256: [0; 32] }).unwrap();
     let settings = ServerSettings::new(Pki::new().server_tls());
-    let server = Simulated::new(settings, toy, Arc::new(SystemClock));
+    let server = Simulated::new(settings, service, Arc::new(SystemClock));
     let (mut client, socket) = duplex(1 << 20);
     let mut serving = pin!(server.accept(caller, Stream(socket)).unwrap());
     let mut messages = Vec::new();
@@ -82,18 +82,19 @@ async fn a_turn_handles_few_messages_however_many_have_arrived() {
     }
 }
 
-/// Connections of one client, each with more messages than a turn takes.
+/// Connections of one client, each with more messages than fit into a turn.
 const BUSY: usize = 200;
-/// Turns that they have before the other client is answered: eight in each round of the thread, of which its task takes a few.
+/// Turns of the client before the other client is answered: eight in each round of the thread; its task uses a few rounds.
 const TURNS_OF_CLIENT: u64 = 6 * 8;
 
 #[tokio::test]
 async fn a_client_waits_for_a_turn_of_another_and_not_for_all_its_connections() {
-    let toy = Arc::new(Toy::default());
-    let caller_of =
-        |name: &str| toy.authenticate(&PeerIdentity { name: name.to_owned(), certificate_sha256: [0; 32] }).unwrap();
+    let service = Arc::new(TestService::default());
+    let caller_of = |name: &str| {
+        service.authenticate(&PeerIdentity { name: name.to_owned(), certificate_sha256: [0; 32] }).unwrap()
+    };
     let settings = ServerSettings { network_threads: 1, ..ServerSettings::new(Pki::new().server_tls()) };
-    let server = Simulated::new(settings, Arc::clone(&toy), Arc::new(SystemClock));
+    let server = Simulated::new(settings, Arc::clone(&service), Arc::new(SystemClock));
     let mut messages = Vec::new();
     (0..REQUESTS).for_each(|id| request::health(id, &mut messages));
     let mut clients = Vec::new();
@@ -111,7 +112,7 @@ async fn a_client_waits_for_a_turn_of_another_and_not_for_all_its_connections() 
     quiet.read_u8().await.unwrap();
     let before = server.counters().requests;
     assert!(before <= TURNS_OF_CLIENT * TURN_MESSAGES_MAX, "{before} messages of {BUSY} connections went first");
-    // All of the busy client is served, too.
+    // The busy client is served completely, too.
     for client in &mut clients {
         client.read_u8().await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! Calls whose content names them, so that an answer to another call shows, and how their callers wait for them.
+//! Calls whose content identifies them, so that an answer to another call is detected, and how long their callers wait.
 
 use std::time::Duration;
 
@@ -28,14 +28,14 @@ enum Work {
 }
 
 pub struct Call {
-    /// Among those of its schedule; and which of the sealed values it opens.
+    /// Its index within the schedule; also selects the encrypted values that it decrypts.
     number: usize,
     app: usize,
     work: Work,
     deadline_ms: Option<u32>,
-    /// The caller does not wait longer.
+    /// When the caller drops the call, if it does.
     patience: Option<Duration>,
-    /// After the one before it.
+    /// The pause after the previous call.
     pub pause: Duration,
 }
 
@@ -121,7 +121,7 @@ impl Call {
         }
     }
 
-    /// The answer is this call's own, and came as soon as such a network allows.
+    /// Checks that the answer belongs to this call, and arrived as soon as such a network allows.
     fn check(&self, world: &World, open: &Open, answer: &Answer) {
         let (app, material, result) = (APPS[self.app], world.material, answer.result());
         let sealed = &material.sealed[self.app][self.number];
@@ -155,11 +155,11 @@ impl Call {
         world.assert_in_time(self.number, open.elapsed());
     }
 
-    /// While an engine serves at some address, and the network does no harm, only the caller's own deadline ends a call without its answer.
+    /// While an engine serves some address and the network does no harm, only the caller's own deadline may end a call without its answer.
     fn fits(&self, world: &World, client: usize, open: &Open, error: &ClientError) -> bool {
         let trouble = world.journal.trouble(client);
         let is_over = |time: Duration| open.elapsed() >= time;
-        // To make the call again would have taken longer than its deadline allows.
+        // A retry would have taken longer than the deadline allows.
         let longest = open.elapsed() + world.retry_pause_max();
         let deadline = self.deadline_ms.map(|limit| Duration::from_millis(limit.into()));
         let has_no_time = world.addresses() > 1 && deadline.is_some_and(|deadline| longest >= deadline);

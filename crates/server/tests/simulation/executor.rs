@@ -1,4 +1,4 @@
-//! Polls the server's connections one at a time, those that are ready in any order.
+//! Polls the server's connections one at a time; ready ones in any order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
@@ -10,7 +10,7 @@ type Serving = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 #[derive(Default)]
 pub struct Executor {
-    /// A connection that is being polled is not in its place.
+    /// A connection that is being polled is taken out.
     tasks: Mutex<BTreeMap<u64, Option<Task>>>,
     ready: Arc<Ready>,
 }
@@ -63,7 +63,7 @@ impl Executor {
 
     pub fn spawn(&self, number: u64, serving: impl Future<Output = ()> + Send + 'static) {
         let waker = Waker::from(Arc::new(Bell { number, ready: Arc::clone(&self.ready) }));
-        // Tokio's budget is for tasks that share a thread by their own good will.
+        // Tokio's cooperative budget is for tasks that share a thread.
         let serving: Serving = Box::pin(tokio::task::unconstrained(serving));
         self.tasks().insert(number, Some(Task { serving, waker }));
         self.ready.add(number);

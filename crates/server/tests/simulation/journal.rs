@@ -1,4 +1,4 @@
-//! The calls of the clients and their results: each call ends once, consistently with the events.
+//! The clients' calls and their results: each call ends once, consistently with the events.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,7 +10,7 @@ use fieldseal_client::ErrorKind;
 use fieldseal_protocol::{CANCEL, GOING_AWAY, Message, decode_cancel};
 use tokio::time::Instant;
 
-use crate::network::Maker;
+use crate::network::Opener;
 
 #[derive(Default)]
 pub struct Journal {
@@ -20,37 +20,37 @@ pub struct Journal {
 #[derive(Default)]
 struct State {
     calls: Vec<Call>,
-    /// Calls by what they have sent, which is unlike everything else that is sent.
+    /// Calls by the hash of their frames, which are unique.
     by_frame: HashMap<u64, usize>,
     by_id: HashMap<(u64, u32), usize>,
-    /// Requests that were encoded so far.
+    /// The number of encoded requests.
     encoded: u64,
-    /// Connections that an engine has left, and how many requests were encoded by then.
+    /// Connections that an engine has left, and the number of requests encoded until then.
     left: HashMap<u64, u64>,
     troubles: BTreeMap<usize, Trouble>,
     seen: Seen,
 }
 
-/// The events of a client's connections.
+/// Faults of a client's connections.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Trouble {
     /// One of them broke.
     pub is_harmed: bool,
-    /// One of them led nowhere, without a word.
+    /// One of them stopped transferring without an error.
     pub is_silent: bool,
 }
 
-/// The events of the clients.
+/// Counts of the clients' events.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     pub answered: u64,
     pub given_up: u64,
-    /// Calls that were given up after their request was sent and before their answer had come.
+    /// Calls that were dropped after their request was sent and before their answer arrived.
     pub cancels_due: u64,
     pub failed: BTreeMap<String, u64>,
     pub harms: u64,
     pub repeated: u64,
-    /// Connections that engines left, and calls that clients made again.
+    /// Connections that engines left, and retried calls.
     pub left: u64,
     pub again: u64,
 }
@@ -58,13 +58,13 @@ pub struct Seen {
 struct Call {
     client: usize,
     end: Option<End>,
-    /// Which of all encoded requests is its last one; 0 before the first.
+    /// The number of its last encoded request; 0 before the first.
     encoded: u64,
-    /// Its request has been written as a whole.
+    /// Its request has been written completely.
     is_written: bool,
     is_answer_read: bool,
     is_cancelled: bool,
-    /// Neither its answer nor its cancellation was there when it was given up.
+    /// When it was dropped, neither its answer nor its cancellation had been transferred.
     is_cancel_due: bool,
 }
 
@@ -75,7 +75,7 @@ pub enum End {
     GivenUp,
 }
 
-/// A call that has not ended. Dropped, it was given up.
+/// A call in progress. If it is dropped, the call was abandoned.
 pub struct Open {
     journal: Arc<Journal>,
     number: usize,
@@ -148,7 +148,7 @@ impl Journal {
         Open { journal: Arc::clone(self), number, began: Instant::now() }
     }
 
-    /// The call that has sent this.
+    /// The call that sent this frame.
     pub fn call_of(&self, frame: &[u8]) -> Option<usize> {
         self.lock().by_frame.get(&hash(frame)).copied()
     }
@@ -174,10 +174,10 @@ impl Journal {
         call.is_cancel_due = !call.is_answer_read;
     }
 
-    pub fn note_harm(&self, maker: Maker, is_silent: bool) {
+    pub fn note_harm(&self, opener: Opener, is_silent: bool) {
         let mut state = self.lock();
         state.seen.harms += 1;
-        let Maker::Client(client) = maker else { return };
+        let Opener::Client(client) = opener else { return };
         let trouble = state.troubles.entry(client).or_default();
         trouble.is_harmed = true;
         trouble.is_silent |= is_silent;
@@ -187,7 +187,7 @@ impl Journal {
         self.lock().troubles.get(&client).copied().unwrap_or_default()
     }
 
-    /// A client has written a message.
+    /// Records that a client has written a message.
     pub fn note_written(&self, connection: u64, message: &Message<'_>, frame: &[u8]) {
         let mut guard = self.lock();
         let state = &mut *guard;
@@ -211,7 +211,7 @@ impl Journal {
         }
     }
 
-    /// A client has read a message.
+    /// Records that a client has read a message.
     pub fn note_read(&self, connection: u64, message: &Message<'_>) {
         let mut guard = self.lock();
         let state = &mut *guard;
@@ -225,7 +225,8 @@ impl Journal {
         }
     }
 
-    /// All calls have ended, and the engine was told of each abandoned one, unless it `has_left` or was unreachable.
+    /// Checks that all calls have ended, and that the engine received a cancellation of each abandoned one, unless it `has_left` or was
+    /// unreachable.
     pub fn assert_complete(&self, has_left: bool) {
         let mut state = self.lock();
         let mut due = 0;

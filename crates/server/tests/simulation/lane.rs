@@ -1,4 +1,4 @@
-//! One direction of a connection in memory: bytes on their way by a script, and those that have arrived.
+//! One direction of a connection in memory: bytes in transit, as a script determines, and those that have arrived.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,38 +13,38 @@ use crate::common::script::{Event, Fault};
 /// The capacity of a lane before its writer has to wait, like the buffers of a socket.
 const CAPACITY: usize = 64 << 10;
 
-/// How a lane ends at its reader.
+/// How a lane ends for its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Orderly,
     Reset,
 }
 
-/// A parcel in transit.
-enum Parcel {
+/// Bytes in transit.
+enum Transit {
     Bytes(Vec<u8>),
     End,
 }
 
-/// The effect of an event beyond its lane.
+/// The effect of a fault beyond its lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Harm {
-    /// Somebody may wait in vain.
+    /// A peer may wait in vain.
     Silent,
-    /// Both sides see the end, after what was written.
+    /// Both sides see the end, after the bytes written before.
     Close,
     /// Both sides see it at once.
     Reset,
 }
 
-/// Where bytes go that are written.
+/// What happens to written bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Course {
+enum Routing {
     ToReader,
-    /// They are thrown away.
-    Nowhere,
-    /// They are taken as long as there is room, and never arrive.
-    Stuck,
+    /// They are dropped.
+    Dropped,
+    /// They are accepted while there is room, and never arrive.
+    Blocked,
 }
 
 pub struct Lane {
@@ -52,12 +52,12 @@ pub struct Lane {
     latency: Duration,
     piece_size: usize,
     pause: Duration,
-    course: Course,
-    /// Bytes that the writer got rid of.
+    routing: Routing,
+    /// Bytes accepted from the writer.
     pub taken: u64,
-    in_flight: VecDeque<(Instant, Parcel)>,
+    in_flight: VecDeque<(Instant, Transit)>,
     in_flight_bytes: usize,
-    /// When the last of it arrives.
+    /// When the last byte arrives.
     last_due: Instant,
     pub has_courier: bool,
     arrived: VecDeque<u8>,
@@ -66,7 +66,7 @@ pub struct Lane {
     refusal: Option<io::ErrorKind>,
     reader: Option<Waker>,
     writer: Option<Waker>,
-    /// The frames in what was written and in what was read.
+    /// The frames in the written and in the read bytes.
     pub written_frames: FrameBuffer,
     pub read_frames: FrameBuffer,
 }
@@ -84,7 +84,7 @@ impl Lane {
             latency,
             piece_size: usize::MAX,
             pause: Duration::ZERO,
-            course: Course::ToReader,
+            routing: Routing::ToReader,
             taken: 0,
             in_flight: VecDeque::new(),
             in_flight_bytes: 0,
@@ -100,7 +100,7 @@ impl Lane {
         }
     }
 
-    /// Takes bytes up to the next event.
+    /// Accepts bytes up to the next event.
     pub fn write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Written {
         let mut harms = Vec::new();
         while let Some(event) = self.events.pop_front_if(|event| event.at <= self.taken) {
@@ -122,29 +122,29 @@ impl Lane {
             return Poll::Pending;
         }
         self.taken += size as u64;
-        match self.course {
-            Course::ToReader => bytes[..size].chunks(self.piece_size).for_each(|piece| self.send(piece)),
-            Course::Nowhere => {}
-            Course::Stuck => self.in_flight_bytes += size,
+        match self.routing {
+            Routing::ToReader => bytes[..size].chunks(self.piece_size).for_each(|piece| self.send(piece)),
+            Routing::Dropped => {}
+            Routing::Blocked => self.in_flight_bytes += size,
         }
         Poll::Ready(Ok(size))
     }
 
     fn send(&mut self, piece: &[u8]) {
         self.in_flight_bytes += piece.len();
-        self.dispatch(Parcel::Bytes(piece.to_vec()));
+        self.dispatch(Transit::Bytes(piece.to_vec()));
         self.last_due += self.pause;
     }
 
-    /// Parcels arrive in their order, at once where nothing delays them.
-    fn dispatch(&mut self, parcel: Parcel) {
+    /// Sends bytes, which arrive in order, and at once if nothing delays them.
+    fn dispatch(&mut self, parcel: Transit) {
         let now = Instant::now();
         self.last_due = self.last_due.max(now + self.latency);
         self.in_flight.push_back((self.last_due, parcel));
         self.arrive(now);
     }
 
-    /// The effect of the event here; returns that on others.
+    /// Applies a fault to this lane; returns its effect on others.
     fn suffer(&mut self, fault: Fault) -> Option<Harm> {
         match fault {
             Fault::Delay(time) => {
@@ -157,15 +157,15 @@ impl Lane {
             }
             Fault::HalfClose => {
                 self.finish();
-                self.course = Course::Stuck;
+                self.routing = Routing::Blocked;
                 Some(Harm::Silent)
             }
             Fault::Lose => {
-                self.course = Course::Nowhere;
+                self.routing = Routing::Dropped;
                 Some(Harm::Silent)
             }
             Fault::Stall => {
-                self.course = Course::Stuck;
+                self.routing = Routing::Blocked;
                 Some(Harm::Silent)
             }
             Fault::Close => Some(Harm::Close),
@@ -174,21 +174,21 @@ impl Lane {
         }
     }
 
-    /// The writer is done, or its side is closed. Lost and stuck lanes swallow that too.
+    /// The writer has finished, or its side is closed. Lanes that drop or block bytes swallow the end, too.
     pub fn finish(&mut self) {
-        if self.course == Course::ToReader && self.refusal.is_none() {
-            self.dispatch(Parcel::End);
+        if self.routing == Routing::ToReader && self.refusal.is_none() {
+            self.dispatch(Transit::End);
         }
         self.refuse(io::ErrorKind::BrokenPipe);
     }
 
-    /// The reader has gone.
+    /// The reader has disconnected.
     pub fn abandon(&mut self) {
         self.refuse(io::ErrorKind::BrokenPipe);
         self.arrived.clear();
     }
 
-    /// Whatever is on its way is lost.
+    /// Drops all bytes in transit.
     pub fn reset(&mut self) {
         self.in_flight.clear();
         self.in_flight_bytes = 0;
@@ -203,15 +203,15 @@ impl Lane {
         wake(&mut self.writer);
     }
 
-    /// Lets arrive what is due. Tells when the next parcel is.
+    /// Delivers what is due. Returns when the next bytes are.
     pub fn arrive(&mut self, now: Instant) -> Option<Instant> {
         while let Some((_, parcel)) = self.in_flight.pop_front_if(|(due, _)| *due <= now) {
             match parcel {
-                Parcel::Bytes(bytes) => {
+                Transit::Bytes(bytes) => {
                     self.in_flight_bytes -= bytes.len();
                     self.arrived.extend(bytes);
                 }
-                Parcel::End => self.end = Some(End::Orderly),
+                Transit::End => self.end = Some(End::Orderly),
             }
             wake(&mut self.reader);
         }
@@ -222,7 +222,7 @@ impl Lane {
         self.in_flight.front().map(|(due, _)| *due)
     }
 
-    /// Up to `size` bytes that have arrived; none at the end.
+    /// Reads up to `size` bytes that have arrived; none at the end.
     pub fn read(&mut self, cx: &mut Context<'_>, size: usize) -> Poll<io::Result<Vec<u8>>> {
         if !self.arrived.is_empty() {
             let size = size.min(self.arrived.len());
@@ -232,7 +232,7 @@ impl Lane {
         self.poll_end(cx).map_ok(|()| Vec::new())
     }
 
-    /// Ready once the end has arrived, whatever is not read yet.
+    /// Completes once the end has arrived, regardless of unread bytes.
     pub fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.end {
             Some(End::Orderly) => Poll::Ready(Ok(())),

@@ -1,12 +1,13 @@
-//! Clients, server and pool in one thread, all of them real except for sockets, TLS and time: seeds decide how the network delays,
-//! splits, loses, cuts and repeats, who is woken first, when a worker takes its next slice, what happens in the middle of one, and
-//! when callers give up, clients disconnect and the server shuts down.
+//! Clients, server and pool in one thread, all of them real except for sockets, TLS and time. Seeds determine how the network delays,
+//! splits, drops, cuts and replays, which task is woken first, when a worker takes its next slice, what happens during one, and when
+//! callers give up, clients disconnect and the server shuts down.
 //!
 //! Some schedules have two engines that are restarted one after the other: no call is lost then, and none is executed twice.
 //!
-//! In every schedule each call ends once, with its own answer or an error that fits what was done to it; a request that is cancelled,
-//! cut off or late gets no further step and leaves before the others of its connection, which gets its fair share of the workers; at the
-//! end the server holds nothing. `FIELDSEAL_SEED=17` plays one seed, which is the same each time, `FIELDSEAL_SEEDS=10000` more of them.
+//! In every schedule each call ends once, with its own answer or an error that matches the faults injected into it; a request that is
+//! cancelled, cut off or late runs no further step and leaves before the others of its connection, which gets its fair share of the
+//! workers; at the end the server holds no resources. `FIELDSEAL_SEED=17` runs one seed, which is deterministic, `FIELDSEAL_SEEDS=10000`
+//! runs that many.
 
 mod calls;
 #[path = "../it/common/mod.rs"]
@@ -26,7 +27,7 @@ use std::panic::resume_unwind;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use common::script::Weather;
+use common::script::NetworkQuality;
 use common::seeds::{Named, seeds};
 use fieldseal_client::{Client, ClientSettings, ClientTls, ErrorCode};
 use fieldseal_server::ServerCounters;
@@ -36,20 +37,20 @@ use tokio::time::{sleep, timeout};
 
 use calls::Call;
 use material::{Material, SEALED};
-use network::{Way, address_of};
+use network::{ClientNetwork, address_of};
 use world::World;
 
 const SCHEDULES: u64 = 300;
-/// Time in the schedule, which nobody really waits.
+/// Simulated time, which passes without waiting.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// In which the server's own timeouts end every connection that leads nowhere.
+/// The time in which the server's timeouts end every connection that leads nowhere.
 const LAST_CONNECTION: Duration = Duration::from_secs(90);
-/// The same once the server wants them to end.
+/// The same during a shutdown.
 const CLOSING: Duration = Duration::from_secs(10);
 
 static MATERIAL: LazyLock<Material> = LazyLock::new(Material::new);
 
-/// How often what happened, over all schedules.
+/// Counts of events, over all schedules.
 #[derive(Clone, Debug, Default)]
 struct Sum {
     schedules: u64,
@@ -62,8 +63,8 @@ struct Sum {
     clients: journal::Seen,
 }
 
-/// One client of a schedule: the work of each of its callers, and when it disconnects.
-struct Crowd {
+/// One client of a schedule: the calls of its callers, and when it disconnects.
+struct ClientPlan {
     callers: Vec<Vec<Call>>,
     settings: ClientSettings,
     goes_after: Option<Duration>,
@@ -92,7 +93,7 @@ fn a_schedule_is_the_same_each_time() {
     }
 }
 
-/// Events that never happened were not tested.
+/// Checks that every kind of event occurred; others would be untested.
 fn assert_much_happened(sum: &Sum) {
     let Sum { server, clients, .. } = sum;
     let counts = [
@@ -135,7 +136,7 @@ async fn schedule(seed: u64) -> (Sum, u64) {
     let abandoned = abandoned.expect("the schedule does not end");
     world.watch.assert_sound();
     world.watch.assert_empty();
-    // An engine that is restarted may have closed a connection before it could announce that.
+    // A restarted engine may have closed a connection before it could announce that.
     world.journal.assert_complete(world.is_closing() || world.addresses() > 1);
     assert_no_memory_is_used(&world);
     let pools: Vec<_> = world.engines().iter().map(|engine| engine.counters().pool).collect();
@@ -155,8 +156,8 @@ async fn schedule(seed: u64) -> (Sum, u64) {
 /// The work of all clients, then the end of the server's connections; returns how many requests were abandoned.
 async fn script(world: &Arc<World>, drains_after: Option<Duration>, drain_timeout: Duration) -> usize {
     let mut lives = JoinSet::new();
-    for (index, crowd) in crowds(world).into_iter().enumerate() {
-        lives.spawn(live(Arc::clone(world), index, crowd));
+    for (index, plan) in client_plans(world).into_iter().enumerate() {
+        lives.spawn(live(Arc::clone(world), index, plan));
     }
     let shutdown = async {
         match drains_after {
@@ -187,10 +188,10 @@ async fn join_all<T: 'static>(tasks: &mut JoinSet<T>) -> Vec<T> {
     results
 }
 
-fn crowds(world: &World) -> Vec<Crowd> {
+fn client_plans(world: &World) -> Vec<ClientPlan> {
     let mut random = world.fork();
     let mut numbers = 0..SEALED;
-    let mut crowd = || {
+    let mut plan = || {
         let callers = (0..random.random_range(1..5)).map(|_| {
             let calls = numbers.by_ref().take(random.random_range(1..7));
             calls.map(|number| Call::random(number, &mut random)).collect()
@@ -200,7 +201,7 @@ fn crowds(world: &World) -> Vec<Crowd> {
         let addresses = (0..world.addresses()).map(|step| address_of((first + step) % world.addresses()));
         let settings = ClientSettings {
             addresses: addresses.collect(),
-            // Where another engine serves, a few attempts must do.
+            // If another engine serves, a few attempts must suffice.
             retries_max: if world.addresses() > 1 { 4 } else { random.random_range(0..4) },
             connections_max: random.random_range(1..4),
             requests_in_flight_max: random.random_range(1..20),
@@ -212,20 +213,20 @@ fn crowds(world: &World) -> Vec<Crowd> {
             ..ClientSettings::new("", nobody())
         };
         let goes_after = random.random_bool(0.2).then(|| Duration::from_millis(random.random_range(0..60)));
-        Crowd { callers, settings, goes_after }
+        ClientPlan { callers, settings, goes_after }
     };
-    (0..1 + world.below(5)).map(|_| crowd()).collect()
+    (0..1 + world.below(5)).map(|_| plan()).collect()
 }
 
 fn nobody() -> ClientTls {
     ClientTls { authorities_pem: Vec::new(), certificate_chain_pem: Vec::new(), private_key_pem: Vec::new().into() }
 }
 
-/// A client's life; it is returned unless it disconnects in the middle.
-async fn live(world: Arc<World>, index: usize, crowd: Crowd) -> Option<Client> {
-    let client = Client::simulated(crowd.settings, Way { world: Arc::clone(&world), client: index });
+/// Runs a client; returns it unless it disconnects early.
+async fn live(world: Arc<World>, index: usize, plan: ClientPlan) -> Option<Client> {
+    let client = Client::simulated(plan.settings, ClientNetwork { world: Arc::clone(&world), client: index });
     let mut callers = JoinSet::new();
-    for calls in crowd.callers {
+    for calls in plan.callers {
         let (world, client) = (Arc::clone(&world), client.clone());
         callers.spawn(async move {
             for call in calls {
@@ -235,7 +236,7 @@ async fn live(world: Arc<World>, index: usize, crowd: Crowd) -> Option<Client> {
         });
     }
     let all = join_all(&mut callers);
-    match crowd.goes_after {
+    match plan.goes_after {
         None => drop(all.await),
         Some(time) => {
             if timeout(time, all).await.is_err() {
@@ -247,7 +248,7 @@ async fn live(world: Arc<World>, index: usize, crowd: Crowd) -> Option<Client> {
     Some(client)
 }
 
-/// A client with dead connections that have not been noticed finds that out by itself.
+/// A client with dead connections detects and replaces them.
 async fn works_again(client: &Client, index: usize) {
     for _ in 0..100 {
         if client.health().await.is_ok() {
@@ -258,7 +259,7 @@ async fn works_again(client: &Client, index: usize) {
     panic!("client {index} does not recover");
 }
 
-/// Restarts the engines one after the other, where there are several; returns how many requests were abandoned.
+/// Restarts the engines one after the other, if there are several; returns how many requests were abandoned.
 async fn restart_all(world: &Arc<World>, drain_timeout: Duration) -> usize {
     let mut abandoned = 0;
     for host in (0..world.addresses()).filter(|_| world.addresses() > 1) {
@@ -269,8 +270,8 @@ async fn restart_all(world: &Arc<World>, drain_timeout: Duration) -> usize {
     abandoned
 }
 
-/// As the server does: for a while it serves and asks clients to leave; then requests in flight finish and new ones are refused;
-/// then connections end.
+/// Shuts down like a server: first it serves and asks clients to leave; then requests in flight finish and new ones are refused; then
+/// connections end.
 async fn shut_down(world: &World, host: usize, drain_timeout: Duration) -> usize {
     let engine = world.engine_at(host);
     let delay = Duration::from_millis(world.below(3) * world.below(30));
@@ -307,7 +308,7 @@ async fn no_connection_is_left(world: &World, patience: Duration) {
 
 fn assert_no_memory_is_used(world: &World) {
     world.engines().iter().for_each(|engine| assert_no_memory_is_used_by(&engine.counters()));
-    assert!(world.weather == Weather::Rough || world.journal.seen().harms == 0);
+    assert!(world.quality == NetworkQuality::Lossy || world.journal.seen().harms == 0);
 }
 
 fn assert_no_memory_is_used_by(counters: &ServerCounters) {

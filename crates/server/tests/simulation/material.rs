@@ -1,4 +1,4 @@
-//! The state that all schedules share: a store, encrypted values, and a judge that decrypts what the engine has encrypted.
+//! State shared by all schedules: a store, encrypted values, and a reference engine that decrypts what the engine has encrypted.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use fieldseal_service::EngineService;
 use fieldseal_testkit::ScratchStore;
 
 pub const APPS: [&str; 2] = ["acme", "other"];
-/// Sealed values of each app, no more than a schedule uses.
+/// Encrypted values per app, as many as a schedule uses at most.
 pub const SEALED: usize = 60;
 const ID: u32 = 1;
 const ANSWER_SIZE_MAX: usize = 1 << 28;
@@ -20,11 +20,11 @@ const ANSWER_SIZE_MAX: usize = 1 << 28;
 pub struct Material {
     pub store: ScratchStore,
     pub sealed: [Vec<Sealed>; 2],
-    /// Opens what others have sealed.
+    /// Decrypts what others have encrypted.
     judge: Mutex<InProcess<EngineService>>,
 }
 
-/// Some texts, sealed in every way.
+/// Some texts, encrypted in every way.
 pub struct Sealed {
     pub texts: Vec<String>,
     pub envelopes: Vec<Value>,
@@ -42,7 +42,7 @@ impl Clock for Still {
     }
 }
 
-/// Texts that name whose they are.
+/// Texts that name their owner.
 pub fn texts(name: &str, count: usize, padding: usize) -> Vec<String> {
     (0..count).map(|value| format!("{name} value {value} {}", "x".repeat(padding))).collect()
 }
@@ -78,7 +78,7 @@ impl Material {
         Sealed { texts, envelopes, json, document, file }
     }
 
-    /// The judge's answer to a request.
+    /// The reference engine's answer to a request.
     pub fn ask<T>(&self, encode: impl FnOnce(&mut Vec<u8>), read: impl FnOnce(RawValue<'_>) -> T) -> T {
         let mut frame = Vec::new();
         encode(&mut frame);

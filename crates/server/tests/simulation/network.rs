@@ -1,4 +1,4 @@
-//! Connections in memory, each by its plan. Messages that pass at both ends are reported to the recorders.
+//! Connections in memory, each with its plan. Messages are reported to the recorders at both ends.
 
 use std::io;
 use std::pin::Pin;
@@ -13,14 +13,14 @@ use fieldseal_server::simulation::Socket;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::common::script::{Plan, Welcome};
+use crate::common::script::{Acceptance, Plan};
 use crate::lane::{Harm, Lane};
 use crate::world::World;
 
 const LATENCY_MAX_MS: u64 = 3;
-/// How long the repeater of a connection waits for the reaction.
+/// How long the sender of a replayed connection waits for the reaction.
 const REPEATED_MAX_MS: u64 = 40;
-/// The most that one read gives, in some of the connections.
+/// The maximum size of a read in some of the connections.
 const SHORT_READ: usize = 700;
 
 /// The two ends of a connection.
@@ -30,40 +30,40 @@ pub enum Side {
     Server,
 }
 
-/// The opener of a connection.
+/// Who opened a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Maker {
+pub enum Opener {
     Client(usize),
-    /// Somebody who has listened.
-    Stranger,
+    /// An eavesdropper.
+    Eavesdropper,
 }
 
 struct Link {
     world: Arc<World>,
-    /// The address that was connected to.
+    /// The address of the connection.
     host: usize,
     number: u64,
-    maker: Maker,
+    opener: Opener,
     read_size_max: usize,
     /// The client's lane, then the server's.
     lanes: Mutex<[Lane; 2]>,
     replay: Mutex<Option<Replay>>,
 }
 
-/// A client's bytes, until they are repeated.
+/// A client's bytes, recorded to be replayed.
 struct Replay {
     at: u64,
     bytes: Vec<u8>,
 }
 
-/// One end of a connection. Dropped, it is closed.
+/// One end of a connection, which is closed on drop.
 pub struct Endpoint {
     link: Arc<Link>,
     side: Side,
 }
 
 impl Link {
-    fn connect(world: &Arc<World>, host: usize, number: u64, maker: Maker, plan: Plan) -> Option<Endpoint> {
+    fn connect(world: &Arc<World>, host: usize, number: u64, opener: Opener, plan: Plan) -> Option<Endpoint> {
         let latency = || Duration::from_millis(world.below(LATENCY_MAX_MS + 1));
         let lanes = [Lane::new(plan.to_server, latency()), Lane::new(plan.to_client, latency())];
         let read_size_max = if world.below(4) == 0 { SHORT_READ } else { usize::MAX };
@@ -71,20 +71,20 @@ impl Link {
             world: Arc::clone(world),
             host,
             number,
-            maker,
+            opener,
             read_size_max,
             lanes: Mutex::new(lanes),
             replay: Mutex::new(plan.replay_at.map(|at| Replay { at, bytes: Vec::new() })),
         });
         let [near, far] = [Side::Client, Side::Server].map(|side| Endpoint { link: Arc::clone(&link), side });
-        world.accept(host, number, maker, far).then_some(near)
+        world.accept(host, number, opener, far).then_some(near)
     }
 
     fn lock(&self) -> MutexGuard<'_, [Lane; 2]> {
         self.lanes.lock().unwrap()
     }
 
-    /// Changes lanes; the effects follow by themselves.
+    /// Changes the lanes and applies the effects.
     fn with<T>(self: &Arc<Self>, change: impl FnOnce(&mut [Lane; 2]) -> T) -> T {
         let mut lanes = self.lock();
         let had_ended = lanes[0].has_ended();
@@ -107,7 +107,7 @@ impl Link {
             Harm::Reset => lanes.iter_mut().for_each(Lane::reset),
             Harm::Silent => {}
         }
-        self.world.journal.note_harm(self.maker, harm == Harm::Silent);
+        self.world.journal.note_harm(self.opener, harm == Harm::Silent);
         self.world.note("harm", self.number, harm as u64);
     }
 
@@ -127,7 +127,7 @@ impl Link {
         written
     }
 
-    /// Records the client's bytes, to repeat them when the plan requires it.
+    /// Records the client's bytes, to replay them if the plan requires it.
     fn listen(&self, bytes: &[u8]) {
         let mut replay = self.replay.lock().unwrap();
         let Some(Replay { at, bytes: heard }) = &mut *replay else { return };
@@ -153,18 +153,18 @@ impl Link {
 
     fn tell_written(&self, side: Side, (message, frame): (Message<'_>, &[u8])) {
         let (number, world) = (self.number, &self.world);
-        match (side, self.maker) {
-            (Side::Client, Maker::Client(_)) => world.journal.note_written(number, &message, frame),
-            (Side::Client, Maker::Stranger) => {}
+        match (side, self.opener) {
+            (Side::Client, Opener::Client(_)) => world.journal.note_written(number, &message, frame),
+            (Side::Client, Opener::Eavesdropper) => {}
             (Side::Server, _) => world.watch.note_answer(number, &message),
         }
     }
 
     fn tell_read(&self, side: Side, (message, _): (Message<'_>, &[u8])) {
         let (number, world) = (self.number, &self.world);
-        match (side, self.maker) {
-            (Side::Client, Maker::Client(_)) => world.journal.note_read(number, &message),
-            (Side::Client, Maker::Stranger) => {}
+        match (side, self.opener) {
+            (Side::Client, Opener::Client(_)) => world.journal.note_read(number, &message),
+            (Side::Client, Opener::Eavesdropper) => {}
             (Side::Server, _) => world.watch.note_read(number, &message),
         }
     }
@@ -183,7 +183,7 @@ fn for_each_frame(frames: &mut FrameBuffer, mut bytes: &[u8], mut tell: impl FnM
     }
 }
 
-/// Lets what is on its way in one lane arrive when it is due.
+/// Delivers the bytes of one lane when they are due.
 async fn carry(link: Weak<Link>, index: usize) {
     while let Some(link) = link.upgrade() {
         let due = link.with(|lanes| {
@@ -199,11 +199,11 @@ async fn carry(link: Weak<Link>, index: usize) {
     }
 }
 
-/// Repeats recorded bytes on its own connection, and closes it.
+/// Replays recorded bytes on a new connection, and closes it.
 async fn repeat(world: Arc<World>, host: usize, bytes: Vec<u8>) {
     let number = world.network_connections.fetch_add(1, Ordering::Relaxed);
     world.journal.count(|seen| seen.repeated += 1);
-    let Some(mut stream) = Link::connect(&world, host, number, Maker::Stranger, Plan::fair()) else { return };
+    let Some(mut stream) = Link::connect(&world, host, number, Opener::Eavesdropper, Plan::fair()) else { return };
     let patience = Duration::from_millis(world.below(REPEATED_MAX_MS));
     let talk = async {
         stream.write_all(&bytes).await?;
@@ -249,7 +249,7 @@ impl Drop for Endpoint {
             lanes[side].finish();
             lanes[1 - side].abandon();
         };
-        // Once the runtime has gone nothing travels any more.
+        // Nothing is delivered any more when the runtime has ended.
         if tokio::runtime::Handle::try_current().is_ok() {
             self.link.with(close);
         }
@@ -266,40 +266,40 @@ fn host_of(address: &str) -> usize {
 }
 
 /// The network as one client sees it.
-pub struct Way {
+pub struct ClientNetwork {
     pub world: Arc<World>,
     pub client: usize,
 }
 
-impl Way {
+impl ClientNetwork {
     async fn connect(&self, address: &str) -> io::Result<Box<dyn Stream>> {
         let world = &self.world;
         let host = host_of(address);
         let number = world.network_connections.fetch_add(1, Ordering::Relaxed);
         let plan = world.plan(number);
         sleep(Duration::from_millis(world.below(LATENCY_MAX_MS + 1))).await;
-        match plan.welcome {
-            Welcome::Forward => {}
-            Welcome::Silence => {
-                world.journal.note_harm(Maker::Client(self.client), true);
+        match plan.acceptance {
+            Acceptance::Forward => {}
+            Acceptance::Unserved => {
+                world.journal.note_harm(Opener::Client(self.client), true);
                 std::future::pending().await
             }
-            Welcome::Reset => {
-                world.journal.note_harm(Maker::Client(self.client), false);
+            Acceptance::Reset => {
+                world.journal.note_harm(Opener::Client(self.client), false);
                 return Err(io::ErrorKind::ConnectionReset.into());
             }
         }
         if !world.is_listening_at(host) {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
-        match Link::connect(world, host, number, Maker::Client(self.client), plan) {
+        match Link::connect(world, host, number, Opener::Client(self.client), plan) {
             Some(stream) => Ok(Box::new(stream)),
             None => Err(io::ErrorKind::ConnectionReset.into()),
         }
     }
 }
 
-impl Network for Way {
+impl Network for ClientNetwork {
     fn connect<'a>(&'a self, address: &'a str) -> Connecting<'a> {
         Box::pin(self.connect(address))
     }

@@ -1,4 +1,4 @@
-//! The real service, each of whose steps takes some time of the schedule, in which other workers and connections may do something.
+//! The real service, each of whose steps takes some simulated time, in which other workers and connections may run.
 
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -10,7 +10,7 @@ use fieldseal_service::{
     EngineService, Part, PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written,
 };
 
-use crate::network::Maker;
+use crate::network::Opener;
 use crate::shares::Flow;
 use crate::watch::{self, Number};
 use crate::world::World;
@@ -23,7 +23,7 @@ pub struct Watched {
 /// A caller on one connection.
 pub struct SimulatedCaller {
     pub connection: u64,
-    pub maker: Maker,
+    pub opener: Opener,
     pub caller: Arc<Caller>,
 }
 
@@ -47,9 +47,9 @@ impl Service for Watched {
         cancellation: Arc<Cancellation>,
     ) -> Box<dyn Request> {
         let world = self.world.upgrade().expect("the world outlives its server");
-        let call = match caller.maker {
-            Maker::Client(_) => world.journal.call_of(&frame),
-            Maker::Stranger => None,
+        let call = match caller.opener {
+            Opener::Client(_) => world.journal.call_of(&frame),
+            Opener::Eavesdropper => None,
         };
         let flow = Flow { app: app_of(&frame), connection: caller.connection };
         let number = world.watch.begin(flow, id, call, Arc::clone(&cancellation));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// The owner of the work. All requests of a schedule are of one client.
+/// The owner of the work. All requests of a schedule belong to one client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
     pub app: String,
@@ -23,7 +23,7 @@ impl Flow {
     }
 }
 
-/// Nanoseconds of service.
+/// Nanoseconds of worker time.
 pub type Served = BTreeMap<Account, u64>;
 
 #[derive(Default)]
@@ -36,7 +36,7 @@ pub struct Shares {
 
 struct Slice {
     began: Instant,
-    /// Set by its first step. Slices that only end a request have none, and take no time in a schedule.
+    /// Set by its first step. Slices that only end a request have none, and take no simulated time.
     flow: Option<Flow>,
 }
 
@@ -55,7 +55,7 @@ impl Shares {
         }
     }
 
-    /// A step begins. True if it is the first of its slice: if the request has been taken for it just now.
+    /// Begins a step. Returns true if it is the first of its slice.
     pub fn begin_step(&mut self, flow: &Flow) -> bool {
         let slice = self.slices.last_mut().expect("steps are in slices");
         let is_first = slice.flow.is_none();
@@ -67,7 +67,7 @@ impl Shares {
         self.served.clone()
     }
 
-    /// By how much `flow` has got more than `other` since, at the outermost level where they are not the same; nothing where they are.
+    /// By how much `flow` has received more than `other` since then, at the outermost level where they differ; 0 if they do not.
     pub fn lead_ns(&self, flow: &Flow, other: &Flow, since: &Served) -> u64 {
         let (account, other) = match flow.app == other.app {
             true => (flow.connection(), other.connection()),

@@ -1,5 +1,5 @@
-//! Observes the server from both sides: the messages that it reads and writes, and the requests that its workers run. Violations
-//! are collected for the driver of the schedule, because a panic within a slice would only end the request.
+//! Observes the server from both sides: the messages that it reads and writes, and the requests that its workers run. Violations are
+//! collected for the driver of the schedule, because a panic within a slice would only end the request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::AddAssign;
@@ -11,14 +11,14 @@ use fieldseal_protocol::{CANCEL, Message, Retry, decode_cancel};
 
 use crate::shares::{Flow, Served, Shares};
 
-/// Names a request among all of a schedule.
+/// Identifies a request within a schedule.
 pub type Number = u64;
 
-/// The action of a step.
+/// What a step does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Work,
-    /// Plans a part, which the same worker then begins with.
+    /// Plans a part, with which the same worker then begins.
     Plan,
 }
 
@@ -29,11 +29,11 @@ pub struct Watch {
 
 #[derive(Default)]
 struct State {
-    /// Stopped requests leave first in their connection, and in the fair share of that.
+    /// Whether stopped requests must leave first in their connection, and within its fair share.
     is_prompt: bool,
     workers: usize,
     next: Number,
-    /// Requests that are not dropped.
+    /// Requests that have not been dropped.
     live: BTreeMap<Number, Live>,
     parts: usize,
     /// The steps of the running slices, the outermost first.
@@ -46,26 +46,26 @@ struct State {
     seen: Seen,
 }
 
-/// The events of the server.
+/// Counts of the server's events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Seen {
     pub steps: u64,
-    /// Slices within others: two workers at the same time.
+    /// Slices nested in others: two workers at the same time.
     pub nested: u64,
-    /// Requests stopped before they were done: by `cancel` or the end of their connection, or by their deadline; and those among
-    /// them that a worker was in.
+    /// Requests stopped before they were done: by `cancel` or the end of their connection, or by their deadline; and those among them that
+    /// a worker was running.
     pub cancelled: u64,
     pub late: u64,
     pub in_hand: u64,
-    /// Calls that an engine began after another had refused them.
+    /// Calls that an engine started after another had refused them.
     pub again: u64,
 }
 
-/// A call that an engine has begun.
+/// A call that an engine has started.
 struct Execution {
     connection: u64,
     id: u32,
-    /// It was answered, with advice to make it again.
+    /// It was answered with advice to retry.
     is_refused: bool,
 }
 
@@ -73,35 +73,35 @@ struct Live {
     flow: Flow,
     id: u32,
     cancellation: Arc<Cancellation>,
-    /// Once it has been cancelled or is late.
+    /// Set once it has been cancelled or is late.
     stopped: Option<Stopped>,
 }
 
 struct Stopped {
-    /// Steps that may still begin: one for each worker that was planning, since planning and working are one.
+    /// Steps that may still begin: one for each worker that was planning, because planning and working are one slice.
     steps_left: usize,
-    /// Set by the first slice that starts while no worker is in it, because then the pool checks the deadlines.
+    /// Set by the first slice that starts while no worker runs the request, because then the pool checks the deadlines.
     waiting: Option<Waiting>,
 }
 
 /// A stopped request that waits for its last slice.
 struct Waiting {
-    /// The service of everybody.
+    /// The service of all flows until then.
     since: Served,
-    /// Live requests of its connection that may still be taken before it: the pool moves at most [`HURRIED_MAX`] late ones at a time.
+    /// Live requests of its connection that may still run before it: the pool prioritizes at most [`HURRIED_MAX`] late ones at a time.
     passes_left: usize,
 }
 
-/// Late requests that the pool puts first in their connections at a time.
+/// The number of late requests that the pool prioritizes in their connections at a time.
 const HURRIED_MAX: usize = 4;
 
 #[derive(Default)]
 struct Connection {
     /// Requests that the server has read and not answered.
     unanswered: BTreeSet<u32>,
-    /// Cancels that it has read since somebody looked last.
+    /// Cancels read since the last check.
     cancels: Vec<u32>,
-    /// All that the client sends has arrived.
+    /// Everything that the client sent has arrived.
     has_ended: bool,
 }
 
@@ -114,7 +114,7 @@ impl Watch {
         self.lock().seen
     }
 
-    /// Panics if anything was wrong since the beginning.
+    /// Panics if there was any violation.
     pub fn assert_sound(&self) {
         let breach = self.lock().breach.clone();
         assert_eq!(breach, None);
@@ -124,7 +124,7 @@ impl Watch {
         self.state.lock().unwrap()
     }
 
-    /// The server has read a message.
+    /// Records that the server has read a message.
     pub fn note_read(&self, connection: u64, message: &Message<'_>) {
         let mut state = self.lock();
         let connection = state.connections.entry(connection).or_default();
@@ -137,7 +137,7 @@ impl Watch {
         }
     }
 
-    /// The server has written a message: the only answer to a request that it has read.
+    /// Records that the server has written a message: the only answer to a request that it has read.
     pub fn note_answer(&self, connection: u64, message: &Message<'_>) {
         let Message::Response { id, result } = *message else { return };
         let mut state = self.lock();
@@ -150,13 +150,13 @@ impl Watch {
         }
     }
 
-    /// The end of what the client sends has arrived.
+    /// Records that everything that the client sent has arrived.
     pub fn note_end(&self, connection: u64) {
         self.lock().connections.entry(connection).or_default().has_ended = true;
     }
 
-    /// An engine starts a request, that of `call` of a client. It must not be running already, nor have finished: a client retries
-    /// a call only if an engine permitted it, or has not started it.
+    /// Records that an engine starts a request, that of the client's `call`. It must not be running already, nor have finished: a client
+    /// retries a call only if an engine permitted it, or has not started it.
     pub fn begin(&self, flow: Flow, id: u32, call: Option<usize>, cancellation: Arc<Cancellation>) -> Number {
         let mut state = self.lock();
         let number = state.next;
@@ -187,7 +187,7 @@ impl Watch {
         self.lock().parts -= 1;
     }
 
-    /// A step begins, which must not be one of a request that was stopped.
+    /// Records the start of a step, which must not belong to a stopped request.
     pub fn enter(&self, number: Number, step: Step, now: Instant) {
         let mut state = self.lock();
         state.look(now);
@@ -209,17 +209,17 @@ impl Watch {
         self.lock().inside.pop();
     }
 
-    /// Number of running slices.
+    /// The number of running slices.
     pub fn depth(&self) -> usize {
         self.lock().inside.len()
     }
 
-    /// Notes who has been stopped since the last look.
+    /// Records which requests have been stopped since the last check.
     pub fn look(&self, now: Instant) {
         self.lock().look(now);
     }
 
-    /// A worker is about to take a slice, of one of the `held` requests.
+    /// Records that a worker is about to take a slice of one of the `held` requests.
     pub fn begin_slice(&self, held: usize, now: Instant) {
         let mut state = self.lock();
         state.look(now);
@@ -227,14 +227,14 @@ impl Watch {
         state.shares.begin_slice(now);
     }
 
-    /// A worker has run a slice, or `has_run` is false and there was none.
+    /// Records that a worker has run a slice; `has_run` is false if there was none.
     pub fn end_slice(&self, has_run: bool, now: Instant) {
         let mut state = self.lock();
         state.shares.end_slice(now);
         state.seen.nested += u64::from(has_run && !state.inside.is_empty());
     }
 
-    /// `is_parked` returns which connections are idle at the moment: they have processed everything they received.
+    /// Checks the connections. `is_parked` returns those that are idle: they have processed everything they received.
     pub fn look_at_connections(&self, is_roomy: bool, is_parked: impl Fn(u64) -> bool) {
         let mut guard = self.lock();
         let state = &mut *guard;
@@ -251,7 +251,7 @@ impl Watch {
         }
     }
 
-    /// Neither a worker nor a connection has anything to do.
+    /// Checks that neither a worker nor a connection has anything to do.
     pub fn look_at_rest(&self) {
         let mut state = self.lock();
         if let Some((number, live)) = state.live.first_key_value() {
@@ -260,7 +260,7 @@ impl Watch {
         }
     }
 
-    /// Nothing is left of anything.
+    /// Checks that nothing is left.
     pub fn assert_empty(&self) {
         let state = self.lock();
         assert_eq!((state.live.len(), state.parts), (0, 0), "requests and parts that nobody dropped");
@@ -297,13 +297,13 @@ impl State {
         }
     }
 
-    /// A worker has taken a request that lives on: nobody who was stopped may be passed by more than is fair.
+    /// Records that a worker has taken a live request: it may not pass stopped ones by more than is fair.
     fn pass(&mut self, number: Number, now: Instant) {
         let Some(flow) = self.live.get(&number).map(|live| live.flow.clone()) else { return };
         if !self.shares.begin_step(&flow) || !self.is_prompt {
             return;
         }
-        // Each worker may have taken a slice for one and for the other side that was not expected to be long.
+        // Each worker may have taken a slice for one flow and for the other that was not expected to be long.
         let lead_max_ns = (2 * self.workers as u64 + 1) * self.shares.longest_ns(now);
         let mut breach = None;
         for (passed, live) in self.live.iter_mut().filter(|(passed, _)| **passed != number) {

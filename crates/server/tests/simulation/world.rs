@@ -1,4 +1,4 @@
-//! One schedule: the parts of it, the chance that rules it, and what moves it on.
+//! One schedule: its parts, its random source, and its driver.
 
 use std::convert::Infallible;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,27 +17,27 @@ use rand::{RngExt, SeedableRng};
 use tokio::task::yield_now;
 use tokio::time::advance;
 
-use crate::common::script::{Plan, Weather};
+use crate::common::script::{NetworkQuality, Plan};
 use crate::executor::Executor;
 use crate::journal::Journal;
 use crate::material::{APPS, Material};
-use crate::network::{Endpoint, Maker};
+use crate::network::{Endpoint, Opener};
 use crate::service::{SimulatedCaller, Watched};
 use crate::watch::{Number, Step, Watch};
 
 /// Maximum number of events within a step.
 const INTERLUDES_MAX: u64 = 3;
-/// In dull weather, from the beginning of a call to its answer.
+/// In a slow network, from the beginning of a call to its answer.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(3);
-/// On machines quick and slow.
+/// For fast and slow machines.
 const STEP_NS_MAX: [u64; 3] = [10_000, 500_000, 3_000_000];
-/// The script's positions are for messages after a handshake and in records; here a connection carries fewer bytes.
+/// The script's positions are for messages after a handshake and in records; connections carry fewer bytes here.
 const PLACES_SCALE: [u64; 3] = [1, 5, 30];
 /// Small, so that small requests take many steps.
 const STEP_VALUES: usize = 8;
 const STEP_BYTES: usize = 4 << 10;
 
-/// How much the server takes on.
+/// The server's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bounds {
     /// Enough for all of the clients' requests.
@@ -50,7 +50,7 @@ pub struct World {
     pub material: &'static Material,
     pub journal: Arc<Journal>,
     pub watch: Watch,
-    pub weather: Weather,
+    pub quality: NetworkQuality,
     pub bounds: Bounds,
     pub network_connections: AtomicU64,
     began: tokio::time::Instant,
@@ -60,19 +60,19 @@ pub struct World {
     step_ns_max: u64,
     chance: Mutex<StdRng>,
     executor: Executor,
-    /// Nanoseconds of the running slice that are not on the runtime's clock yet.
+    /// Nanoseconds of the running slice that the runtime's clock does not include yet.
     ahead: Arc<AtomicU64>,
     hosts: Mutex<Vec<Host>>,
     is_healed: AtomicBool,
     is_leaving: AtomicBool,
     is_closing: AtomicBool,
-    /// Of all that has happened.
+    /// A digest of all events.
     digest: Mutex<DefaultHasher>,
 }
 
 /// An address, where engines serve one after the other.
 struct Host {
-    /// The last one is that which serves.
+    /// The last one serves.
     engines: Vec<Arc<Simulated<Watched>>>,
     is_listening: bool,
 }
@@ -107,7 +107,7 @@ fn now(ahead: &AtomicU64) -> Instant {
 impl World {
     pub fn new(material: &'static Material, seed: u64) -> Arc<World> {
         let mut chance = StdRng::seed_from_u64(seed);
-        let weather = if chance.random_bool(0.4) { Weather::Dull } else { Weather::Rough };
+        let quality = if chance.random_bool(0.4) { NetworkQuality::Slow } else { NetworkQuality::Lossy };
         let bounds = if chance.random_bool(0.3) { Bounds::Tight } else { Bounds::Roomy };
         let scheduling = if chance.random_bool(0.1) { Scheduling::FirstComeFirstServed } else { Scheduling::Fair };
         let step_ns_max = STEP_NS_MAX[chance.random_range(0..STEP_NS_MAX.len())];
@@ -117,9 +117,9 @@ impl World {
         let world = Arc::new(World {
             material,
             journal: Arc::default(),
-            // Slices of one engine do nothing for what waits in another.
+            // Slices of one engine do not serve requests that wait at another.
             watch: Watch::new(workers, bounds == Bounds::Roomy && scheduling == Scheduling::Fair && hosts == 1),
-            weather,
+            quality,
             bounds,
             network_connections: AtomicU64::new(0),
             began: tokio::time::Instant::now(),
@@ -157,12 +157,12 @@ impl World {
         Arc::new(Simulated::new(settings, Arc::new(service), Arc::new(time)))
     }
 
-    /// Number of addresses that clients have.
+    /// The number of addresses that clients have.
     pub fn addresses(&self) -> usize {
         self.hosts.lock().unwrap().len()
     }
 
-    /// Every engine that there was.
+    /// All engines so far.
     pub fn engines(&self) -> Vec<Arc<Simulated<Watched>>> {
         self.hosts.lock().unwrap().iter().flat_map(|host| host.engines.iter().cloned()).collect()
     }
@@ -172,7 +172,7 @@ impl World {
         Arc::clone(self.hosts.lock().unwrap()[host].engines.last().expect("at least one"))
     }
 
-    /// A fresh engine serves at the address.
+    /// Starts a new engine at the address.
     pub fn restart(self: &Arc<Self>, host: usize) {
         let engine = self.new_engine();
         let host = &mut self.hosts.lock().unwrap()[host];
@@ -180,12 +180,12 @@ impl World {
         host.is_listening = true;
     }
 
-    /// A number below `limit`, by the seed.
+    /// A random number below `limit`.
     pub fn below(&self, limit: u64) -> u64 {
         self.chance.lock().unwrap().random_range(0..limit)
     }
 
-    /// A generator for somebody who plans ahead.
+    /// A random generator with its own seed.
     pub fn fork(&self) -> StdRng {
         StdRng::seed_from_u64(self.chance.lock().unwrap().random())
     }
@@ -194,19 +194,19 @@ impl World {
         if self.is_healed.load(Ordering::Relaxed) {
             return Plan::fair();
         }
-        let mut plan = Plan::of(self.seed, self.weather, connection);
+        let mut plan = Plan::of(self.seed, self.quality, connection);
         let scale = PLACES_SCALE[self.below(PLACES_SCALE.len() as u64) as usize];
         let places = plan.to_server.iter_mut().chain(&mut plan.to_client).map(|event| &mut event.at);
         places.chain(&mut plan.replay_at).for_each(|place| *place /= scale);
         plan
     }
 
-    /// New connections are left alone.
+    /// Opens new connections without faults.
     pub fn heal(&self) {
         self.is_healed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether anybody listens.
+    /// Whether an engine listens.
     pub fn is_listening(&self) -> bool {
         self.hosts.lock().unwrap().iter().any(|host| host.is_listening)
     }
@@ -240,7 +240,7 @@ impl World {
         self.engine_at(host).begin_draining();
     }
 
-    /// How many requests were abandoned.
+    /// Returns how many requests were abandoned.
     pub fn begin_closing(&self, host: usize) -> usize {
         if !self.is_listening() {
             self.is_closing.store(true, Ordering::Relaxed);
@@ -249,21 +249,21 @@ impl World {
     }
 
     pub fn request_timeout(&self) -> Duration {
-        Duration::from_secs(if self.weather == Weather::Dull { 20 } else { 2 })
+        Duration::from_secs(if self.quality == NetworkQuality::Slow { 20 } else { 2 })
     }
 
-    /// The longest pause before a client makes a call again.
+    /// The longest pause before a client retries a call.
     pub fn retry_pause_max(&self) -> Duration {
         Duration::from_millis(50)
     }
 
-    /// Nobody waits for a wake-up that was forgotten until some timer comes along.
+    /// Checks that no call waits for a lost wake-up until some timer fires.
     pub fn assert_in_time(&self, call: usize, elapsed: Duration) {
-        let is_late = self.weather == Weather::Dull && elapsed > ANSWER_TIME_MAX;
+        let is_late = self.quality == NetworkQuality::Slow && elapsed > ANSWER_TIME_MAX;
         assert!(!is_late, "call {call} was answered after {elapsed:?}");
     }
 
-    /// Part of what must be the same when the seed is played again.
+    /// Adds an event to the digest, which must be the same when the seed is run again.
     pub fn note(&self, what: &str, a: u64, b: u64) {
         (what, a, b, self.began.elapsed()).hash(&mut *self.digest.lock().unwrap());
     }
@@ -273,10 +273,10 @@ impl World {
     }
 
     /// Serves a connection; returns false when the server accepts no more.
-    pub fn accept(&self, host: usize, number: u64, maker: Maker, socket: Endpoint) -> bool {
-        let caller = Arc::new(SimulatedCaller { connection: number, maker, caller: Arc::new(Caller::Owner) });
+    pub fn accept(&self, host: usize, number: u64, opener: Opener, socket: Endpoint) -> bool {
+        let caller = Arc::new(SimulatedCaller { connection: number, opener, caller: Arc::new(Caller::Owner) });
         let Some(serving) = self.engine_at(host).accept(caller, socket) else { return false };
-        self.note("accept", number, u64::from(maker == Maker::Stranger));
+        self.note("accept", number, u64::from(opener == Opener::Eavesdropper));
         self.executor.spawn(number, serving);
         true
     }
@@ -289,7 +289,7 @@ impl World {
         self.watch.look(now(&self.ahead));
     }
 
-    /// A step of a request begins. It takes some time, in which other workers and the network go on.
+    /// Runs a step of a request: simulated time passes, in which other workers and the network run.
     pub fn step(&self, number: Number, step: Step) {
         self.watch.enter(number, step, now(&self.ahead));
         self.ahead.fetch_add(self.below(self.step_ns_max), Ordering::Relaxed);
@@ -306,7 +306,7 @@ impl World {
 
     fn run_slice(&self) {
         let mut busy = self.engines();
-        // Also one whose only request is running: another worker may join it.
+        // Includes an engine whose only request is running: another worker may join it.
         busy.retain(|engine| engine.counters().pool.jobs_held > 0);
         if busy.is_empty() {
             return;
@@ -324,7 +324,7 @@ impl World {
         }
     }
 
-    /// Moves the schedule on until `script` has ended.
+    /// Drives the schedule until `script` has ended.
     pub async fn play<T>(&self, script: impl Future<Output = T>) -> T {
         tokio::select! {
             biased;
@@ -338,7 +338,7 @@ impl World {
             self.watch.assert_sound();
             let is_roomy = self.bounds == Bounds::Roomy;
             let engines = self.engines();
-            // A connection that waits for its turn has not processed everything, though nothing wakes it yet.
+            // A connection that waits for its turn has not processed everything, although nothing wakes it yet.
             if engines.iter().all(|engine| engine.turns_are_taken()) {
                 self.watch.look_at_connections(is_roomy, |number| !self.executor.is_ready(number));
             }
@@ -357,7 +357,7 @@ impl World {
         }
     }
 
-    /// A worker's slice. The time it used is on the clock before anybody else reads it.
+    /// Runs a worker's slice. Its time is added to the clock before anything else reads it.
     async fn work(&self) {
         self.run_slice();
         let used = Duration::from_nanos(self.ahead.swap(0, Ordering::Relaxed));

@@ -57,10 +57,10 @@ pub fn run(context: &Context, arguments: &DevArguments) -> Outcome {
         // No balancer needs time to find another engine.
         settings.drain_delay = Duration::ZERO;
     }
-    let reported = settings.api.relay.clone();
+    let relay_information = settings.api.relay.clone();
     if !arguments.no_relay {
         // A user with their own relay beside the folder's engine has chosen so.
-        reported.tell(match super::relay::information(context) {
+        relay_information.set(match super::relay::information(context) {
             Some(information) => Some(information),
             None => Some(relay::information(context)?),
         });
@@ -83,7 +83,7 @@ pub fn run(context: &Context, arguments: &DevArguments) -> Outcome {
         engine,
         settings,
         ready,
-        &Upkeep { context, reported, files, level: |context| quiet_unless_asked(context).level },
+        &Upkeep { context, relay_information, files, level: |context| quiet_unless_asked(context).level },
     )
 }
 

@@ -1,9 +1,9 @@
-//! When a connection ends: its timeouts and the state of the server.
+//! Ends connections: timeouts and the shutdown of the server.
 
 use super::*;
 
 impl<S: Service, W: Wire> Connection<S, W> {
-    /// Ends the connection where its time is over, or the server's.
+    /// Ends the connection if a timeout has passed or the server shuts down.
     pub(super) fn check_end(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
         let is_done = self.in_flight.is_empty() && self.outgoing.bytes() == 0 && self.is_flushed;
         if is_done && self.server_state.phase() == Phase::Closing {
@@ -12,7 +12,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
         if is_done && self.is_retired {
             return Err(End::Aged);
         }
-        // The timer is moved only if something is due earlier: most turns leave it unchanged.
+        // The timer is reset only if something is due earlier: most turns leave it unchanged.
         loop {
             let due = self.due(is_done);
             if due < self.timer.deadline().into_std() {
@@ -26,7 +26,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
             let due = self.due(is_done).max(now + Duration::from_millis(1));
             self.timer.as_mut().reset(due.into());
             if self.is_reading_nothing() {
-                self.look_for_peer(cx)?;
+                self.check_peer(cx)?;
             }
         }
     }
@@ -39,7 +39,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
         let paused = self.is_reading_nothing().then(|| clock::now() + PAUSED_LOOK);
         let room = self.no_room.as_ref().map(Attempts::due);
         let idle = self.is_idle(is_done).then(|| self.times.active + settings.idle_timeout);
-        // With only requests in flight nothing is due, but the timer runs anyway.
+        // With only requests in flight nothing is due, but the timer needs a time.
         let later = clock::now() + settings.idle_timeout;
         let departure = self.departure.due(settings, self.server_state.leaving());
         let departure = departure.filter(|_| !self.is_retired);

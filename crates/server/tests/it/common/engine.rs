@@ -1,4 +1,4 @@
-//! A real engine over a real store, in a folder that goes with it.
+//! A real engine over a real store, in a temporary folder.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ pub struct EngineFixture {
     _store: ScratchStore,
 }
 
-/// The client `client`, which may encrypt and decrypt only for `acme`, and an engine over the store.
+/// Creates the client `client`, which may encrypt and decrypt only for `acme`, and an engine over the store.
 pub fn engine(settings: Settings, client: &str, certificate_sha256: Option<[u8; 32]>) -> EngineFixture {
     let store = ScratchStore::new(&["acme", "other"]);
     let client = NewClient {

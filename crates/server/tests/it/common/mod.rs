@@ -25,7 +25,7 @@ use fieldseal_protocol::{
 use fieldseal_server::{Server, ServerSettings, TlsSettings, issue_client};
 use fieldseal_service::{Part, PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written};
 
-/// Long enough for a slow machine; no test waits for it when all is well.
+/// Long enough for a slow machine; a passing test never waits for it.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Pki {
@@ -67,19 +67,19 @@ pub fn validity() -> Validity {
     Validity { now: SystemTime::now(), days: 2 }
 }
 
-/// A server with a [`Toy`] service.
-pub struct Stage {
+/// A server with a [`TestService`].
+pub struct TestServer {
     pub pki: Pki,
-    pub toy: Arc<Toy>,
+    pub service: Arc<TestService>,
     pub server: Server,
 }
 
-impl Stage {
-    pub fn new() -> Stage {
-        Stage::with(|_| {})
+impl TestServer {
+    pub fn new() -> TestServer {
+        TestServer::with(|_| {})
     }
 
-    pub fn with(change: impl FnOnce(&mut ServerSettings)) -> Stage {
+    pub fn with(change: impl FnOnce(&mut ServerSettings)) -> TestServer {
         let pki = Pki::new();
         let mut settings = ServerSettings {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -89,12 +89,12 @@ impl Stage {
             ..ServerSettings::new(pki.server_tls())
         };
         change(&mut settings);
-        let (toy, server) = start(settings);
-        Stage { pki, toy, server }
+        let (service, server) = start(settings);
+        TestServer { pki, service, server }
     }
 
-    /// Another server, which the same clients believe.
-    pub fn beside(&self, change: impl FnOnce(&mut ServerSettings)) -> (Arc<Toy>, Server) {
+    /// Starts another server, which the same clients trust.
+    pub fn beside(&self, change: impl FnOnce(&mut ServerSettings)) -> (Arc<TestService>, Server) {
         let mut settings = ServerSettings {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
             network_threads: 1,
@@ -111,7 +111,7 @@ impl Stage {
 
     pub fn client_settings(&self) -> ClientSettings {
         let tls = self.pki.client_tls(self.pki.client("shop"));
-        // Events of a call are observable.
+        // Without retries, each event of a call is observable.
         ClientSettings { retries_max: 0, ..ClientSettings::new(self.address().to_string(), tls) }
     }
 
@@ -119,7 +119,7 @@ impl Stage {
         Client::connect(self.client_settings()).await.unwrap()
     }
 
-    /// A TLS connection without our client, as anybody could write one.
+    /// Opens a TLS connection without our client.
     pub fn raw(&self) -> Raw {
         self.raw_of("shop")
     }
@@ -129,7 +129,7 @@ impl Stage {
         Raw::connect(self.address(), raw_connector(&self.pki, Some(self.pki.client(client))))
     }
 
-    /// The process serves a good client, whatever was done to it before.
+    /// Checks that the server still serves a well-behaved client.
     pub fn assert_healthy(&self) {
         let mut raw = self.raw();
         raw.send(|out| fieldseal_protocol::request::health(9, out));
@@ -140,10 +140,10 @@ impl Stage {
     }
 }
 
-fn start(settings: ServerSettings) -> (Arc<Toy>, Server) {
-    let toy = Arc::new(Toy::default());
-    let server = Server::start(settings, Arc::clone(&toy)).unwrap();
-    (toy, server)
+fn start(settings: ServerSettings) -> (Arc<TestService>, Server) {
+    let service = Arc::new(TestService::default());
+    let server = Server::start(settings, Arc::clone(&service)).unwrap();
+    (service, server)
 }
 
 /// Waits until `condition` holds.
@@ -155,7 +155,7 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// As [`wait_until`], in a task.
+/// As [`wait_until`], asynchronously.
 pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let began = Instant::now();
     while !condition() {
@@ -164,12 +164,12 @@ pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// A service that accepts `encrypt_document` and acts by the app's name: `echo` answers with the document; `large` with the number
-/// of bytes in the document; `spread` with that many parts, of many sizes, by all workers; `sleep` after that many steps of a
-/// millisecond; `gate` when the gate is open; `panic` panics; `mute` answers nothing; `closed` is forbidden. Names with these
-/// prefixes act the same.
+/// A service that accepts `encrypt_document` and behaves according to the app's name: `echo` answers with the document; `large` with the
+/// number of bytes in the document; `spread` with that many parts, of many sizes, by all workers; `sleep` after that many steps of a
+/// millisecond; `gate` when the gate is open; `panic` panics; `mute` answers nothing; `closed` is forbidden. Names with these prefixes
+/// behave the same.
 #[derive(Default)]
-pub struct Toy {
+pub struct TestService {
     pub gate_is_open: Arc<AtomicBool>,
     pub begun: AtomicUsize,
     pub alive: Arc<AtomicUsize>,
@@ -184,10 +184,10 @@ pub struct Caller {
     name: String,
 }
 
-/// The existing apps of the toy service.
+/// The apps that exist in the test service.
 const APPS: [&str; 8] = ["echo", "large", "spread", "sleep", "gate", "panic", "mute", "closed"];
 
-impl Toy {
+impl TestService {
     pub fn open_gate(&self) {
         self.gate_is_open.store(true, Ordering::SeqCst);
     }
@@ -196,13 +196,13 @@ impl Toy {
         self.begun.load(Ordering::SeqCst)
     }
 
-    /// Requests that are not dropped.
+    /// The number of requests that have not been dropped.
     pub fn alive(&self) -> usize {
         self.alive.load(Ordering::SeqCst)
     }
 }
 
-impl Service for Toy {
+impl Service for TestService {
     type Caller = Caller;
 
     fn authenticate(&self, peer: &PeerIdentity) -> Result<Arc<Caller>, Refused> {
@@ -233,7 +233,7 @@ impl Service for Toy {
         self.begun.fetch_add(1, Ordering::SeqCst);
         self.alive.fetch_add(1, Ordering::SeqCst);
         self.cancellations.lock().unwrap().push(Arc::clone(&cancellation));
-        Box::new(ToyRequest {
+        Box::new(TestRequest {
             frame,
             id,
             arrived,
@@ -258,13 +258,13 @@ impl Service for Toy {
     }
 }
 
-struct ToyRequest {
+struct TestRequest {
     frame: Vec<u8>,
     id: u32,
     arrived: Instant,
     cancellation: Arc<Cancellation>,
     steps_done: u64,
-    /// The answer that spreads, and how many parts it has.
+    /// The answer in parts, and the number of parts.
     parts: Option<(answer::OpenDocument, usize)>,
     planned: usize,
     gate_is_open: Arc<AtomicBool>,
@@ -272,13 +272,13 @@ struct ToyRequest {
     steps: Arc<AtomicUsize>,
 }
 
-impl Drop for ToyRequest {
+impl Drop for TestRequest {
     fn drop(&mut self) {
         self.alive.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-impl Request for ToyRequest {
+impl Request for TestRequest {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
         self.steps.fetch_add(1, Ordering::SeqCst);
         let Ok(Message::Request { method, params, .. }) = Message::parse(&self.frame) else {
@@ -328,7 +328,7 @@ impl Request for ToyRequest {
             return Ok(Planned::None);
         }
         self.planned += 1;
-        Ok(Planned::Part(Box::new(ToyPart { number: self.planned - 1 })))
+        Ok(Planned::Part(Box::new(TestPart { number: self.planned - 1 })))
     }
 
     fn finish(&mut self, head: &mut Vec<u8>, written: Written, tail: &mut Vec<u8>) {
@@ -337,18 +337,18 @@ impl Request for ToyRequest {
     }
 }
 
-struct ToyPart {
+struct TestPart {
     number: usize,
 }
 
-impl Part for ToyPart {
+impl Part for TestPart {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
         out.extend_from_slice(&spread_part(self.number));
         Ok(PartStep::Done)
     }
 }
 
-/// The output of a part of `spread`: up to some 70 KB.
+/// The output of a part of `spread`: up to about 70 KB.
 pub fn spread_part(number: usize) -> Vec<u8> {
     vec![b'a' + (number % 26) as u8; number * 7_919 % 70_001]
 }
@@ -370,7 +370,7 @@ pub fn raw_connector(pki: &Pki, identity: Option<Issued>) -> SslConnectorBuilder
 pub struct Raw {
     pub stream: SslStream<TcpStream>,
     received: Vec<u8>,
-    /// The reasons of `going_away`, as they came.
+    /// The reasons of `going_away`, in the order of arrival.
     pub reported: Vec<GoingAway>,
 }
 
@@ -387,7 +387,7 @@ impl Raw {
         Ok(Raw { stream, received: Vec::new(), reported: Vec::new() })
     }
 
-    /// Writes bytes; the peer may have gone.
+    /// Writes bytes; the peer may have disconnected.
     pub fn write(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
@@ -398,7 +398,7 @@ impl Raw {
         self.write(&bytes);
     }
 
-    /// The next frame, or how the stream ended. `going_away` is noted and passed over, as old clients do.
+    /// Returns the next frame, or how the stream ended. `going_away` is recorded and skipped, as old clients do.
     pub fn read_frame(&mut self) -> Result<Vec<u8>, String> {
         loop {
             let frame = self.read_any_frame()?;
@@ -428,7 +428,7 @@ impl Raw {
         }
     }
 
-    /// Code and message of a `connection_error`, after which the stream has to end.
+    /// Returns code and message of a `connection_error`, after which the stream has to end.
     pub fn read_connection_error(&mut self) -> (String, String) {
         let frame = self.read_frame().expect("a notification");
         let Ok(Message::Notification { method: "connection_error", params }) = Message::parse(&frame) else {
@@ -447,7 +447,7 @@ impl Raw {
         }
     }
 
-    /// Id and error code of a response; the code is empty for a success.
+    /// Returns id and error code of a response; the code is empty for a success.
     pub fn read_response(&mut self) -> (u32, String) {
         let frame = self.read_frame().expect("a response");
         match Message::parse(&frame) {
@@ -458,8 +458,8 @@ impl Raw {
     }
 }
 
-/// Appends a request to the toy.
-pub fn toy_request(id: u32, app: &str, document: &str, out: &mut Vec<u8>) {
+/// Appends a request to the test service.
+pub fn test_request(id: u32, app: &str, document: &str, out: &mut Vec<u8>) {
     let options = fieldseal_client::EncryptOptions::new(app);
     fieldseal_protocol::request::encrypt_document(id, &options, None, document.as_bytes(), out);
 }

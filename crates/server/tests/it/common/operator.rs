@@ -1,20 +1,20 @@
-//! The operator port as anybody would call it.
+//! Calls the operator port.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use fieldseal_net::OperatorSettings;
 
-use super::Stage;
+use super::TestServer;
 
-/// A stage with an operator port, and where that is.
-pub fn stage(change: impl FnOnce(&mut OperatorSettings)) -> (Stage, SocketAddr) {
-    let stage = Stage::with(|settings| {
+/// Starts a test server with an operator port; also returns the port's address.
+pub fn test_server(change: impl FnOnce(&mut OperatorSettings)) -> (TestServer, SocketAddr) {
+    let test_server = TestServer::with(|settings| {
         settings.operator = settings_of_port();
         change(&mut settings.operator);
     });
-    let address = stage.server.operator_addr().expect("there is an operator port");
-    (stage, address)
+    let address = test_server.server.operator_addr().expect("there is an operator port");
+    (test_server, address)
 }
 
 pub fn settings_of_port() -> OperatorSettings {
@@ -36,7 +36,7 @@ pub fn exchange(address: SocketAddr, request: &str) -> String {
     answer
 }
 
-/// Status line, head and body.
+/// Returns status, head and body.
 pub fn call(address: SocketAddr, method: &str, path: &str) -> (u16, String, String) {
     let answer = exchange(address, &format!("{method} {path} HTTP/1.1\r\nHost: operator\r\n\r\n"));
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
@@ -49,7 +49,7 @@ pub fn get(address: SocketAddr, path: &str) -> (u16, String) {
     (status, body)
 }
 
-/// The value of the one sample whose name and labels are `name`.
+/// The value of the sample with this name and labels.
 pub fn sample(metrics: &str, name: &str) -> f64 {
     let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("no {name} in {metrics}")).parse().expect("a number")

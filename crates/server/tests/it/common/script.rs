@@ -1,89 +1,89 @@
-//! The events of each connection of a seed, and their positions in its bytes.
+//! The faults of each connection of a seed, and their positions in its bytes.
 
 use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-/// How bad the network is.
+/// The quality of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weather {
-    /// Slow, in pieces, and sometimes somebody repeats a connection; but every byte arrives.
-    Dull,
-    /// Connections break in every way, but what arrives of them is what was sent.
-    Rough,
-    /// Connections break in every way.
-    Foul,
+pub enum NetworkQuality {
+    /// Slow and fragmented, with occasional replays, but every byte arrives.
+    Slow,
+    /// Connections break in every way, but what arrives is what was sent.
+    Lossy,
+    /// Connections break in every way, and bytes are corrupted.
+    Corrupting,
 }
 
-/// How a new connection is received.
+/// How a new connection is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Welcome {
+pub enum Acceptance {
     Forward,
-    /// Accepted, and nothing more.
-    Silence,
+    /// Accepted, but never served.
+    Unserved,
     Reset,
 }
 
-/// From a byte of one direction on.
+/// A fault, from some byte of one direction on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     Delay(Duration),
-    /// Pieces of at most this many bytes, with a pause after each.
+    /// Forwards pieces of at most this many bytes, with a pause after each.
     Pieces {
         size: usize,
         pause: Duration,
     },
-    /// One bit of the next byte is another.
+    /// Flips one bit of the next byte.
     Flip,
-    /// At most this many of the last bytes come again.
+    /// Repeats at most this many of the last bytes.
     Repeat(usize),
-    /// The direction ends, the other continues.
+    /// Ends the direction; the other continues.
     HalfClose,
     Close,
     Reset,
-    /// Bytes are dropped, including the end of the stream, and nobody notices.
+    /// Drops all bytes, including the end of the stream; neither side notices.
     Lose,
-    /// Nothing is taken any more, and nobody learns of it.
+    /// Stops reading; neither side notices.
     Stall,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
-    /// Bytes of the direction before it.
+    /// The position in the bytes of the direction.
     pub at: u64,
     pub fault: Fault,
 }
 
-/// Byte by byte, but not for long: each is a call of the system on every side.
+/// Byte by byte, but not for long: each byte is a system call on every side.
 const BYTES: Fault = Fault::Pieces { size: 1, pause: Duration::ZERO };
 const BYTES_MAX: u64 = 5_000;
-/// As it comes.
+/// Unchanged.
 const WHOLE: Fault = Fault::Pieces { size: usize::MAX, pause: Duration::ZERO };
 
 #[derive(Clone, Debug)]
 pub struct Plan {
-    pub welcome: Welcome,
+    pub acceptance: Acceptance,
     pub to_server: Vec<Event>,
     pub to_client: Vec<Event>,
-    /// When the client has sent that many bytes, they are sent again on a connection of their own.
+    /// When the client has sent this many bytes, they are replayed on a connection of their own.
     pub replay_at: Option<u64>,
 }
 
 impl Plan {
     pub fn fair() -> Plan {
-        Plan { welcome: Welcome::Forward, to_server: Vec::new(), to_client: Vec::new(), replay_at: None }
+        Plan { acceptance: Acceptance::Forward, to_server: Vec::new(), to_client: Vec::new(), replay_at: None }
     }
 
-    /// The plan of a seed's connection of that number.
-    pub fn of(seed: u64, weather: Weather, connection: u64) -> Plan {
+    /// The plan of the connection with this number.
+    pub fn of(seed: u64, quality: NetworkQuality, connection: u64) -> Plan {
         let mut random = StdRng::seed_from_u64(seed.wrapping_mul(0x1_0000_0001).wrapping_add(connection));
-        let welcome = match random.random_range(0..100) {
-            0..6 if weather != Weather::Dull => Welcome::Silence,
-            6..12 if weather != Weather::Dull => Welcome::Reset,
-            _ => Welcome::Forward,
+        let acceptance = match random.random_range(0..100) {
+            0..6 if quality != NetworkQuality::Slow => Acceptance::Unserved,
+            6..12 if quality != NetworkQuality::Slow => Acceptance::Reset,
+            _ => Acceptance::Forward,
         };
-        let mut plan = Plan { welcome, ..Plan::fair() };
+        let mut plan = Plan { acceptance, ..Plan::fair() };
         for direction in [&mut plan.to_server, &mut plan.to_client] {
             for _ in 0..random.random_range(0..4) {
                 let (at, fault) = (place(&mut random), harmless(&mut random));
@@ -93,8 +93,8 @@ impl Plan {
                 }
             }
         }
-        if weather != Weather::Dull && random.random_bool(0.8) {
-            let event = Event { at: place(&mut random), fault: harmful(&mut random, weather) };
+        if quality != NetworkQuality::Slow && random.random_bool(0.8) {
+            let event = Event { at: place(&mut random), fault: harmful(&mut random, quality) };
             if random.random() { &mut plan.to_server } else { &mut plan.to_client }.push(event);
         }
         plan.to_server.sort_by_key(|event| event.at);
@@ -104,7 +104,7 @@ impl Plan {
     }
 }
 
-/// Half of all positions are in the handshake (some 3 KB each way) and shortly after it, the others anywhere in large messages.
+/// Half of all positions are in or shortly after the handshake (about 3 KB each way), the others anywhere in large messages.
 fn place(random: &mut StdRng) -> u64 {
     if random.random() { random.random_range(0..8_000) } else { random.random_range(0..200_000) }
 }
@@ -119,8 +119,8 @@ fn harmless(random: &mut StdRng) -> Fault {
     }
 }
 
-fn harmful(random: &mut StdRng, weather: Weather) -> Fault {
-    let kinds = if weather == Weather::Foul { 8 } else { 6 };
+fn harmful(random: &mut StdRng, quality: NetworkQuality) -> Fault {
+    let kinds = if quality == NetworkQuality::Corrupting { 8 } else { 6 };
     match random.random_range(0..kinds) {
         0 => Fault::HalfClose,
         1 => Fault::Close,

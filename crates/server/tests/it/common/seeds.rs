@@ -1,15 +1,15 @@
-//! Seeds of random tests: which to run, and which it was that failed.
+//! Seeds of random tests: selects them, and reports which one failed.
 
 use std::panic::resume_unwind;
 
 use tokio::task::{JoinError, JoinSet};
 
-/// Runs one seed and nothing else: `FIELDSEAL_SEED=17`.
+/// Runs only this seed: `FIELDSEAL_SEED=17`.
 const ONE: &str = "FIELDSEAL_SEED";
-/// How many seeds to run instead of the default: `FIELDSEAL_SEEDS=10000`.
+/// The number of seeds to run instead of the default: `FIELDSEAL_SEEDS=10000`.
 const MANY: &str = "FIELDSEAL_SEEDS";
 
-/// The seeds to run: from 0 up to `count`, unless the environment overrides them.
+/// Returns the seeds to run: from 0 up to `count`, unless the environment overrides them.
 pub fn seeds(count: u64) -> Vec<u64> {
     match (number(ONE), number(MANY)) {
         (Some(seed), _) => vec![seed],
@@ -22,7 +22,7 @@ fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name} is a number, not {text:?}")))
 }
 
-/// Runs `run` for every seed, `at_a_time` of them side by side. The first that fails is named and ends it all.
+/// Runs `run` for every seed, `at_a_time` of them concurrently. The first failure is reported with its seed and ends the run.
 pub async fn side_by_side<F, T>(seeds: Vec<u64>, at_a_time: usize, run: impl Fn(u64) -> F) -> Vec<T>
 where
     F: Future<Output = T> + Send + 'static,
@@ -51,7 +51,7 @@ fn outcome<T>(joined: Result<T, JoinError>) -> T {
     joined.unwrap_or_else(|error| resume_unwind(error.into_panic()))
 }
 
-/// Tells its seed if it is dropped by a panic.
+/// Prints its seed if it is dropped by a panic.
 pub struct Named(pub u64);
 
 impl Drop for Named {

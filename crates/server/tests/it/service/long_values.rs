@@ -2,21 +2,21 @@
 
 use super::*;
 
-/// How often one may pass over so many bytes in pieces of [`STEP_BYTES`].
+/// The number of passes over this many bytes in pieces of [`STEP_BYTES`].
 fn passes(steps: &Steps, size: usize) -> f64 {
     (steps.count * STEP_BYTES) as f64 / size as f64
 }
 
-/// Bytes that a step does in the next tests.
+/// Bytes per step in the following tests.
 const STEP_BYTES: usize = 2048;
-/// Bytes of a text in them: many steps.
+/// The length of a text in them: many steps.
 const LONG: usize = 100 * STEP_BYTES + 7;
 
 fn long_fixture() -> Fixture {
     fixture_with(Settings { step_bytes_max: STEP_BYTES, ..Settings::default() }, 1 << 30)
 }
 
-/// The limit on a step's output: a piece, grown by base64 or by escape sequences, and the text around it.
+/// Checks the output of each step: a piece, grown by base64 or escape sequences, and the text around it.
 fn is_bounded(steps: &Steps, growth: f64) -> bool {
     steps.written_max as f64 <= STEP_BYTES as f64 * growth + 200.0
 }
@@ -26,7 +26,7 @@ fn values_of(answer: &[u8]) -> Vec<Vec<u8>> {
     values.strings().map(|text| text.expect("a string").as_bytes().to_vec()).collect()
 }
 
-/// A long value of a list: each pass over it takes as many steps as it has pieces, and each step writes a piece at most.
+/// A long value in a list: each pass over it takes one step per piece, and each step writes at most one piece.
 #[test]
 fn long_values_of_lists_are_done_in_pieces() {
     let fixture = long_fixture();
@@ -91,7 +91,7 @@ fn faults_of_long_values_are_reported_like_those_of_short_ones() {
         (changed(LONG, other), "decrypt_failed"),
         (changed(LONG, "!"), "invalid_envelope"),
         (good.replace(":$", ""), "invalid_envelope"),
-        // The type is not sealed in this version: what is opened is no number.
+        // The type is not authenticated in this version: the decrypted text is not a number.
         (good.replacen("Tk9D:", "Tk9D:number:", 1), "decrypt_failed"),
     ] {
         let list = [Scalar::from("before"), Scalar::from(text.as_str())];
@@ -124,7 +124,7 @@ fn faults_of_long_values_are_reported_like_those_of_short_ones() {
     assert_eq!(fault(&run(&fixture, not_text).0), fault(&short.0), "what is no UTF-8");
 }
 
-/// Long tokens of documents, selected and not, and gaps.
+/// Long tokens of documents, selected and unselected, and gaps.
 #[test]
 fn long_tokens_of_documents_are_done_in_pieces() {
     let fixture = long_fixture();
@@ -184,7 +184,7 @@ fn files_are_done_in_pieces() {
     assert_eq!(fault(&decrypt(&damaged).0).0, "invalid_envelope");
 }
 
-/// Each version that is tried for a value is a step of its own.
+/// Each key version that is tried for a value is a separate step.
 #[test]
 fn the_search_for_a_key_pauses_at_each_version() {
     const VERSIONS: usize = 12;
