@@ -19,7 +19,7 @@ from relays import Relay
 from upstream import Answer, Received, ok, wait_until
 
 # The log line for a head that trickles.
-SLOW_HEAD = "the head comes too slowly"
+SLOW_HEAD = "the head arrives too slowly"
 
 
 @pytest.mark.parametrize("path", ["/elsewhere", "/sealed/a"])

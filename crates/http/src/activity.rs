@@ -1,4 +1,4 @@
-//! The state of a listener's connections: which have no request, which send a head slowly, which leave an answer unread.
+//! Tracks a listener's connections: which have no request, which send a head slowly, which leave an answer unread.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -10,24 +10,24 @@ use fieldseal_net::{BulkQueue, BulkTurns, CLOSING_MAX, ClientBound, Full};
 use tokio::sync::Notify;
 
 use crate::settings::HttpSettings;
-use crate::waiting::{Waiting, Yield};
+use crate::waiting::{Displacement, Waiting};
 
 /// Counters of a listener since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HttpCounters {
-    /// Connections that are open now.
+    /// Open connections.
     pub connections_open: usize,
-    /// Connections that came.
+    /// Accepted connections.
     pub connections_accepted: u64,
-    /// Connections that were closed at once, as there was no place.
+    /// Connections closed at once at a limit.
     pub connections_refused: u64,
-    /// Connections without a request that gave their place to another.
+    /// Connections displaced by others.
     pub connections_displaced: u64,
-    /// Handshakes that failed.
+    /// Failed handshakes.
     pub handshakes_failed: u64,
-    /// Connections that were cut, as the peer brought or took too little.
+    /// Connections cut because the peer sent or read too slowly.
     pub connections_cut: u64,
-    /// Connections that were closed, as they had no request for too long.
+    /// Connections closed after too long without a request.
     pub connections_idle: u64,
 }
 
@@ -55,9 +55,9 @@ pub(crate) struct Registry {
     connections_max: usize,
     clients: ClientBound,
     pub(crate) tallies: Tallies,
-    bulk: BulkQueue<TurnsOf>,
+    bulk: BulkQueue<TurnOwner>,
     state: Mutex<Open>,
-    /// Places that are held, those of connections that have given way and are closing included.
+    /// Slots in use, including those of displaced connections that are still closing.
     held: AtomicUsize,
     ended: Notify,
 }
@@ -105,26 +105,26 @@ impl Open {
     }
 
     /// The connection that a new one displaces, if any.
-    fn yielding(&mut self) -> Option<u64> {
+    fn displaceable(&mut self) -> Option<u64> {
         let now = Instant::now();
         let looked_at = self.connections.range(self.cursor..).chain(self.connections.range(..self.cursor));
         let mut last = self.cursor;
-        let yielding = looked_at.take(LOOKS_MAX).filter_map(|(number, taken)| {
+        let displaceable = looked_at.take(LOOKS_MAX).filter_map(|(number, taken)| {
             last = *number;
-            Some((taken.activity.yields(now)?, *number))
+            Some((taken.activity.displacement(now)?, *number))
         });
-        let yielding = yielding.max();
+        let displaceable = displaceable.max();
         self.cursor = last + 1;
-        yielding.map(|(_, number)| number)
+        displaceable.map(|(_, number)| number)
     }
 
     /// The same among those of one client.
-    fn yielding_of(&self, client: IpAddr) -> Option<u64> {
+    fn displaceable_of(&self, client: IpAddr) -> Option<u64> {
         let now = Instant::now();
         let numbers = self.clients.get(&client)?.iter().take(LOOKS_MAX);
-        let yielding =
-            numbers.filter_map(|number| Some((self.connections.get(number)?.activity.yields(now)?, *number)));
-        yielding.max().map(|(_, number)| number)
+        let displaceable =
+            numbers.filter_map(|number| Some((self.connections.get(number)?.activity.displacement(now)?, *number)));
+        displaceable.max().map(|(_, number)| number)
     }
 }
 
@@ -141,12 +141,12 @@ impl Registry {
         }
     }
 
-    /// A place for a new connection from `address`, if need be that of another one.
+    /// Takes a slot for a new connection from `address`, displacing another one if necessary.
     pub(crate) fn take(self: &Arc<Self>, address: IpAddr) -> Result<Slot, Full> {
         self.take_for(self.clients.client(address))
     }
 
-    /// The same for a connection inside another one, which counts to no client: the other one does.
+    /// The same for a connection inside another one, which counts to no client: the outer one does.
     pub(crate) fn take_inner(self: &Arc<Self>) -> Result<Slot, Full> {
         self.take_for(None)
     }
@@ -154,14 +154,14 @@ impl Registry {
     fn take_for(self: &Arc<Self>, client: Option<IpAddr>) -> Result<Slot, Full> {
         let mut open = self.lock();
         let of_client = client.and_then(|client| open.clients.get(&client)).map_or(0, BTreeSet::len);
-        let yielding = match client {
+        let displaceable = match client {
             Some(client) if of_client >= self.clients.connections_max => {
-                Some(open.yielding_of(client).ok_or(Full::Client)?)
+                Some(open.displaceable_of(client).ok_or(Full::Client)?)
             }
-            _ if open.connections.len() >= self.connections_max => Some(open.yielding().ok_or(Full::Listener)?),
+            _ if open.connections.len() >= self.connections_max => Some(open.displaceable().ok_or(Full::Listener)?),
             _ => None,
         };
-        if let Some(displaced) = yielding.and_then(|number| open.remove(number)) {
+        if let Some(displaced) = displaceable.and_then(|number| open.remove(number)) {
             displaced.displaced.notify_one();
             count(&self.tallies.displaced);
         }
@@ -169,11 +169,11 @@ impl Registry {
         let number = open.add(Arc::clone(&activity), client);
         drop(open);
         self.held.fetch_add(1, Ordering::Relaxed);
-        let turns_of = client.map_or(TurnsOf::Connection(number), TurnsOf::Client);
+        let turns_of = client.map_or(TurnOwner::Connection(number), TurnOwner::Client);
         Ok(Slot { registry: Arc::clone(self), number, turns_of, activity })
     }
 
-    /// Waits while too many connections that have given way are still closing: their sockets are open.
+    /// Waits while too many displaced connections are still closing, because their sockets are open.
     pub(crate) async fn room(&self) {
         loop {
             let ended = self.ended.notified();
@@ -197,7 +197,7 @@ impl Registry {
         }
     }
 
-    /// Ready when no connection is open.
+    /// Completes when no connection is open.
     pub(crate) async fn all_ended(&self) {
         loop {
             let ended = self.ended.notified();
@@ -215,23 +215,23 @@ impl Registry {
 
 /// The flow whose turns on a thread a connection uses: its client's, or its own if it counts to no client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum TurnsOf {
+pub(crate) enum TurnOwner {
     Client(IpAddr),
     Connection(u64),
 }
 
-/// The place of one connection; free again when dropped.
+/// The slot of one connection, released on drop.
 #[derive(Debug)]
 pub(crate) struct Slot {
     registry: Arc<Registry>,
     pub(crate) number: u64,
-    turns_of: TurnsOf,
+    turns_of: TurnOwner,
     pub(crate) activity: Arc<Activity>,
 }
 
 impl Slot {
     /// The turns of the connection, or of one direction of it.
-    pub(crate) fn turns(&self) -> BulkTurns<TurnsOf> {
+    pub(crate) fn turns(&self) -> BulkTurns<TurnOwner> {
         self.registry.bulk.join(self.turns_of)
     }
 }
@@ -248,25 +248,25 @@ impl Drop for Slot {
 #[derive(Debug)]
 pub(crate) struct Activity {
     marks: Mutex<Marks>,
-    /// Told when the place has gone to another.
+    /// Notified when the connection is displaced.
     pub(crate) displaced: Notify,
 }
 
 #[derive(Debug)]
 struct Marks {
-    /// Requests that have begun and whose bodies or answers have not ended.
+    /// Requests whose bodies or answers have not ended.
     in_flight: usize,
-    /// Since when there has been none.
+    /// Since when there has been no request.
     idle_since: Instant,
     /// When the first byte of an incomplete head arrived.
     head_began: Option<Instant>,
-    /// Until when the peer has to take a piece of an answer, by request.
+    /// The time until which the peer must read a piece of an answer, by request.
     takes: BTreeMap<u64, Instant>,
-    /// Which requests wait for the peer, and for how long.
+    /// How long each request has waited for the peer.
     waits: BTreeMap<u64, Waiting>,
-    /// Whether what is written does.
+    /// How long written output has waited for the peer.
     writing: Waiting,
-    /// Streams that carry another protocol: they are in use, whatever their peers do.
+    /// Streams that carry another protocol, which count as in use.
     other_protocols: usize,
     next: u64,
 }
@@ -275,7 +275,7 @@ struct Marks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Goes,
-    /// Without a request for too long.
+    /// It had no request for too long.
     Idle,
     SlowHead,
     SlowReader,
@@ -298,10 +298,10 @@ impl Activity {
 
     /// Whether the connection may be displaced by a new one, and how readily: it has no request, or all its requests wait for a
     /// slow peer.
-    pub(crate) fn yields(&self, now: Instant) -> Option<Yield> {
+    pub(crate) fn displacement(&self, now: Instant) -> Option<Displacement> {
         let marks = self.lock();
         if marks.in_flight == 0 {
-            return Some(Yield::Idle(now.saturating_duration_since(marks.idle_since)));
+            return Some(Displacement::Idle(now.saturating_duration_since(marks.idle_since)));
         }
         if marks.other_protocols > 0 {
             return None;
@@ -309,31 +309,31 @@ impl Activity {
         let writing = marks.writing.debt(now);
         let all_wait = marks.waits.len() == marks.in_flight;
         let requests = marks.waits.values().map(|waiting| waiting.debt(now)).min().flatten().filter(|_| all_wait);
-        writing.max(requests).map(Yield::Slow)
+        writing.max(requests).map(Displacement::Slow)
     }
 
-    /// Output waits for the peer, after this many bytes were written without waiting.
+    /// Output waits for the peer, after `bytes` were written without waiting.
     pub(crate) fn write_waits(&self, bytes: u64) {
         let now = Instant::now();
         let mut marks = self.lock();
-        marks.writing.goes_on(now, bytes);
+        marks.writing.progressed(now, bytes);
         marks.writing.begin(now);
     }
 
-    /// The peer has taken some of it.
-    pub(crate) fn write_goes_on(&self) {
-        self.lock().writing.goes_on(Instant::now(), 0);
+    /// The peer has read some of it.
+    pub(crate) fn write_progressed(&self) {
+        self.lock().writing.progressed(Instant::now(), 0);
     }
 
-    /// Bytes have come.
-    pub(crate) fn bytes_came(&self) {
+    /// Bytes have arrived.
+    pub(crate) fn bytes_received(&self) {
         let mut marks = self.lock();
         if marks.in_flight == 0 {
             marks.head_began.get_or_insert_with(Instant::now);
         }
     }
 
-    /// A request's head is whole.
+    /// Begins a request whose head is complete.
     pub(crate) fn begin(self: &Arc<Self>) -> Arc<Exchange> {
         let mut marks = self.lock();
         marks.in_flight += 1;
@@ -382,14 +382,14 @@ impl Activity {
 pub(crate) struct Exchange {
     activity: Arc<Activity>,
     number: u64,
-    /// Bytes of the request's body that were taken.
+    /// Bytes of the request's body that the handler has read.
     received: AtomicU64,
     is_other_protocol: AtomicBool,
 }
 
 impl Exchange {
-    /// Bytes of the request's body were taken. Only its one reader calls this.
-    pub(crate) fn took(&self, bytes: u64) {
+    /// Counts bytes of the request's body that the handler has read. Only its one reader calls this.
+    pub(crate) fn consumed(&self, bytes: u64) {
         self.received.store(self.received.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
     }
 
@@ -398,39 +398,39 @@ impl Exchange {
         &self.activity
     }
 
-    /// The request waits for bytes of its body.
+    /// Records that the request waits for bytes of its body.
     pub(crate) fn waits(&self) {
         self.activity.lock().waits.entry(self.number).or_default().begin(Instant::now());
     }
 
-    /// So many of them have come, or the body has ended.
-    pub(crate) fn goes_on(&self, bytes: u64) {
+    /// Records that `bytes` of them have arrived, or that the body has ended.
+    pub(crate) fn progressed(&self, bytes: u64) {
         if let Some(waiting) = self.activity.lock().waits.get_mut(&self.number) {
-            waiting.goes_on(Instant::now(), bytes);
+            waiting.progressed(Instant::now(), bytes);
         }
     }
 
-    /// A piece of the answer of this many bytes was passed to the peer, which must ask for more before `deadline`.
+    /// Records that a piece of the answer was passed to the connection, which must ask for more before `deadline`.
     pub(crate) fn handed(&self, deadline: Instant, bytes: u64) {
         let now = Instant::now();
         let mut marks = self.activity.lock();
         marks.takes.insert(self.number, deadline);
         let waiting = marks.waits.entry(self.number).or_default();
-        waiting.goes_on(now, bytes);
+        waiting.progressed(now, bytes);
         waiting.begin(now);
     }
 
-    /// The peer has asked for more, or the answer is complete.
+    /// Records that the connection has asked for more, or that the answer is complete.
     pub(crate) fn asked(&self) {
         let mut marks = self.activity.lock();
         if marks.takes.remove(&self.number).is_some()
             && let Some(waiting) = marks.waits.get_mut(&self.number)
         {
-            waiting.goes_on(Instant::now(), 0);
+            waiting.progressed(Instant::now(), 0);
         }
     }
 
-    /// The request's stream goes over to another protocol, for as long as the request lasts.
+    /// The request's stream switches to another protocol, for as long as the request lasts.
     fn leave_http(&self) {
         if !self.is_other_protocol.swap(true, Ordering::Relaxed) {
             self.activity.lock().other_protocols += 1;
@@ -461,7 +461,7 @@ impl Received {
         Received { exchange: Arc::clone(exchange) }
     }
 
-    /// Bytes of the body that its reader has taken so far. Bytes discarded after an early answer do not count.
+    /// Bytes of the body that its reader has read so far. Bytes discarded after an early answer are not counted.
     pub fn bytes(&self) -> u64 {
         self.exchange.received.load(Ordering::Relaxed)
     }
@@ -531,23 +531,23 @@ mod tests {
         let now = Instant::now();
         let later = now + Duration::from_secs(60);
         let activity = Arc::new(Activity::new());
-        assert!(matches!(activity.yields(later), Some(Yield::Idle(_))));
+        assert!(matches!(activity.displacement(later), Some(Displacement::Idle(_))));
         let (upload, other) = (activity.begin(), activity.begin());
         upload.waits();
-        assert_eq!(activity.yields(later), None, "the other request waits for us");
+        assert_eq!(activity.displacement(later), None, "the other request waits for us");
         other.handed(later, 1000);
-        let slow = activity.yields(later);
-        assert!(matches!(slow, Some(Yield::Slow(_))), "{slow:?}");
-        assert!(slow < Some(Yield::Idle(Duration::ZERO)));
+        let slow = activity.displacement(later);
+        assert!(matches!(slow, Some(Displacement::Slow(_))), "{slow:?}");
+        assert!(slow < Some(Displacement::Idle(Duration::ZERO)));
         other.asked();
-        assert_eq!(activity.yields(later), None);
+        assert_eq!(activity.displacement(later), None);
         drop(other);
-        upload.goes_on(1);
-        assert_eq!(activity.yields(later), None, "its bytes are being read");
+        upload.progressed(1);
+        assert_eq!(activity.displacement(later), None, "its bytes are being read");
         activity.write_waits(0);
-        assert!(matches!(activity.yields(later), Some(Yield::Slow(_))), "an answer is not taken");
+        assert!(matches!(activity.displacement(later), Some(Displacement::Slow(_))), "an answer is not taken");
         activity.leave_http();
-        assert_eq!(activity.yields(later), None, "other protocols have times of their own");
+        assert_eq!(activity.displacement(later), None, "other protocols have times of their own");
     }
 
     #[test]
@@ -557,7 +557,7 @@ mod tests {
         let now = Instant::now();
         let at = |seconds| activity.verdict(&settings, now + Duration::from_secs(seconds), true);
         assert_eq!((at(0), at(74), at(76)), (Verdict::Goes, Verdict::Goes, Verdict::Idle));
-        activity.bytes_came();
+        activity.bytes_received();
         assert_eq!((at(9), at(11)), (Verdict::Goes, Verdict::SlowHead));
         assert_eq!(activity.verdict(&settings, now + Duration::from_secs(11), false), Verdict::Goes);
         let exchange = activity.begin();

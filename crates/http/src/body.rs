@@ -1,4 +1,4 @@
-//! Bodies: of a request, bounded in time while it is waited for and read on when nobody wants it; of an answer, in pieces.
+//! Bodies of requests, limited in time and drained if the handler does not read them, and bodies of answers in pieces.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -17,13 +17,13 @@ use crate::activity::{Exchange, Received};
 use crate::settings::HttpSettings;
 use crate::slow_peer::Progress;
 
-/// Bytes handed to the connection in one go: what an answer holds is freed as the peer takes it.
+/// Maximum bytes passed to the connection at once: the memory of an answer is freed as the peer reads it.
 const PIECE_SIZE: usize = 64 << 10;
 
 /// The body of an answer.
 pub type ResponseBody = UnsyncBoxBody<Bytes, BodyError>;
 
-/// Why a body ends before its end.
+/// Why a body is incomplete.
 #[derive(Debug, Error)]
 pub enum BodyError {
     /// The peer brings too little.
@@ -41,7 +41,7 @@ pub enum BodyError {
 /// reads the answer only after it has sent everything receives it.
 #[derive(Debug)]
 pub struct RequestBody {
-    /// `None` once it goes to be read on.
+    /// `None` once it is being drained.
     incoming: Option<Incoming>,
     reading: Progress,
     drain: Drain,
@@ -52,19 +52,19 @@ pub struct RequestBody {
 pub(crate) struct Drain {
     bytes_max: u64,
     timeout: Duration,
-    /// The peer waits for permission to send, or has sent too little: there is nothing to discard.
+    /// The peer waits for permission to send, or was too slow: there is nothing to drain.
     is_vain: bool,
 }
 
 impl RequestBody {
-    /// `waits`: the peer sends nothing before it is told to (`Expect: 100-continue`).
+    /// Creates a body; `waits`: the peer sends nothing before it receives permission (`Expect: 100-continue`).
     pub(crate) fn new(incoming: Incoming, exchange: Arc<Exchange>, settings: &HttpSettings, waits: bool) -> Self {
         let (bytes_max, timeout) = (settings.refused_body_max, settings.refused_body_timeout);
         let reading = Progress::new(settings.body_timeout, settings.body_progress_min);
         RequestBody { incoming: Some(incoming), reading, drain: Drain { bytes_max, timeout, is_vain: waits }, exchange }
     }
 
-    /// Tells how much of it has come, also once it is gone.
+    /// Returns a counter of its received bytes, which outlives the body.
     pub fn received(&self) -> Received {
         Received::new(&self.exchange)
     }
@@ -94,8 +94,8 @@ impl Body for RequestBody {
             Poll::Ready(frame) => {
                 let size = size_of(&frame);
                 reading.moved(size);
-                exchange.took(size);
-                exchange.goes_on(size);
+                exchange.consumed(size);
+                exchange.progressed(size);
                 Poll::Ready(frame.map(|frame| frame.map_err(BodyError::Broken)))
             }
         }
@@ -117,10 +117,10 @@ impl Drop for RequestBody {
             return;
         }
         let (drain, exchange) = (self.drain, Arc::clone(&self.exchange));
-        // Outside of a runtime the connection is gone too.
+        // Outside of a runtime the connection has ended too.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                // Whether it ended in time is nobody's concern any more: dropping the rest closes the stream.
+                // The result does not matter: dropping the rest closes the stream.
                 let _ = timeout(drain.timeout, discard(incoming, drain.bytes_max, &exchange)).await;
                 drop(exchange);
             });
@@ -128,7 +128,7 @@ impl Drop for RequestBody {
     }
 }
 
-/// Bytes of data in a frame, if there is one.
+/// The size of a frame's data, if it has data.
 fn size_of(frame: &Option<Result<Frame<Bytes>, hyper::Error>>) -> u64 {
     let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()).and_then(Frame::data_ref);
     data.map_or(0, |data| data.len() as u64)
@@ -141,7 +141,7 @@ async fn discard(mut incoming: Incoming, bytes_max: u64, exchange: &Exchange) {
             let polled = Pin::new(&mut incoming).poll_frame(cx);
             match &polled {
                 Poll::Pending => exchange.waits(),
-                Poll::Ready(frame) => exchange.goes_on(size_of(frame)),
+                Poll::Ready(frame) => exchange.progressed(size_of(frame)),
             }
             polled
         });
@@ -153,12 +153,12 @@ async fn discard(mut incoming: Incoming, bytes_max: u64, exchange: &Exchange) {
     }
 }
 
-/// An answer of these bytes.
+/// A body with these bytes.
 pub fn bytes(bytes: Bytes) -> ResponseBody {
     Buffers::new([bytes], ()).boxed_unsync()
 }
 
-/// An answer without a body.
+/// An empty body.
 pub fn empty() -> ResponseBody {
     Empty::new().map_err(|never| match never {}).boxed_unsync()
 }
@@ -172,7 +172,7 @@ pub struct Buffers<H> {
 }
 
 impl<H> Buffers<H> {
-    /// The bytes of `buffers`; `holds` lives as long as the body does.
+    /// A body with the bytes of `buffers`; `holds` lives as long as the body.
     pub fn new(buffers: impl IntoIterator<Item = Bytes>, holds: H) -> Self {
         let buffers: VecDeque<Bytes> = buffers.into_iter().filter(|buffer| !buffer.is_empty()).collect();
         let left = buffers.iter().map(|buffer| buffer.len() as u64).sum();
@@ -208,7 +208,7 @@ impl<H: Unpin> Body for Buffers<H> {
 pub(crate) struct Sending {
     body: ResponseBody,
     exchange: Arc<Exchange>,
-    /// How long the peer may take for a piece, and for how many bytes that is.
+    /// The time for a piece, and the number of bytes that it is for.
     timeout: Duration,
     progress_min: u64,
     /// Whether pieces are requested only when the peer can receive them; over HTTP/1.1 the socket shows that instead.

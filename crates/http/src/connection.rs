@@ -1,4 +1,4 @@
-//! One connection: HTTP/1.1 or HTTP/2 over a stream, its requests to the handler, and the watch over its peer.
+//! Serves one connection: HTTP/1.1 or HTTP/2 over a stream, with limits on its peer.
 
 use std::convert::Infallible;
 use std::io;
@@ -27,12 +27,12 @@ use crate::slow_peer::Progress;
 use crate::strict::{Decision, Strict};
 use crate::watched::Watched;
 
-/// Looks at a connection are a part of the shortest time that is watched, and within these bounds.
+/// Checks of a connection per shortest timeout, within these bounds.
 const LOOKS_PER_TIMEOUT: u32 = 8;
 const LOOK_PAUSE_MIN: Duration = Duration::from_millis(10);
 const LOOK_PAUSE_MAX: Duration = Duration::from_secs(1);
-/// Why a connection is cut whose peer reads too slowly.
-const UNTAKEN: &str = "its answer is not taken";
+/// The reason for cutting a connection whose peer reads too slowly.
+const READS_TOO_SLOWLY: &str = "it reads its answer too slowly";
 
 /// The protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub enum Protocol {
 /// The peer of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Where from.
+    /// The peer's address.
     pub address: SocketAddr,
     /// Its protocol.
     pub protocol: Protocol,
@@ -82,20 +82,20 @@ pub struct StreamServer<H> {
     pub(crate) settings: Arc<HttpSettings>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) phase: watch::Receiver<Phase>,
-    /// Set when the listener begins to leave.
+    /// Set when the shutdown begins.
     pub(crate) leaving: Arc<OnceLock<Leaving>>,
 }
 
-/// When a connection is asked to close.
+/// When a connection is asked to close, because of its age or a shutdown.
 #[derive(Clone, Debug)]
-struct Term {
+struct CloseTime {
     number: u64,
     opened: Instant,
     age_reached: Option<Instant>,
     leaving: Arc<OnceLock<Leaving>>,
 }
 
-impl Term {
+impl CloseTime {
     fn end(&self) -> Option<Instant> {
         let moment = self.leaving.get().map(|leaving| leaving.moment(self.opened, self.number));
         moment.into_iter().chain(self.age_reached).min()
@@ -130,7 +130,7 @@ impl<H> StreamServer<H> {
         }
     }
 
-    /// The bounds.
+    /// The limits.
     pub fn settings(&self) -> &HttpSettings {
         &self.settings
     }
@@ -153,16 +153,16 @@ impl<H: Handler> StreamServer<H> {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let activity = Arc::clone(&slot.activity);
-        let term = self.term(slot.number);
+        let close_time = self.close_time(slot.number);
         let writing = Progress::new(self.settings.write_timeout, self.settings.write_progress_min);
         let stream = Watched::new(stream, writing, slot);
         let peer = Arc::new(peer);
         let is_http2 = peer.protocol == Protocol::Http2;
         let (stream_server, for_requests, decision) = (self.clone(), Arc::clone(&activity), Decision::default());
-        let (reported, of_requests) = (decision.clone(), term.clone());
+        let (for_decision, for_answers) = (decision.clone(), close_time.clone());
         let service = service_fn(move |request| {
             let (exchange, peer) = (for_requests.begin(), Arc::clone(&peer));
-            stream_server.clone().answer(request, exchange, peer, reported.clone(), of_requests.clone())
+            stream_server.clone().answer(request, exchange, peer, for_decision.clone(), for_answers.clone())
         });
         if is_http2 {
             let stream = Gathered::new(stream);
@@ -172,34 +172,39 @@ impl<H: Handler> StreamServer<H> {
                 .max_concurrent_streams(self.settings.streams_max)
                 .max_header_list_size(u32::try_from(self.settings.header_size_max).unwrap_or(u32::MAX));
             let connection = pin!(builder.serve_connection(TokioIo::new(stream.clone()), service));
-            self.watch(Driven::new(connection, stream), &activity, is_http2.then_some(&term)).await
+            self.watch(Driven::new(connection, stream), &activity, is_http2.then_some(&close_time)).await
         } else {
             let stream = TokioIo::new(Strict::new(stream, decision, self.settings.header_size_max));
             let mut builder = http1::Builder::new();
             builder
                 .timer(TokioTimer::new())
-                // The watch does it, and does not take a connection without a request for a slow head.
+                // The watch limits the time of heads, and treats a connection without a request separately.
                 .header_read_timeout(None)
                 .max_header_size(self.settings.header_size_max)
                 .max_headers(self.settings.headers_max);
             let connection = builder.serve_connection(stream, service).with_upgrades();
-            self.watch(Driven::new(pin!(connection), ()), &activity, is_http2.then_some(&term)).await
+            self.watch(Driven::new(pin!(connection), ()), &activity, is_http2.then_some(&close_time)).await
         }
     }
 
-    fn term(&self, number: u64) -> Term {
+    fn close_time(&self, number: u64) -> CloseTime {
         let (opened, leaving) = (Instant::now(), Arc::clone(&self.leaving));
-        Term { number, opened, age_reached: age_reached(opened, self.settings.connection_age_max, number), leaving }
+        CloseTime {
+            number,
+            opened,
+            age_reached: age_reached(opened, self.settings.connection_age_max, number),
+            leaving,
+        }
     }
 
-    /// One request, from its whole head to the answer's head.
+    /// Handles one request, from its complete head to the head of the answer.
     fn answer(
         self,
         request: Request<Incoming>,
         exchange: Arc<Exchange>,
         peer: Arc<Peer>,
         decision: Decision,
-        term: Term,
+        close_time: CloseTime,
     ) -> impl Future<Output = Result<Response<Sending>, Infallible>> + Send + 'static {
         let is_connect = request.method() == Method::CONNECT;
         let may_change = is_connect || request.headers().contains_key(UPGRADE);
@@ -216,7 +221,7 @@ impl<H: Handler> StreamServer<H> {
             let mut response = answering.await;
             let status = response.status();
             let is_taken = status == StatusCode::SWITCHING_PROTOCOLS || (is_connect && status.is_success());
-            if !is_http2 && !is_taken && term.is_over(Instant::now()) {
+            if !is_http2 && !is_taken && close_time.is_over(Instant::now()) {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             if may_change {
@@ -229,30 +234,30 @@ impl<H: Handler> StreamServer<H> {
         }
     }
 
-    /// How a connection with an error has ended.
+    /// How a connection with an error ended.
     fn ended(&self, error: hyper::Error) -> End {
-        if !is_untaken(&error) {
+        if !reads_too_slowly(&error) {
             return End::Broken(error);
         }
         count(&self.registry.tallies.cut);
-        End::Cut(UNTAKEN)
+        End::Cut(READS_TOO_SLOWLY)
     }
 
-    /// Drives a connection and ends it when its peer is too slow, it was displaced or the listener stops. A connection of HTTP/2
-    /// has a `term`, at whose end its peer is asked to close; over HTTP/1.1 answers do that.
+    /// Drives a connection and ends it if its peer is too slow, it was displaced, or the listener stops. An HTTP/2 connection has a
+    /// `close_time`, after which its peer is asked to close; over HTTP/1.1, answers do that.
     async fn watch<C: Connection, O: Outbox + Unpin>(
         &self,
         mut connection: Driven<'_, C, O>,
         activity: &Activity,
-        term: Option<&Term>,
+        close_time: Option<&CloseTime>,
     ) -> End {
         let settings = &self.settings;
-        let is_http2 = term.is_some();
+        let is_http2 = close_time.is_some();
         let mut phase = self.phase.clone();
         let mut seen = Phase::Serving;
         let mut is_asked = false;
         loop {
-            let due = term.filter(|_| !is_asked).and_then(Term::end);
+            let due = close_time.filter(|_| !is_asked).and_then(CloseTime::end);
             if due.is_some_and(|due| due <= Instant::now()) {
                 is_asked = true;
                 connection.graceful_shutdown();
@@ -263,7 +268,7 @@ impl<H: Handler> StreamServer<H> {
             tokio::select! {
                 ended = &mut connection => return ended.map_or_else(|error| self.ended(error), |()| End::Closed),
                 () = activity.displaced.notified() => {
-                    // The reason is sent if possible; nobody waits for it, because the new connection has the slot already.
+                    // The reason is sent if possible, without waiting: the new connection has the slot already.
                     end(connection, Duration::ZERO).await;
                     return End::Displaced;
                 }
@@ -285,7 +290,7 @@ impl<H: Handler> StreamServer<H> {
                     verdict => {
                         count(&self.registry.tallies.cut);
                         let is_head = verdict == Verdict::SlowHead;
-                        return End::Cut(if is_head { "the head comes too slowly" } else { UNTAKEN });
+                        return End::Cut(if is_head { "the head arrives too slowly" } else { READS_TOO_SLOWLY });
                     }
                 },
             }
@@ -293,13 +298,13 @@ impl<H: Handler> StreamServer<H> {
     }
 }
 
-/// Whether the stream under a connection gave it up, as the peer took too little.
-fn is_untaken(error: &hyper::Error) -> bool {
+/// Whether the stream failed because the peer read too slowly.
+fn reads_too_slowly(error: &hyper::Error) -> bool {
     let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
     source.is_some_and(|source| source.kind() == io::ErrorKind::TimedOut)
 }
 
-/// Waits for the phase after `seen`. A listener that is gone has closed.
+/// Waits for the phase after `seen`. A dropped listener counts as closed.
 async fn next_phase(phase: &mut watch::Receiver<Phase>, seen: Phase) -> Phase {
     phase.wait_for(|phase| *phase != seen).await.map_or(Phase::Closing, |phase| *phase)
 }
@@ -316,7 +321,7 @@ async fn end<C: Connection, O: Outbox + Unpin>(mut connection: Driven<'_, C, O>,
     let _ = timeout(limit, connection).await;
 }
 
-/// A connection, and the bytes that it has gathered.
+/// A connection, and the output that is buffered for it.
 struct Driven<'c, C, O> {
     connection: Pin<&'c mut C>,
     outbox: O,

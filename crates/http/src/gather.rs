@@ -1,7 +1,8 @@
-//! Gathers the writes of an HTTP/2 connection in one turn and sends them together.
+//! Combines the writes of an HTTP/2 connection.
 //!
-//! The library flushes after every frame of some size. Each would be a TLS record, a system call and a packet of its own, though the
-//! answers of several streams are mostly ready at the same time. So a flush only counts once the connection has done all it can.
+//! The library flushes after every frame of some size. Each flush would cause a TLS record, a system call and a packet, although the
+//! answers of several streams are often ready at the same time. A flush therefore takes effect only when the connection has done everything
+//! it can.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,7 +11,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, BufWriter, ReadBuf};
 
-/// Bytes that are gathered at most before they go out: the most that a TLS record holds.
+/// Maximum bytes that are buffered before they are sent: the size of a TLS record.
 const SIZE_MAX: usize = 16 << 10;
 
 /// The stream that the HTTP library uses. Clones share it: the code that drives the connection sends what was gathered.
@@ -54,11 +55,11 @@ impl<S: AsyncWrite> Gathered<S> {
 
 /// Sends the bytes that a connection has gathered.
 pub(crate) trait Outbox {
-    /// Sends them: ready when there are none left. Where that fails the connection is woken to find out.
+    /// Sends the bytes; completes when none are left. If it fails, the connection is woken to handle the error.
     fn poll_send(&self, cx: &mut Context<'_>) -> Poll<()>;
 }
 
-/// For connections that gather nothing.
+/// For connections that buffer nothing.
 impl Outbox for () {
     fn poll_send(&self, _: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
@@ -103,7 +104,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
         true
     }
 
-    /// Of the library's flushes there are too many.
+    /// Ignored, because the library flushes too often.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.with(|_| Poll::Ready(Ok(())))
     }

@@ -1,12 +1,11 @@
-//! A bounded HTTPS listener: HTTP/1.1 and HTTP/2 (by ALPN) over TLS 1.2 and 1.3, for the API and the relay.
+//! An HTTPS listener with limits on everything: HTTP/1.1 and HTTP/2 (by ALPN) over TLS 1.2 and 1.3, for the API and the relay.
 //!
-//! A server provides a [`Handler`], which receives a request while its body arrives, and returns an answer whose body may be
-//! produced while it is sent. When the peer disconnects or resets the stream, the handler's future is dropped.
+//! A server provides a [`Handler`], which receives a request while its body arrives, and returns an answer whose body may be produced while
+//! it is sent. When the peer disconnects or resets the stream, the handler's future is dropped.
 //!
-//! Guarantees: connections, heads, streams and times are limited by [`HttpSettings`]; a peer that sends or reads too slowly is
-//! disconnected without affecting others; the rest of an unread body is read and discarded for a while, so that the peer receives
-//! the answer; a shutdown lets requests finish, and before it asks clients to go elsewhere if there is time. Not here: routes,
-//! callers, the content of bodies.
+//! Guarantees: connections, heads, streams and times are limited by [`HttpSettings`]; a peer that sends or reads too slowly is disconnected
+//! without affecting others; the rest of an unread body is read and discarded for a while, so that the peer receives the answer; a shutdown
+//! lets requests finish, and can ask clients to reconnect elsewhere before. Not here: routes, callers, the content of bodies.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! From a new socket to a connection: connection limits, handshake, protocol; and shutdown.
+//! Accepts sockets and serves them: connection limits, handshake, protocol; and shutdown.
 
 use std::fmt::{self, Debug};
 use std::io;
@@ -19,15 +19,15 @@ use crate::activity::{HttpCounters, Registry, Slot, count};
 use crate::connection::{End, Handler, Peer, Protocol, StreamServer};
 use crate::settings::HttpSettings;
 
-/// BoringSSL reads a record in two pieces and writes each at once; these put them together.
+/// BoringSSL reads a record in two parts and writes each record separately; buffers of this size combine them.
 const BUFFER_SIZE: usize = 16 << 10;
 
 /// An event of a listener other than a request, for logs.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// The system gives no socket.
+    /// The system returned an error instead of a socket.
     CannotAccept(&'a io::Error),
-    /// No place was free, for this reason.
+    /// A connection was refused at a limit.
     Refused(SocketAddr, Full),
     /// A peer closed its connection during the handshake without sending anything, such as a port probe.
     Left(SocketAddr),
@@ -35,7 +35,7 @@ pub enum Event<'a> {
     HandshakeFailed(SocketAddr, &'a str),
     /// A connection was cut, for this reason.
     Cut(SocketAddr, &'a str),
-    /// A connection broke, which peers do.
+    /// A connection broke because of its peer.
     Broken(SocketAddr, &'a hyper::Error),
 }
 
@@ -45,19 +45,19 @@ pub trait Observer: Send + Sync + 'static {
     fn happened(&self, event: &Event<'_>);
 }
 
-/// Where a listener listens, and how.
+/// The address and the settings of a listener.
 pub struct ListenerOptions {
-    /// Where. Port 0 lets the system choose one.
+    /// The address to listen on. Port 0 lets the system choose one.
     pub address: SocketAddr,
     /// TLS; without it plain HTTP/1.1, for tests and for deployments that terminate TLS elsewhere.
     pub acceptor: Option<Acceptor>,
-    /// Bounds.
+    /// Limits.
     pub settings: HttpSettings,
     /// The observer of events.
     pub observer: Arc<dyn Observer>,
 }
 
-/// A running listener. Dropping it ends everything at once; [`Listener::shutdown`] is the polite way.
+/// A running listener. Dropping it stops everything at once; [`Listener::shutdown`] is graceful.
 pub struct Listener<H> {
     address: SocketAddr,
     stream_server: StreamServer<H>,
@@ -66,19 +66,19 @@ pub struct Listener<H> {
 }
 
 impl<H: Handler> Listener<H> {
-    /// Listens and serves from now on, on the runtime that calls it.
+    /// Starts to listen and serve, on the caller's runtime.
     ///
     /// # Errors
-    /// Settings that make no sense (as `InvalidInput`), an address that is taken.
+    /// If settings are invalid (`InvalidInput`), or the address is in use.
     pub fn start(options: ListenerOptions, handler: Arc<H>) -> io::Result<Self> {
         let listener = bind(options.address)?;
         Self::start_on(listener, options, handler)
     }
 
-    /// The same on a socket that already listens; the options' address is ignored.
+    /// The same with a socket that already listens; the options' address is ignored.
     ///
     /// # Errors
-    /// Settings that make no sense (as `InvalidInput`).
+    /// If settings are invalid (`InvalidInput`).
     pub fn start_on(listener: TcpListener, options: ListenerOptions, handler: Arc<H>) -> io::Result<Self> {
         let ListenerOptions { address: _, acceptor, settings, observer } = options;
         settings.validate().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
@@ -91,17 +91,17 @@ impl<H: Handler> Listener<H> {
         Ok(Listener { address, stream_server, phase, accepting })
     }
 
-    /// Where it listens.
+    /// The bound address.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// The counters as they are now.
+    /// The current counters.
     pub fn counters(&self) -> HttpCounters {
         self.stream_server.registry.counters()
     }
 
-    /// A way to count later, for metrics.
+    /// Returns a function that reads the counters, for metrics.
     pub fn counting(&self) -> impl Fn() -> HttpCounters + Send + Sync + 'static {
         let registry = Arc::clone(&self.stream_server.registry);
         move || registry.counters()
@@ -112,10 +112,10 @@ impl<H: Handler> Listener<H> {
         self.stream_server.clone()
     }
 
-    /// Keeps serving and asks clients to go elsewhere: each connection at its own moment of `leaving`, by `Connection: close` in
-    /// answers over HTTP/1.1, by GOAWAY over HTTP/2. Returns at once.
+    /// Asks clients to reconnect elsewhere while everything is served: each connection at its own moment of `leaving`, by `Connection:
+    /// close` in answers over HTTP/1.1, by GOAWAY over HTTP/2. Returns at once.
     pub fn begin_leaving(&self, leaving: Leaving) {
-        // It was called before.
+        // It may have been called before.
         let _ = self.stream_server.leaving.set(leaving);
         self.phase.send_if_modified(|phase| {
             let is_first = *phase == Phase::Serving;
@@ -126,7 +126,7 @@ impl<H: Handler> Listener<H> {
         });
     }
 
-    /// Takes no connection any more, and lets each end once its requests are answered. Returns at once.
+    /// Stops accepting connections, and lets each end once its requests are answered. Returns at once.
     pub fn begin_shutdown(&self) {
         self.accepting.abort();
         self.phase.send_replace(Phase::Draining);
@@ -139,7 +139,7 @@ impl<H: Handler> Listener<H> {
         self.shutdown_until(deadline).await
     }
 
-    /// The same until a time of the caller's.
+    /// The same, but waits until `deadline`.
     pub async fn shutdown_until(self, deadline: Instant) -> usize {
         self.begin_shutdown();
         let registry = Arc::clone(&self.stream_server.registry);
@@ -202,7 +202,7 @@ async fn accept<H: Handler>(
     }
 }
 
-/// The life of a connection.
+/// Serves a connection from its acceptance to its end.
 async fn serve<H: Handler>(
     socket: TcpStream,
     address: SocketAddr,
@@ -212,13 +212,13 @@ async fn serve<H: Handler>(
     observer: &dyn Observer,
 ) -> End {
     let mut peer = Peer { address, protocol: Protocol::Http1, server_name: None };
-    // A read reports a broken socket.
+    // A broken socket is reported when it is read.
     let _ = prepare_socket(&socket, stream_server.settings.half_open_timeout);
     let Some(acceptor) = acceptor else { return stream_server.serve_in(slot, socket, peer).await };
     let socket = BufWriter::with_capacity(BUFFER_SIZE, BufReader::with_capacity(BUFFER_SIZE, socket));
     let context = acceptor.context();
     let shaken = tokio::select! {
-        shaken = stream_server.shake_hands(socket, &context) => shaken,
+        shaken = stream_server.tls_handshake(socket, &context) => shaken,
         () = slot.activity.displaced.notified() => return End::Displaced,
     };
     let failure = match shaken {
@@ -237,21 +237,21 @@ async fn serve<H: Handler>(
 }
 
 impl<H> StreamServer<H> {
-    /// Takes up TLS on a stream, within the time for it. A failure counts among the listener's.
+    /// Performs the server's TLS handshake on a stream, within its timeout. Failures are counted with the listener's.
     ///
     /// # Errors
-    /// Why there is no TLS; nothing for a peer that closed the connection.
-    pub async fn shake_hands<S>(&self, stream: S, context: &SslContextRef) -> Result<SslStream<S>, Option<String>>
+    /// Why the handshake failed; `None` if the peer closed the connection.
+    pub async fn tls_handshake<S>(&self, stream: S, context: &SslContextRef) -> Result<SslStream<S>, Option<String>>
     where
         S: AsyncRead + AsyncWrite + Debug + Unpin,
     {
-        let shaken = timeout(self.settings.handshake_timeout, shake_hands(stream, context)).await;
+        let shaken = timeout(self.settings.handshake_timeout, handshake(stream, context)).await;
         let shaken = shaken.unwrap_or_else(|_| Err(Some("it took too long".to_owned())));
         shaken.inspect_err(|_| count(&self.registry.tallies.handshakes_failed))
     }
 }
 
-async fn shake_hands<S>(stream: S, context: &SslContextRef) -> Result<SslStream<S>, Option<String>>
+async fn handshake<S>(stream: S, context: &SslContextRef) -> Result<SslStream<S>, Option<String>>
 where
     S: AsyncRead + AsyncWrite + Debug + Unpin,
 {

@@ -1,9 +1,9 @@
-//! A body as it arrives: in pieces, so that a network thread copies each byte once, and never many at a time. Code that needs the
-//! body in one buffer joins the pieces elsewhere.
+//! A body as it arrives: in pieces, so that a network thread copies each byte once, and never many at a time. Code that needs the body in
+//! one buffer joins the pieces elsewhere.
 
 use std::mem;
 
-/// Most bytes of a piece: what is copied at a time where a body grows, or is put together.
+/// Maximum size of a piece, and thus of what is copied at once when a body grows or is joined.
 pub const BODY_PIECE_SIZE: usize = 256 << 10;
 
 /// The pieces of a body; all but the last are full.
@@ -15,12 +15,12 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// Bytes of the body so far.
+    /// The size of the body so far.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Bytes of memory that the body takes with `more` bytes appended, of a body of up to `size_max` bytes.
+    /// The memory of the body with `more` bytes appended, for a body of up to `size_max` bytes.
     pub fn capacity_with(&self, more: usize, size_max: usize) -> usize {
         let room = self.last.capacity() - self.last.len();
         let kept = self.full.len() * BODY_PIECE_SIZE + self.last.capacity();
@@ -33,7 +33,7 @@ impl Pieces {
         }
     }
 
-    /// Nothing is reserved for a length that was only claimed: the first piece doubles, like every buffer.
+    /// Nothing is reserved for an announced length: the first piece doubles, like any buffer.
     fn grown(&self, needed: usize, size_max: usize) -> usize {
         needed.max(2 * self.last.capacity()).min(BODY_PIECE_SIZE).min(size_max.max(needed))
     }

@@ -1,4 +1,4 @@
-//! Errors for callers over HTTP: `application/problem+json`, with a code for programs and a sentence for people.
+//! Error responses: `application/problem+json`, with a code for programs and a sentence for people.
 
 use std::time::Duration;
 
@@ -8,32 +8,32 @@ use hyper::{Response, StatusCode};
 
 use crate::body::{self, ResponseBody};
 
-/// An error that is answered.
+/// An error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The status, which also gives the title.
     pub status: StatusCode,
     /// A stable name for programs, such as `too-large`.
     pub code: &'static str,
-    /// One sentence for a person; holds no secret.
+    /// One sentence for people; contains no secret.
     pub detail: String,
-    /// How long to wait before another try, if that can help.
+    /// How long to wait before a retry, if a retry may succeed.
     pub retry_after: Option<Duration>,
 }
 
 impl Problem {
-    /// An error.
+    /// Creates an error response.
     pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
         Problem { status, code, detail: detail.into(), retry_after: None }
     }
 
-    /// The same with a time to wait.
+    /// Adds a delay before a retry.
     #[must_use]
     pub fn retry_after(self, pause: Duration) -> Self {
         Problem { retry_after: Some(pause), ..self }
     }
 
-    /// The answer.
+    /// The HTTP response.
     pub fn response(&self) -> Response<ResponseBody> {
         let title = self.status.canonical_reason().unwrap_or("Error");
         let content = serde_json::json!({
@@ -48,7 +48,7 @@ impl Problem {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Some(pause) = self.retry_after {
-            // The header supports only whole seconds: rounded up, so that nobody retries too early.
+            // The header supports only whole seconds: rounded up, so that no client retries too early.
             let seconds = pause.as_secs() + u64::from(pause.subsec_nanos() > 0);
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }

@@ -1,4 +1,4 @@
-//! Every bound of a listener, with its default.
+//! Settings of a listener: every limit and its default.
 
 use std::time::Duration;
 
@@ -16,37 +16,38 @@ pub struct HttpSettings {
     /// Maximum number of these connections per client, 1,024 by default, and the balancers exempt from it. One more displaces the
     /// client's own connection that would be displaced first; if there is none it is closed at once.
     pub clients: ClientBound,
-    /// How long a TLS handshake may take. Default 10 s.
+    /// Maximum duration of a TLS handshake. Default 10 s.
     pub handshake_timeout: Duration,
-    /// How long the head of an HTTP/1.1 request may take from its first byte to its last. Default 10 s.
+    /// Maximum time for the head of an HTTP/1.1 request to arrive, from its first byte to its last. Default 10 s.
     pub header_read_timeout: Duration,
-    /// Most bytes of the head of a request, at least 8 KiB; more is answered with 431. Default 32 KiB.
+    /// Maximum size of the head of a request in bytes, at least 8 KiB; a larger one is answered with 431. Default 32 KiB.
     pub header_size_max: usize,
-    /// Most header fields of an HTTP/1.1 request; more is answered with 431. In HTTP/2 the bytes bound them. At least 1. Default 100.
+    /// Maximum number of header fields of an HTTP/1.1 request; more are answered with 431. In HTTP/2 the size limits them. At least 1.
+    /// Default 100.
     pub headers_max: usize,
-    /// Most requests at a time on one connection of HTTP/2. At least 1. Default 100.
+    /// Maximum number of requests in flight on one HTTP/2 connection. At least 1. Default 100.
     pub streams_max: u32,
-    /// How long the peer may bring fewer than `body_progress_min` bytes of a body that is waited for. Default 30 s.
+    /// Time in which the peer must send `body_progress_min` bytes of a body that is awaited. Default 30 s.
     pub body_timeout: Duration,
-    /// Bytes of a body that the peer brings at least in `body_timeout`, as far as there are that many. Default 16 KiB.
+    /// Bytes of a body that the peer must send in `body_timeout`, or the rest of the body if that is less. Default 16 KiB.
     pub body_progress_min: u64,
-    /// How long the peer may take fewer than `write_progress_min` bytes of an answer that waits for it. Default 30 s.
+    /// Time in which the peer must read `write_progress_min` bytes of the answers waiting for it. Default 30 s.
     pub write_timeout: Duration,
-    /// Bytes of answers that the peer takes at least in `write_timeout`, as far as there are that many. At least 1. Default 16 KiB.
+    /// Bytes of answers that the peer must read in `write_timeout`, or all that wait if there are fewer. At least 1. Default 16 KiB.
     pub write_progress_min: u64,
     /// How long a connection may be without a request before it is closed. Default 75 s.
     pub idle_timeout: Duration,
     /// The age at which a connection is asked to close: by `Connection: close` in the next answer over HTTP/1.1, by GOAWAY over
     /// HTTP/2. Each at 80 to 100 % of it. Zero disables the limit. Default 1 h.
     pub connection_age_max: Duration,
-    /// Most bytes that are read on, and thrown away, of a body that the answer did not wait for. Default 256 MiB.
+    /// Maximum bytes of a body that are read and discarded when the answer did not wait for it. Default 256 MiB.
     pub refused_body_max: u64,
-    /// How long they are read on. Default 10 s.
+    /// Maximum time for reading and discarding them. Default 10 s.
     pub refused_body_timeout: Duration,
-    /// How long a peer may acknowledge nothing, by the system's account, before its connection counts as dead. In whole seconds, at
-    /// least 2. Default 2 min.
+    /// How long a peer may acknowledge nothing, as the system measures it, before its connection counts as dead. In whole seconds, at least
+    /// 2. Default 2 min.
     pub half_open_timeout: Duration,
-    /// How long a connection that is closed by the listener is kept for the peer to take what was written. Default 2 s.
+    /// How long a connection that the listener closes is kept for the peer to read what was written. Default 2 s.
     pub close_timeout: Duration,
     /// How long a shutdown waits for requests to end. Default 30 s.
     pub drain_timeout: Duration,
@@ -97,10 +98,10 @@ pub enum SettingsError {
 const HEADER_SIZE_MAX: usize = 16 << 20;
 
 impl HttpSettings {
-    /// Checks that the bounds make sense.
+    /// Checks that the limits are valid.
     ///
     /// # Errors
-    /// The first that does not.
+    /// The first problem found.
     pub fn validate(&self) -> Result<(), SettingsError> {
         let counts = [
             ("connections_max", self.connections_max as u64),

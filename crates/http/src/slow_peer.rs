@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// The account of one direction of one peer.
+/// The progress of one direction of one peer.
 #[derive(Debug)]
 pub(crate) struct Progress {
     timeout: Duration,
     bytes_min: u64,
-    /// Of the present window: time that we waited, and bytes that came.
+    /// In the current period: the time spent waiting, and the bytes moved.
     waited: Duration,
     bytes: u64,
     waiting_since: Option<Instant>,
@@ -23,7 +23,7 @@ impl Progress {
         Progress { timeout, bytes_min, waited: Duration::ZERO, bytes: 0, waiting_since: None, timer: None }
     }
 
-    /// To be called when the peer keeps us waiting: ready when it has done so for too long.
+    /// Call it while waiting for the peer: completes when the peer is too slow.
     pub(crate) fn poll_overdue(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.waiting_since.is_none() {
             let now = Instant::now();
@@ -37,7 +37,7 @@ impl Progress {
         self.timer.as_mut().map_or(Poll::Pending, |timer| timer.as_mut().poll(cx))
     }
 
-    /// To be called when the peer has moved `bytes`.
+    /// Call it when the peer has moved `bytes`.
     pub(crate) fn moved(&mut self, bytes: u64) {
         if let Some(since) = self.waiting_since.take() {
             self.waited += since.elapsed();

@@ -1,46 +1,46 @@
-//! How long a peer has kept us waiting for more than the bytes that it moved are worth: a measure of slowness that neither a byte now
-//! and then nor a fast beginning resets.
+//! Measures how slow a peer is: how long we have waited for it beyond what its bytes are worth. Neither occasional bytes nor a fast start
+//! reset it.
 
 use std::time::{Duration, Instant};
 
 /// Bytes that are worth a second of waiting.
 const BYTES_PER_SECOND: u64 = 16 << 10;
-/// A peer that owes less than this is not slow.
+/// A peer that owes less than this (in microseconds) is not slow.
 const DEBT_MIN: i64 = 1_000_000;
 /// Maximum credit of a fast peer.
 const CREDIT_MAX: i64 = 10_000_000;
 
-/// How readily a connection is displaced by a new one; the greatest first.
+/// How readily a connection is displaced by a new one; the greatest is displaced first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Yield {
-    /// Its peer is slow, and owes so much time.
+pub(crate) enum Displacement {
+    /// Its peer is slow, and owes this much time.
     Slow(Duration),
-    /// It has been without a request for so long.
+    /// It has had no request for this long.
     Idle(Duration),
 }
 
-/// The account of one direction of one request.
+/// The measure for one direction of one request.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     since: Option<Instant>,
-    /// In microseconds, without the time since `since`.
+    /// In microseconds, excluding the time since `since`.
     debt: i64,
 }
 
 impl Waiting {
-    /// Waits for the peer from now on.
+    /// Starts waiting for the peer.
     pub(crate) fn begin(&mut self, now: Instant) {
         self.since.get_or_insert(now);
     }
 
-    /// The peer has moved so many bytes.
-    pub(crate) fn goes_on(&mut self, now: Instant, bytes: u64) {
+    /// The peer has moved `bytes`.
+    pub(crate) fn progressed(&mut self, now: Instant, bytes: u64) {
         let waited = self.since.take().map_or(0, |since| microseconds(now.saturating_duration_since(since)));
         let worth = i64::try_from(bytes.saturating_mul(1_000_000) / BYTES_PER_SECOND).unwrap_or(i64::MAX);
         self.debt = self.debt.saturating_add(waited).saturating_sub(worth).max(-CREDIT_MAX);
     }
 
-    /// The time that a peer owes, where it keeps us waiting now and is slow.
+    /// The time that a peer owes, if we wait for it now and it is slow.
     pub(crate) fn debt(&self, now: Instant) -> Option<Duration> {
         let since = self.since?;
         let debt = self.debt.saturating_add(microseconds(now.saturating_duration_since(since)));
@@ -64,14 +64,14 @@ mod tests {
         assert_eq!(dribbling.debt(at(9)), None, "nobody waits");
         for second in 0..20 {
             dribbling.begin(at(second));
-            dribbling.goes_on(at(second + 1), 500);
+            dribbling.progressed(at(second + 1), 500);
         }
         dribbling.begin(at(20));
         assert!(dribbling.debt(at(20)).unwrap() > Duration::from_secs(19));
 
         let mut fast = Waiting::default();
         fast.begin(at(0));
-        fast.goes_on(at(1), 1 << 30);
+        fast.progressed(at(1), 1 << 30);
         fast.begin(at(1));
         assert_eq!([fast.debt(at(11)), fast.debt(at(12))], [None, Some(Duration::from_secs(1))]);
     }
@@ -84,13 +84,16 @@ mod tests {
             let now = start + Duration::from_secs(second);
             steady.begin(now);
             assert_eq!(steady.debt(now + Duration::from_millis(999)), None, "second {second}");
-            steady.goes_on(now + Duration::from_secs(1), BYTES_PER_SECOND);
+            steady.progressed(now + Duration::from_secs(1), BYTES_PER_SECOND);
         }
     }
 
     #[test]
     fn idle_connections_are_displaced_first() {
         let of = Duration::from_secs;
-        assert!(Yield::Idle(of(0)) > Yield::Slow(of(100)) && Yield::Slow(of(2)) > Yield::Slow(of(1)));
+        assert!(
+            Displacement::Idle(of(0)) > Displacement::Slow(of(100))
+                && Displacement::Slow(of(2)) > Displacement::Slow(of(1))
+        );
     }
 }

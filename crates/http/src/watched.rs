@@ -1,5 +1,4 @@
-//! The stream under a connection, which notes what comes, lets other connections have their turn, and fails when the peer takes too
-//! little of what waits for it.
+//! The stream under a connection: records its traffic, yields to other connections, and fails when the peer reads too slowly.
 
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
@@ -11,27 +10,27 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::activity::{Slot, TurnsOf};
 use crate::slow_peer::Progress;
 
-/// Bytes that are read, or written, before other connections have their turn: some tens of microseconds of TLS. The HTTP library and the
-/// runtime bound a turn by the number of reads and writes, which lets a connection that is never waited for move megabytes in one go.
+/// Bytes read or written before other connections are served: some tens of microseconds of TLS. The HTTP library and the runtime limit a
+/// turn by the number of reads and writes, so a connection that is always ready could move megabytes in one turn.
 const TURN_BYTES_MAX: usize = 64 << 10;
 
-/// A stream and the place of its connection, which it keeps also where it has left HTTP.
+/// A stream with the slot of its connection, which it keeps after a switch to another protocol.
 #[derive(Debug)]
 pub(crate) struct Watched<S> {
     stream: S,
     writing: Progress,
     slot: Slot,
-    /// Whether what is written waits for the peer, and the bytes that were written since it last did.
+    /// Whether written output waits for the peer, and the bytes written since it last did.
     is_waiting: bool,
     written: u64,
     reads: Direction,
     writes: Direction,
 }
 
-/// One direction of a stream. Each has turns of its own, since each may be waited for by another task.
+/// One direction of a stream. Each has its own turns, because different tasks may wait for them.
 #[derive(Debug)]
 struct Direction {
-    turns: BulkTurns<TurnsOf>,
+    turns: BulkTurns<TurnOwner>,
     /// Bytes moved in this turn.
     moved: usize,
 }
@@ -41,8 +40,7 @@ impl Direction {
         Direction { turns: slot.turns(), moved: 0 }
     }
 
-    /// Ready while this turn lasts. If enough bytes were moved in it, the connection is served again after all others that are
-    /// ready.
+    /// Ready during this turn. Once enough bytes were moved in it, the connection is served again after all others that are ready.
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         ready!(self.turns.poll_turn(cx));
         if self.moved < TURN_BYTES_MAX {
@@ -53,7 +51,7 @@ impl Direction {
         Poll::Pending
     }
 
-    /// Notes what was moved. A stream that has to be waited for ends the turn by itself.
+    /// Records what was moved. A stream that is not ready ends the turn by itself.
     fn note<T>(&mut self, polled: &Poll<T>, bytes: usize) {
         self.moved = if polled.is_pending() { 0 } else { self.moved + bytes };
     }
@@ -65,7 +63,7 @@ impl<S> Watched<S> {
         Watched { stream, writing, slot, is_waiting: false, written: 0, reads, writes }
     }
 
-    /// A pending operation becomes an error once the peer was too slow for too long.
+    /// Turns a pending operation into an error once the peer has been too slow for too long.
     fn watch<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>, bytes: u64) -> Poll<io::Result<T>> {
         match polled {
             Poll::Pending if self.writing.poll_overdue(cx).is_ready() => Poll::Ready(Err(ErrorKind::TimedOut.into())),
@@ -80,7 +78,7 @@ impl<S> Watched<S> {
                 self.writing.moved(bytes);
                 self.written += bytes;
                 if std::mem::take(&mut self.is_waiting) {
-                    self.slot.activity.write_goes_on();
+                    self.slot.activity.write_progressed();
                 }
                 ready
             }
@@ -96,7 +94,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         let came = out.filled().len() - before;
         self.reads.note(&polled, came);
         if came > 0 {
-            self.slot.activity.bytes_came();
+            self.slot.activity.bytes_received();
         }
         polled
     }
@@ -142,7 +140,7 @@ mod tests {
 
     const PIECE: usize = 16 << 10;
 
-    /// Never has to be waited for.
+    /// A stream that is always ready.
     struct Endless;
 
     impl AsyncRead for Endless {

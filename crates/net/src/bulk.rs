@@ -1,9 +1,9 @@
-//! Turns of bulk connections on the threads of a runtime, so that they delay sparse ones by one turn and not by one for each of them.
+//! Queues bulk connections on the threads of a runtime, so that together they delay sparse connections by one turn.
 //!
-//! A runtime serves ready connections in order, so a small request waits for a turn of every connection that moves megabytes. Here,
-//! as in FQ-CoDel (RFC 8290, section 4.2), a connection that has used up a turn is bulk until it is served again, and bulk
-//! connections queue for that. A dispatcher per thread wakes the next of them only when the thread has served all other ready
-//! connections and has polled its sockets again.
+//! A runtime serves ready connections in order, so a small request waits for a turn of every connection that moves megabytes. Here, as in
+//! FQ-CoDel (RFC 8290, section 4.2), a connection that has used up a turn is bulk until it is served again, and bulk connections wait in a
+//! queue. A dispatcher per thread wakes the next of them only when the thread has served all other ready connections and has polled its
+//! sockets again.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -13,17 +13,17 @@ use std::task::{Context, Poll, Waker};
 use tokio::runtime::Handle;
 use tokio::task::yield_now;
 
-/// The bulk connections of one listener. Clients have their turns one after the other, however many connections each has; so have the
-/// connections of a client. Clones share the queue.
+/// The queue of one listener's bulk connections. Clients take turns, however many connections each has, and so do the connections of a
+/// client. Clones share the queue.
 #[derive(Debug)]
 pub struct BulkQueue<Client>(Arc<Mutex<Queue<Client>>>);
 
 #[derive(Debug)]
 struct Queue<Client> {
-    /// Clients with connections that wait, each once, in the order in which they are served.
+    /// Clients with waiting connections, each once, in the order in which they are served.
     order: VecDeque<Client>,
     waiting: HashMap<Client, VecDeque<Arc<Ticket>>>,
-    /// Tasks that wake them, at most one for each thread.
+    /// Tasks that wake connections, at most one per thread.
     dispatchers: usize,
 }
 
@@ -33,10 +33,10 @@ struct Ticket(Mutex<Wait>);
 
 #[derive(Debug, Default)]
 enum Wait {
-    /// It is sparse, or its turn has come.
+    /// The connection is sparse, or its turn has come.
     #[default]
     Over,
-    /// It waits in the queue.
+    /// The connection waits in the queue.
     ForTurn(Waker),
 }
 
@@ -88,7 +88,7 @@ impl<Client: Copy + Eq + Hash + Send + 'static> Queue<Client> {
 }
 
 impl<Client: Copy + Eq + Hash + Send + 'static> BulkQueue<Client> {
-    /// The turns of a new connection of `client`, which is sparse.
+    /// Returns the turns of a new connection of `client`, which is sparse.
     pub fn join(&self, client: Client) -> BulkTurns<Client> {
         BulkTurns { queue: self.clone(), client, ticket: Arc::default() }
     }
@@ -99,11 +99,11 @@ impl<Client: Copy + Eq + Hash + Send + 'static> BulkQueue<Client> {
         lock(&self.0).waiting.values().flatten().all(is_over)
     }
 
-    /// Removes the next one that still waits. If there is none, the calling dispatcher has ended.
+    /// Removes the next waiting connection. If there is none, the calling dispatcher has ended.
     fn next(&self) -> Option<Waker> {
         let mut queue = lock(&self.0);
         while let Some(ticket) = queue.pop() {
-            // A connection that has ended waits no more.
+            // A connection that has ended does not wait any more.
             if let Wait::ForTurn(waker) = std::mem::take(&mut *lock(&ticket.0)) {
                 return Some(waker);
             }
@@ -114,7 +114,7 @@ impl<Client: Copy + Eq + Hash + Send + 'static> BulkQueue<Client> {
 
     async fn dispatch(self) {
         loop {
-            // The runtime resumes this task after those that are woken already, and those that its sockets wake.
+            // The runtime resumes this task after all tasks that are already woken, and those that its sockets wake.
             yield_now().await;
             let Some(next) = self.next() else { return };
             next.wake();
@@ -123,7 +123,7 @@ impl<Client: Copy + Eq + Hash + Send + 'static> BulkQueue<Client> {
 }
 
 impl<Client: Copy + Eq + Hash + Send + 'static> BulkTurns<Client> {
-    /// Ready when the connection may have a turn; else it is woken when it may. Whatever else wakes it meanwhile has to wait as well.
+    /// Ready when the connection may have a turn; otherwise it is woken when it may. It waits even if woken for another reason.
     pub fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut *lock(&self.ticket.0) {
             Wait::Over => Poll::Ready(()),
@@ -134,8 +134,8 @@ impl<Client: Copy + Eq + Hash + Send + 'static> BulkTurns<Client> {
         }
     }
 
-    /// Ends a turn that is used up: the next comes after those of all others. To be called within a runtime, when
-    /// [`poll_turn`](Self::poll_turn) was ready.
+    /// Ends a turn that is used up: the next comes after those of all others. Call it within a runtime, when [`poll_turn`](Self::poll_turn)
+    /// was ready.
     pub fn end_turn(&mut self, cx: &mut Context<'_>) {
         *lock(&self.ticket.0) = Wait::ForTurn(cx.waker().clone());
         let runtime = Handle::current();
@@ -168,7 +168,7 @@ mod tests {
 
     const BULK: usize = 24;
 
-    /// A connection that always has something to move: one turn after the other.
+    /// A connection that always has bytes to move: one turn after the other.
     async fn busy(mut turns: BulkTurns<u32>, mut turn: impl FnMut()) {
         poll_fn(|cx| {
             if turns.poll_turn(cx).is_ready() {
@@ -214,7 +214,7 @@ mod tests {
             while lock(&order).len() < 10 * BULK {
                 yield_now().await;
             }
-            // All come once before they wait for one another.
+            // All run once before they wait for one another.
             let order = lock(&order);
             let (many, one): (Vec<u32>, Vec<u32>) = order[BULK..].iter().partition(|client| **client == 0);
             assert!(many.len().abs_diff(one.len()) <= 1, "{order:?}");
@@ -229,7 +229,7 @@ mod tests {
             asked.set_nonblocking(true).expect("a socket");
             let mut asked = tokio::net::UnixStream::from_std(asked).expect("a socket");
             let mut tasks = JoinSet::new();
-            // Asks once in a while, in the middle of a turn, and notes after how many turns it did.
+            // Asks for turns occasionally, and records how many turns of others passed meanwhile.
             let asked_after = Arc::new(AtomicUsize::new(0));
             for _ in 0..BULK {
                 let (turns, asked_after) = (Arc::clone(&turns), Arc::clone(&asked_after));

@@ -1,20 +1,20 @@
-//! Times as people and log collectors read them.
+//! Formats times for people and log collectors.
 
 use jiff::SignedDuration;
 use jiff::civil::DateTime;
 
-/// Unix seconds as UTC: `2026-03-14T09:26:53Z` (RFC 3339). A time beyond the year 9999, which the format cannot express, is that year's
-/// last second.
+/// Formats Unix seconds as UTC: `2026-03-14T09:26:53Z` (RFC 3339). Times beyond the year 9999, which the format cannot express, become that
+/// year's last second.
 pub fn utc(unix_s: u64) -> String {
     format!("{:.0}Z", date_and_time(unix_s.saturating_mul(1000)))
 }
 
-/// Unix milliseconds as UTC: `2026-03-14T09:26:53.589Z` (RFC 3339), with the same limit as [`utc`].
+/// Formats Unix milliseconds as UTC: `2026-03-14T09:26:53.589Z` (RFC 3339), with the same limit as [`utc`].
 pub fn utc_milliseconds(unix_ms: u64) -> String {
     format!("{:.3}Z", date_and_time(unix_ms))
 }
 
-/// A date and a time without a zone: a certificate that never expires names the year 9999 to its end, which lies beyond jiff's time stamps.
+/// A date and time without a zone: a certificate that never expires names the end of the year 9999, which is beyond jiff's time stamps.
 fn date_and_time(unix_ms: u64) -> DateTime {
     const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
     EPOCH.saturating_add(SignedDuration::from_millis(i64::try_from(unix_ms).unwrap_or(i64::MAX)))

@@ -22,13 +22,13 @@ pub struct Network {
     prefix: u8,
 }
 
-/// Text that is neither an address nor a network.
+/// The text is neither an address nor a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("write an IP address or a network without host bits, such as 10.1.2.3, 10.0.0.0/8 or 2001:db8::/48")]
 pub struct NetworkError;
 
 impl Network {
-    /// Whether an address belongs to it. An IPv4 address mapped into IPv6 counts as the IPv4 address.
+    /// Whether the network contains an address. An IPv4 address mapped into IPv6 counts as the IPv4 address.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         let is_same_family = address.is_ipv4() == self.address.is_ipv4();
@@ -47,7 +47,7 @@ fn width(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-/// The first `prefix` of `width` bits.
+/// A mask of the first `prefix` of `width` bits.
 fn mask(prefix: u8, width: u8) -> u128 {
     let whole = if width == 128 { u128::MAX } else { (1 << width) - 1 };
     whole & u128::MAX.checked_shl(u32::from(width - prefix)).unwrap_or(0)
@@ -63,7 +63,7 @@ impl FromStr for Network {
         };
         let address: IpAddr = address.parse().map_err(|_| NetworkError)?;
         let prefix = match prefix {
-            // `parse` would take a sign.
+            // `parse` would accept a sign.
             Some(prefix) if prefix.bytes().all(|byte| byte.is_ascii_digit()) => {
                 prefix.parse().map_err(|_| NetworkError)?
             }
@@ -86,17 +86,17 @@ impl fmt::Display for Network {
     }
 }
 
-/// The bound on the connections of one client, and the balancers that it does not apply to.
+/// The limit on the connections of one client, and the balancers exempt from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientBound {
-    /// Most connections of one client (see [`client_of`]) at a time; at least 1.
+    /// Maximum number of connections per client (see [`client_of`]); at least 1.
     pub connections_max: usize,
     /// Load balancers and proxies that connect from their own address for all clients behind them.
     pub trusted_balancers: Vec<Network>,
 }
 
 impl ClientBound {
-    /// The client that a connection counts to; nothing for a trusted balancer.
+    /// The client that a connection counts to; `None` for a trusted balancer.
     pub fn client(&self, address: IpAddr) -> Option<IpAddr> {
         let is_balancer = self.trusted_balancers.iter().any(|network| network.contains(address));
         (!is_balancer).then(|| client_of(address))

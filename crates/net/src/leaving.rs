@@ -1,25 +1,25 @@
-//! The times at which connections are asked to close: at their age, or while their server shuts down. Each has its own moment, so
-//! that clients do not all reconnect at once.
+//! When connections are asked to close: at their maximum age, or while their server shuts down. Each has its own moment, so that clients do
+//! not all reconnect at once.
 
 use std::time::{Duration, Instant};
 
-/// How far a server is on its way out.
+/// The phase of a server's shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It is not.
+    /// No shutdown.
     Serving,
-    /// Everything is served; clients are asked to go elsewhere.
+    /// Everything is served; clients are asked to reconnect elsewhere.
     Leaving,
-    /// Requests in flight are finished, new ones are not begun.
+    /// Requests in flight finish, new ones are refused.
     Draining,
-    /// Connections end.
+    /// Connections are closed.
     Closing,
 }
 
-/// The time in which a server that shuts down still serves and asks its clients to go elsewhere.
+/// The period in which a server that shuts down still serves and asks its clients to reconnect elsewhere.
 ///
-/// In its first half load balancers notice that the server is not ready. In its second half connections are asked to close, each at
-/// its own moment; before its end clients have had a tenth of it to do so.
+/// In its first half, load balancers notice that the server is not ready. In its second half, connections are asked to close, each at its
+/// own moment; the last tenth is left for clients to do so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leaving {
     from: Instant,
@@ -28,13 +28,13 @@ pub struct Leaving {
 }
 
 impl Leaving {
-    /// Begins now and takes `delay`.
+    /// Starts the period now.
     pub fn new(now: Instant, delay: Duration) -> Self {
         Leaving { from: now + delay / 2, until: now + delay - delay / 10, end: now + delay }
     }
 
-    /// The time at which the connection with this number, opened at `opened`, is asked to close. One that arrives at the very end
-    /// keeps until the end: otherwise its client, which found no other server, would reconnect again and again.
+    /// When the connection with this number, opened at `opened`, is asked to close. One that is opened at the very end is kept until the
+    /// end: otherwise its client, which found no other server, would reconnect repeatedly.
     pub fn moment(&self, opened: Instant, number: u64) -> Instant {
         if opened >= self.until {
             return self.end;
@@ -44,8 +44,7 @@ impl Leaving {
     }
 }
 
-/// When the connection with this number, which was opened at `opened`, has reached its age: after 80 to 100 % of `age_max`. Never, where
-/// that is zero.
+/// When the connection with this number, opened at `opened`, reaches its age: after 80 to 100 % of `age_max`; never if that is zero.
 pub fn age_reached(opened: Instant, age_max: Duration, number: u64) -> Option<Instant> {
     if age_max.is_zero() {
         return None;
@@ -53,8 +52,8 @@ pub fn age_reached(opened: Instant, age_max: Duration, number: u64) -> Option<In
     opened.checked_add(age_max.mul_f64(0.8 + 0.2 * share(number)))
 }
 
-/// A share from 0 to 1. Consecutive numbers have distant shares, and many of them are evenly distributed (Fibonacci hashing). It
-/// need not be secret, and is the same each time, so that a simulation can be replayed.
+/// A share from 0 to 1. Consecutive numbers have distant shares, and many of them are evenly distributed (Fibonacci hashing). It is
+/// deterministic, so that a simulation can be replayed; it need not be secret.
 fn share(number: u64) -> f64 {
     const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
     (number.wrapping_mul(GOLDEN_RATIO) >> 11) as f64 / (1_u64 << 53) as f64

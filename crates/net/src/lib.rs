@@ -1,9 +1,9 @@
-//! What all listeners of Fieldseal share: sockets, limits per client, TLS, the operator port, metrics and log lines.
+//! What all listeners share: sockets, limits per client, TLS, the operator port, metrics and log lines.
 //!
 //! The RPC listener, the HTTP listener and the relay build on it.
 //!
-//! Guarantees: clients that cannot be served hold a socket only briefly ([`Slots`]); connections that move much data delay the
-//! others by one turn ([`BulkQueue`]); a failed `accept` is retried after a pause ([`ACCEPT_PAUSE`]); a vanished peer is noticed
+//! Guarantees: clients that cannot be served occupy a socket only briefly ([`Slots`]); connections that move much data delay the others by
+//! one turn ([`BulkQueue`]); a failed `accept` is retried after a pause ([`ACCEPT_PAUSE`]); a vanished peer is detected
 //! ([`prepare_socket`]); a certificate is replaced without a restart ([`tls::Acceptor`]). Not here: the content of connections, and
 //! permissions.
 #![forbid(unsafe_code)]

@@ -1,15 +1,15 @@
-//! Bounds the lines of a log that peers can cause, and counts those that are left out.
+//! Limits the log lines that peers can cause, and counts suppressed ones.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The time that the bound is for.
+/// The period of the limit.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// Admits a bounded number of lines in each 10 s, of which one source causes at most half: a peer that is refused again and again
-/// does not hide the refusals of others.
+/// Admits a limited number of lines per 10 s, at most half of them from one source, so that a peer that is refused repeatedly does not hide
+/// the refusals of others.
 #[derive(Debug)]
 pub struct LogLimit {
     lines_max: usize,
@@ -22,20 +22,20 @@ pub struct LogLimit {
 struct Window {
     began: Option<Instant>,
     lines: usize,
-    /// Lines by source. Only sources with a line are here, so that it is bounded as the lines are.
+    /// Lines by source. Contains only sources with a line, so it is limited too.
     sources: HashMap<u64, usize>,
     suppressed: u64,
 }
 
 impl LogLimit {
-    /// At most `lines_max` lines in 10 s; 0 for none at all.
+    /// Admits at most `lines_max` lines in 10 s; none if it is 0.
     pub fn new(lines_max: usize) -> Self {
         let (hasher, window) = (RandomState::new(), Mutex::default());
         LogLimit { lines_max, source_lines_max: lines_max.div_ceil(2), hasher, window }
     }
 
-    /// Admits a line that `source` causes at the time `now`: returns how many lines were suppressed since a count was last returned, or
-    /// nothing where this line is suppressed too.
+    /// Admits a line that `source` causes at `now`: returns the number of lines suppressed since it was last returned, or `None` if this
+    /// line is suppressed too.
     pub fn admit(&self, now: Instant, source: &impl Hash) -> Option<u64> {
         let source = self.hasher.hash_one(source);
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
@@ -53,8 +53,8 @@ impl LogLimit {
         Some(std::mem::take(&mut window.suppressed))
     }
 
-    /// Returns how many lines were suppressed, once their 10 s are over and if no later line has carried the count. To be called every
-    /// now and then, so that the end of a flood is logged too.
+    /// Returns the number of suppressed lines once their 10 s are over, if no later line has reported it. Call it periodically, so that the
+    /// end of a flood is logged too.
     pub fn overdue(&self, now: Instant) -> Option<u64> {
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         let is_due = window.suppressed > 0 && window.is_over(now);

@@ -1,4 +1,4 @@
-//! One line of a log: the engine, the relay and the access log write the same names in the same two formats.
+//! Log lines: the engine, the relay and the access log write the same field names in the same two formats.
 
 use std::fmt::{self, Display};
 use std::io::{self, Write};
@@ -13,13 +13,13 @@ use crate::calendar::utc_milliseconds;
 /// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
     /// `name=value` pairs; values with spaces, quotes or control characters are quoted as JSON strings.
     Logfmt,
 }
 
-/// A line as it is built: `time`, `level` and `message` first, then the other fields in the order in which they are added.
+/// A line being built: `time`, `level` and `message` first, then the other fields in the order in which they are added.
 #[derive(Debug)]
 pub struct LogLine {
     format: LogFormat,
@@ -27,7 +27,7 @@ pub struct LogLine {
 }
 
 impl LogLine {
-    /// Begins a line with the present time and `level`, such as `info`.
+    /// Begins a line with the current time and `level`, such as `info`.
     pub fn new(format: LogFormat, level: &str) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut line = Self { format, text: Vec::with_capacity(256) };
@@ -36,7 +36,7 @@ impl LogLine {
         line
     }
 
-    /// Adds a field with any text.
+    /// Adds a text field.
     pub fn text(&mut self, name: &str, value: &str) {
         self.begin(name);
         match self.format {
@@ -51,7 +51,7 @@ impl LogLine {
         let _ = write!(self.text, "{value}");
     }
 
-    /// Adds what `value` prints as a text.
+    /// Adds the text that `value` formats.
     pub fn display(&mut self, name: &str, value: fmt::Arguments<'_>) {
         match value.as_str() {
             Some(text) => self.text(name, text),
@@ -59,7 +59,7 @@ impl LogLine {
         }
     }
 
-    /// The line, without a line end.
+    /// Returns the line, without a line break at its end.
     pub fn finish(mut self) -> String {
         if self.format == LogFormat::Json {
             self.text.push(b'}');
@@ -84,7 +84,7 @@ impl LogLine {
     }
 }
 
-/// Whether a reader of logfmt takes `value` for one value without quotes.
+/// Whether logfmt parsers read `value` as one value without quotes.
 fn is_bare(value: &str) -> bool {
     !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'=' | b'\\'))
 }
@@ -95,7 +95,7 @@ fn quote(value: &str, out: &mut Vec<u8>) {
     written.expect("a buffer takes everything");
 }
 
-/// JSON that is also read in terminals: control characters beyond those of ASCII and Unicode's line ends are escaped too.
+/// JSON for terminals: non-ASCII control characters and Unicode's line breaks are escaped too.
 struct ForTerminals;
 
 impl Formatter for ForTerminals {

@@ -1,7 +1,7 @@
-//! The operator port: plain HTTP for probes and metrics, on a thread of its own, so that it answers when everything else is busy.
+//! The operator port: plain HTTP for health checks and metrics, on a thread of its own, so that it responds under full load.
 //!
-//! One request per connection, within a time limit; request bodies are not read. Anyone who reaches the port can read its content,
-//! so by default it listens only on the machine itself. It exposes nothing about keys, callers or content.
+//! One request per connection, within a time limit; request bodies are not read. Anyone who can reach the port can read its content, so by
+//! default it is bound to loopback. It exposes nothing about keys, callers or content.
 
 use std::convert::Infallible;
 use std::io;
@@ -24,16 +24,16 @@ use crate::slots::{Slot, Slots};
 use crate::socket::ACCEPT_PAUSE;
 use crate::thread::ListeningThread;
 
-/// Least bound on the bytes of a head: what the HTTP library reads in one go.
+/// Minimum of `header_size_max`: the HTTP library's read size.
 pub const HEADER_SIZE_MIN: usize = 8 << 10;
-/// Header fields of one request.
+/// Maximum number of header fields of a request.
 const HEADERS_MAX: usize = 64;
 const TEXT: &str = "text/plain; charset=utf-8";
 /// The format of the metrics: <https://prometheus.io/docs/specs/om/open_metrics_spec/>.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const ALLOWED: &str = "GET, HEAD";
 
-/// Where the port listens, and its bounds.
+/// The address of the port, and its limits.
 #[derive(Clone, Debug)]
 pub struct OperatorSettings {
     /// The address; `None`, the default, disables the port. Anyone who reaches it can read its content. Port 0 lets the system
@@ -44,14 +44,14 @@ pub struct OperatorSettings {
     /// Maximum number of these calls per client, 32 by default, and the balancers exempt from it: one more displaces the client's
     /// oldest.
     pub clients: ClientBound,
-    /// Most bytes of the head of a call, at least [`OperatorSettings::HEADER_SIZE_MIN`]. Default 16 KiB.
+    /// Maximum size of the head of a call in bytes, at least [`OperatorSettings::HEADER_SIZE_MIN`]. Default 16 KiB.
     pub header_size_max: usize,
-    /// How long a call may take in all. Default 5 s.
+    /// Maximum duration of a call. Default 5 s.
     pub call_timeout: Duration,
 }
 
 impl OperatorSettings {
-    /// The amount that the HTTP library reads at once.
+    /// The HTTP library's read size.
     pub const HEADER_SIZE_MIN: usize = HEADER_SIZE_MIN;
 }
 
@@ -72,31 +72,31 @@ pub trait Report: Send + Sync + 'static {
     /// Whether requests are served; if not, why not, in a few words.
     fn readiness(&self) -> impl Future<Output = Result<(), String>> + Send;
 
-    /// All metrics as text.
+    /// Returns all metrics as text.
     fn metrics(&self) -> impl Future<Output = String> + Send;
 
-    /// The system gives the port no socket: for a log.
+    /// Logs that the system returned an error instead of a socket.
     fn cannot_accept(&self, error: &io::Error);
 }
 
-/// The running port; closed when dropped.
+/// The running port; closed on drop.
 #[derive(Debug)]
 pub struct OperatorPort {
     thread: ListeningThread,
 }
 
 impl OperatorPort {
-    /// Listens at `address` and answers from now on.
+    /// Starts to listen at `address` and to serve.
     ///
     /// # Errors
-    /// An address that is taken, or no thread.
+    /// If the address is in use, or a thread cannot be started.
     pub fn start<R: Report>(address: SocketAddr, settings: &OperatorSettings, report: Arc<R>) -> io::Result<Self> {
         let settings = settings.clone();
         let serve = move |listener| listen(listener, settings, report);
         Ok(OperatorPort { thread: ListeningThread::start("fieldseal-operator", address, serve)? })
     }
 
-    /// Where it listens.
+    /// The bound address.
     pub fn address(&self) -> SocketAddr {
         self.thread.address()
     }
@@ -121,7 +121,7 @@ async fn listen<R: Report>(listener: TcpListener, settings: OperatorSettings, re
     }
 }
 
-/// The life of a connection: one request, within its time.
+/// Serves a connection: one request, within its time limit.
 async fn serve<R: Report>(socket: TcpStream, settings: Arc<OperatorSettings>, report: Arc<R>, slot: Slot) {
     let service = service_fn(|request| {
         let report = Arc::clone(&report);
@@ -131,7 +131,7 @@ async fn serve<R: Report>(socket: TcpStream, settings: Arc<OperatorSettings>, re
     http.keep_alive(false).max_headers(HEADERS_MAX).max_buf_size(settings.header_size_max);
     let serving = http.serve_connection(TokioIo::new(socket), service);
     tokio::select! {
-        // A call that breaks or takes too long is the caller's loss.
+        // A call that breaks or takes too long needs no handling.
         _ = timeout(settings.call_timeout, serving) => {}
         () = slot.displaced() => {}
     }
@@ -158,7 +158,7 @@ fn answer(status: StatusCode, content_type: &'static str, body: String) -> Respo
     let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    // An answer of a moment ago would be wrong.
+    // A cached answer would be outdated.
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

@@ -1,5 +1,5 @@
-//! The operating system's figures of this process, for the metrics of an operator port. All of them on Linux, from `/proc`;
-//! elsewhere only CPU time and the limit of descriptors.
+//! The operating system's figures for this process, for metrics. On Linux all of them, from `/proc`; elsewhere only CPU time and the
+//! descriptor limit.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -10,22 +10,22 @@ use rustix::time::{ClockId, clock_gettime};
 /// The figures at one moment; `None` if the system does not report one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProcessFigures {
-    /// CPU time, user's and system's, of all threads there have been.
+    /// User and system CPU time of all threads, including ended ones.
     pub cpu: Option<Duration>,
     /// Resident memory, in bytes.
     pub memory: Option<u64>,
     /// Open descriptors.
     pub descriptors: Option<u64>,
-    /// The most descriptors that it may have open.
+    /// Maximum number of open descriptors.
     pub descriptors_max: Option<u64>,
-    /// When it began, in seconds since 1970, to a hundredth.
+    /// Start time in Unix seconds, to a hundredth.
     pub began_unix_s: Option<f64>,
 }
 
 impl ProcessFigures {
-    /// This process, now.
+    /// Reads the figures.
     pub fn read() -> Self {
-        /// The system's value moves when its clock is set, so it is read once.
+        /// Read once, because the system's value changes when its clock is set.
         static BEGAN: OnceLock<Option<f64>> = OnceLock::new();
         let cpu = clock_gettime(ClockId::ProcessCPUTime);
         let cpu = u64::try_from(cpu.tv_sec).ok().zip(u32::try_from(cpu.tv_nsec).ok());
@@ -111,7 +111,7 @@ mod tests {
             assert!(begun.elapsed() < PATIENCE, "the time of this thread does not count");
         }
         let after = ProcessFigures::read();
-        // Other tests of the process open and close, and give memory back.
+        // Other tests of the process open and close descriptors, and free memory.
         assert!(after.descriptors.unwrap() >= 20 && after.descriptors_max > after.descriptors, "{after:?}");
         assert!(after.memory.unwrap() > 32 << 20, "{after:?}");
         drop((std::hint::black_box(memory), files));

@@ -1,26 +1,26 @@
 //! Scheduling classes for threads that compute beside threads that carry traffic.
 //!
-//! On Linux a thread that is woken may have to wait for its core until another thread has used up its time slice, some milliseconds, also
-//! where the other one is of lower priority (`nice`). Only threads of the class `SCHED_IDLE` (sched(7)) give up their core at once. They
-//! get next to nothing of a core that threads of other classes keep busy, within their control group.
+//! On Linux a woken thread may have to wait for its core until another thread has used up its time slice of some milliseconds, even if that
+//! one has a lower priority (`nice`). Only threads of the class `SCHED_IDLE` (sched(7)) are preempted at once. They get almost nothing of a
+//! core that threads of other classes keep busy, within their control group.
 
 use std::io;
 
-/// How the system schedules a thread that computes.
+/// How the system schedules a computing thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SchedulingClass {
-    /// As it schedules every thread.
+    /// Like every other thread.
     #[default]
     Normal,
-    /// Only on cores that no thread of another class wants: `SCHED_IDLE`, which only Linux has.
+    /// Only when no thread of another class needs the core: `SCHED_IDLE`, which only Linux has.
     Idle,
 }
 
 impl SchedulingClass {
-    /// Schedules the calling thread so from now on. It needs no privileges.
+    /// Applies the class to the calling thread. It needs no privileges.
     ///
     /// # Errors
-    /// Where the system has no such class, or refuses it.
+    /// If the system has no such class, or refuses it.
     pub fn enter(self) -> io::Result<()> {
         match self {
             SchedulingClass::Normal => Ok(()),

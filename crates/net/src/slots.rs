@@ -1,6 +1,6 @@
-//! Slots for operations that anybody may begin and that an honest peer ends in milliseconds: handshakes, and calls at the operator
-//! port. When all are taken the oldest is displaced: it is the likeliest to be idle on purpose. A client at its own limit displaces
-//! its own.
+//! Slots for operations that any peer may begin and that an honest peer finishes in milliseconds: handshakes, and calls at the operator
+//! port. When all are taken the oldest is displaced, because it is the most likely to be idle on purpose. A client at its own limit
+//! displaces its own oldest.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -32,7 +32,7 @@ pub struct Slots {
     max: usize,
     clients: ClientBound,
     state: Mutex<State>,
-    /// Places that are held, those that have gone to others and are not dropped yet included.
+    /// Slots in use, including displaced ones that have not been dropped.
     held: AtomicUsize,
     ended: Notify,
 }
@@ -40,7 +40,7 @@ pub struct Slots {
 #[derive(Debug, Default)]
 struct State {
     next: u64,
-    /// By age, the oldest first.
+    /// Ordered by age, the oldest first.
     taken: BTreeMap<u64, Taken>,
     clients: HashMap<IpAddr, BTreeSet<u64>>,
 }
@@ -66,7 +66,7 @@ impl State {
     }
 }
 
-/// A place that is taken; free again when dropped.
+/// A slot in use, released on drop.
 #[derive(Debug)]
 pub struct Slot {
     slots: Arc<Slots>,
@@ -75,12 +75,12 @@ pub struct Slot {
 }
 
 impl Slots {
-    /// So many places, all free.
+    /// Creates `max` free slots.
     pub fn new(max: usize, clients: ClientBound) -> Self {
         Slots { max, clients, state: Mutex::default(), held: AtomicUsize::new(0), ended: Notify::new() }
     }
 
-    /// Takes a place for a client at `address`, if need be that of the client's oldest, or of the oldest of all.
+    /// Takes a slot for a client at `address`, displacing the client's oldest, or the oldest of all, if necessary.
     pub fn take(self: &Arc<Self>, address: IpAddr) -> Slot {
         let client = self.clients.client(address);
         let mut state = self.lock();
@@ -116,7 +116,7 @@ impl Slots {
         }
     }
 
-    /// How many are taken.
+    /// The number of slots in use.
     pub fn count(&self) -> usize {
         self.lock().taken.len()
     }
@@ -127,7 +127,7 @@ impl Slots {
 }
 
 impl Slot {
-    /// Ready when the place has gone to somebody else.
+    /// Completes when the slot is displaced.
     pub async fn displaced(&self) {
         self.displaced.notified().await;
     }

@@ -1,4 +1,4 @@
-//! Sockets that listen, and those that are accepted: what is sent goes at once, and a peer that vanished is noticed.
+//! Listening and accepted sockets: data is sent without delay, and vanished peers are detected.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,36 +7,37 @@ use std::time::Duration;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
-/// How long to wait after the system refused a socket (no descriptors, no memory), which it would at once refuse again.
+/// Pause after the system refused a socket (no descriptors, no memory), because it would refuse the next one too.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Half of it is the least time, in whole seconds, that the system waits before it probes a connection.
+/// Minimum of the half-open timeout: half of it is the time before the system probes a connection, in whole seconds.
 pub const HALF_OPEN_TIMEOUT_MIN: Duration = Duration::from_secs(2);
-/// Connections that the system accepts before we do.
+/// Connections that the system accepts before this process does.
 const BACKLOG: u32 = 1024;
-/// Bytes that the system takes before it can send them. With its own megabytes a slow peer would for long show no movement.
+/// Bytes that the system accepts before it can send them. With its default of megabytes, a slow peer would show no progress for a long
+/// time.
 #[cfg(target_os = "linux")]
 const UNSENT_SIZE_MAX: u32 = 128 << 10;
-/// Probes that remain unanswered before a silent peer counts as dead.
+/// Unanswered probes after which a silent peer counts as dead.
 const PROBES_MAX: u32 = 4;
-/// The longest silence before a probe, and between two, that Linux takes.
+/// Linux's maximum for the silence before a probe, and between two.
 const PROBE_PAUSE_MAX: Duration = Duration::from_secs(32_767);
-/// The longest time without an acknowledgement that Linux takes: milliseconds in 31 bits.
+/// Linux's maximum time without an acknowledgement: milliseconds in 31 bits.
 #[cfg(target_os = "linux")]
 const USER_TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
 
-/// Listens at an address, on the runtime that calls it; port 0 lets the system choose one.
+/// Listens at an address, on the caller's runtime; port 0 lets the system choose one.
 ///
 /// # Errors
-/// An address that is taken, or is not this machine's.
+/// If the address is in use, or is not an address of this machine.
 pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // A restarted process takes its port back while old connections are still fading.
+    // A restarted process can reuse its port while old connections are in TIME_WAIT.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
-/// Sends without delay, and gives the connection up once a peer was silent for `half_open_timeout`, of any length.
+/// Disables Nagle's algorithm, and sets the timeout after which a silent peer counts as dead; any `half_open_timeout` is valid.
 ///
 /// # Errors
 /// If the socket is already broken.
@@ -65,7 +66,7 @@ mod tests {
         let address = first.local_addr().unwrap();
         assert_eq!(bind(address).unwrap_err().kind(), io::ErrorKind::AddrInUse);
         assert_eq!(bind(([0, 0, 0, 0], address.port()).into()).unwrap_err().kind(), io::ErrorKind::AddrInUse);
-        // Nor can another socket join that would share.
+        // Nor can another socket share the port.
         let other = TcpSocket::new_v4().unwrap();
         other.set_reuseaddr(true).unwrap();
         other.set_reuseport(true).unwrap();

@@ -10,20 +10,20 @@ use tokio::sync::oneshot;
 
 use crate::socket::bind;
 
-/// A thread with a runtime that serves at an address; it ends when this is dropped.
+/// A thread with a runtime that serves at an address; it ends on drop.
 #[derive(Debug)]
 pub struct ListeningThread {
     address: SocketAddr,
-    /// Dropped to end the thread.
+    /// Dropped to stop the thread.
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl ListeningThread {
-    /// Listens at `address` (port 0 lets the system choose one), and serves there what `serve` makes of the socket, until it ends.
+    /// Listens at `address` (port 0 lets the system choose one) and runs the future that `serve` returns for the socket, until it ends.
     ///
     /// # Errors
-    /// An address that is taken, or no thread.
+    /// If the address is in use, or a thread cannot be started.
     pub fn start<F, S>(name: &str, address: SocketAddr, serve: F) -> io::Result<Self>
     where
         F: FnOnce(TcpListener) -> S + Send + 'static,
@@ -40,7 +40,7 @@ impl ListeningThread {
             runtime.block_on(async {
                 tokio::select! {
                     () = serve(listener) => {}
-                    // Stopped, or the sender is gone: both mean the same.
+                    // Stopped, or the sender was dropped, which means the same.
                     _ = stopped => {}
                 }
             });
@@ -48,7 +48,7 @@ impl ListeningThread {
         Ok(ListeningThread { address, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// The bound address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -58,7 +58,7 @@ impl Drop for ListeningThread {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic of it has been reported by then, and there is nothing to do about it here.
+            // A panic of the thread has been reported already.
             let _ = thread.join();
         }
     }

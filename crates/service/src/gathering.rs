@@ -1,4 +1,4 @@
-//! A body or frame that arrived in pieces becomes that of a request: a worker puts the pieces together, one in each step.
+//! Joins a body or frame that arrived in pieces before its request begins: a worker joins one piece per step.
 
 use std::mem;
 
@@ -6,7 +6,7 @@ use fieldseal_protocol::{ErrorObject, FRAME_PIECE_SIZE};
 
 use crate::interface::{PartStep, Planned, Request, Step, Written};
 
-/// The request that `make` makes of a whole body, of which these are the pieces; they have `size` bytes together.
+/// Creates the request that `make` returns for a complete body, from its pieces; they have `size` bytes in total.
 pub fn gather(
     mut pieces: Vec<Vec<u8>>,
     size: usize,
@@ -21,7 +21,7 @@ pub fn gather(
 
 type Make = Box<dyn FnOnce(Vec<u8>) -> Box<dyn Request> + Send>;
 
-/// A request whose body is put together before it begins.
+/// A request whose body is joined before it begins.
 enum Gathering {
     Pieces { pieces: std::vec::IntoIter<Vec<u8>>, body: Vec<u8>, make: Option<Make> },
     Whole(Box<dyn Request>),

@@ -1,4 +1,4 @@
-//! A request as a job of the pool: the request's own steps first, then its parts, on as many workers as come. The cancellation is
+//! A request as a job of the pool: the request's own steps first, then its parts, on as many workers as are available. The cancellation is
 //! checked before each step, and no lock is held while one runs.
 
 mod replies;
@@ -18,18 +18,18 @@ use replies::{answer, refuse, shrink};
 
 /// Steps run one after another without checking the queue until this much time is used: short steps do not justify a check.
 pub const SLICE_TIME: Duration = Duration::from_micros(50);
-/// The number of faults of a request as a whole, which precede all its parts.
+/// The part number of faults of a request as a whole, which precede all its parts.
 const WHOLE: u64 = 0;
 const FIRST_PART: u64 = 1;
 
-/// A request on its way through the pool.
+/// A request in the pool.
 pub struct RequestJob {
     cancellation: Arc<Cancellation>,
     state: Mutex<State>,
 }
 
 struct State {
-    /// Not here while a worker has it, and after the end.
+    /// `None` while a worker runs it, and after the end.
     request: Option<Box<dyn Request>>,
     phase: Phase,
     outputs: Outputs,
@@ -37,73 +37,73 @@ struct State {
     first: u64,
     /// Workers that run the request or a part of it.
     busy: usize,
-    /// How an unsuccessful request ends, and the part that decides it: nothing after that part is needed.
+    /// How a failed request ends, and the part that causes it: nothing after that part is needed.
     ending: Option<(u64, Ending)>,
     answer_size_max: usize,
-    /// Memory of all buffers, including those in use by workers, and the request's working memory, with the share of the memory for
-    /// answers that covers both.
+    /// Memory of all buffers, including those that workers use, and the request's working memory, with the share of the memory for answers
+    /// that covers both.
     bytes: usize,
-    /// The part of `bytes` that is working memory, as last reported.
+    /// The working memory in `bytes`, as last reported.
     working: usize,
     share: Share,
-    /// The work done so far, except that of the request's own steps and of postponed parts.
+    /// The work done so far, except for the request's own steps and paused parts.
     effort: Effort,
-    /// Taken with the answer.
+    /// Taken when the answer is sent.
     reply: Option<Reply>,
 }
 
 /// The data of a request's job.
 #[derive(Default)]
 struct Outputs {
-    /// The output of the request's own steps; absent while one runs.
+    /// The output of the request's own steps; empty while one runs.
     head: Vec<u8>,
     /// The contiguous output from the beginning, once the request has spread or is done.
     written: Rope,
     /// The output after it: that of each part, once it is done.
     parts: VecDeque<Option<Vec<u8>>>,
-    /// Parts that were put aside, by number.
+    /// Paused parts, by number.
     paused: BTreeMap<u64, Running>,
 }
 
-/// How far a request has come.
+/// The progress of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// It works by itself.
+    /// Runs its own steps.
     Alone,
-    /// Its parts are being planned, or done without a plan.
+    /// Its parts are being planned, or run without a plan.
     Spreading,
     /// All its parts are planned.
     Planned,
-    /// It has written the answer by itself.
+    /// It has written the answer itself.
     Written,
     /// It has ended.
     Ended,
 }
 
-/// How a request ends when it does not end well.
+/// How a failed request ends.
 enum Ending {
     /// The service returned an error. Boxed, because it is rare and large.
     Fault(Box<ErrorObject>),
-    /// The parts together pass the answer's limit.
+    /// The parts together exceed the answer's limit.
     TooLarge,
-    /// Nobody waits for it.
+    /// It is not needed any more.
     Stop(Stop),
     /// There is no memory for its answer.
-    Starved,
+    OutOfMemory,
 }
 
 impl Outputs {
-    /// Values that the parts which were put aside have done.
+    /// Values processed by paused parts.
     fn paused_fields(&self) -> u64 {
         self.paused.values().map(|running| running.part.fields()).sum()
     }
 
-    /// Buffers that are written, and places of those that were to be.
+    /// The number of buffers, written and reserved.
     fn count(&self) -> usize {
         self.written.count() + self.parts.len()
     }
 
-    /// Takes as many of them as are freed in one step.
+    /// Takes as many buffers as are freed in one step.
     fn take_some(&mut self) -> Vec<Vec<u8>> {
         let Outputs { written, parts, .. } = self;
         let last = std::iter::from_fn(|| parts.pop_back().or_else(|| written.pop().map(Some)));
@@ -117,32 +117,32 @@ impl From<ErrorObject> for Ending {
     }
 }
 
-/// A part that has begun.
+/// A part that has started.
 struct Running {
     number: u64,
     part: Box<dyn Part>,
     out: Vec<u8>,
 }
 
-/// What a worker does next, outside the lock.
+/// What a worker does next, without the lock.
 enum Task {
     Step(Box<dyn Request>, Vec<u8>),
     Plan(Box<dyn Request>),
     Work(Running, Others),
-    /// Buffers that nobody wants any more, to be freed.
+    /// Buffers that are not needed, to be freed.
     Free(Vec<Vec<u8>>),
     End(Remains),
     Leave(Slice),
 }
 
-/// Whether there is something for other workers to do besides.
+/// Whether other workers could join.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Others {
     Needed,
     NotNeeded,
 }
 
-/// All that is left of a request that has ended, once its last worker is out.
+/// What is left of a request that has ended, once its last worker has left.
 struct Remains {
     request: Box<dyn Request>,
     phase: Phase,
@@ -152,7 +152,7 @@ struct Remains {
 }
 
 impl RequestJob {
-    /// `share` is an empty one.
+    /// Creates a job; `share` is empty.
     pub fn new(request: Box<dyn Request>, cancellation: Arc<Cancellation>, share: Share, reply: Reply) -> Self {
         let state = State {
             request: Some(request),
@@ -171,14 +171,14 @@ impl RequestJob {
         RequestJob { cancellation, state: Mutex::new(state) }
     }
 
-    /// Answers a request that has not been admitted and is not wanted any more.
+    /// Answers a request that has not been admitted and is not needed any more.
     pub fn stop(&self, stop: Stop) {
         if let Some((reply, effort)) = self.free() {
             refuse(Ending::Stop(stop), effort, reply);
         }
     }
 
-    /// Drops everything except the obligation to answer, if that remains, and returns the work done so far.
+    /// Drops everything except the obligation to answer, if it remains, which is returned with the work done so far.
     fn free(&self) -> Option<(Reply, Effort)> {
         let mut state = self.lock();
         let (request, outputs, share) = (state.request.take(), std::mem::take(&mut state.outputs), state.share.take());
@@ -189,7 +189,7 @@ impl RequestJob {
         reply.map(|reply| (reply, effort))
     }
 
-    /// Held for moments: steps run without it.
+    /// Locks the state, only briefly: steps run without the lock.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -261,13 +261,13 @@ impl State {
         }
     }
 
-    /// Whether everything needed is done, and no worker runs anything.
+    /// Whether all needed parts are done, and no worker is running.
     fn is_complete(&self) -> bool {
         let is_known = self.ending.is_some() || matches!(self.phase, Phase::Planned | Phase::Written);
         is_known && self.busy == 0 && !self.has_paused()
     }
 
-    /// Whether somebody could do something more at once.
+    /// Whether another worker could start something.
     fn has_more(&self) -> bool {
         let is_planning = matches!(self.phase, Phase::Alone | Phase::Spreading) && self.request.is_some();
         self.has_paused() || (is_planning && self.ending.is_none())
@@ -290,7 +290,7 @@ impl State {
         Task::Leave(if self.has_more() { Slice::More } else { Slice::Left })
     }
 
-    /// Takes a new part in.
+    /// Starts a new part.
     fn begin_part(&mut self, part: Box<dyn Part>) -> Running {
         let number = self.next_number();
         self.outputs.parts.push_back(None);
@@ -317,28 +317,28 @@ impl State {
         }
     }
 
-    /// Notes how the request ends, unless something before that has decided it.
+    /// Records how the request ends, unless an earlier part determines it.
     fn end_at(&mut self, number: u64, ending: Ending) {
         if self.wants(number) {
             self.ending = Some((number, ending));
         }
     }
 
-    /// Counts a buffer that had `before` bytes of memory and has `after`.
+    /// Charges a buffer whose memory has changed from `before` to `after` bytes.
     fn charge(&mut self, before: usize, after: usize) {
         self.bytes = self.bytes + after - before;
         if self.share.resize(self.bytes).is_err() {
-            self.end_at(WHOLE, Ending::Starved);
+            self.end_at(WHOLE, Ending::OutOfMemory);
         }
     }
 
-    /// Counts what the request now holds for its work.
+    /// Charges the request's current working memory.
     fn charge_working(&mut self, bytes: usize) {
         let before = std::mem::replace(&mut self.working, bytes);
         self.charge(before, bytes);
     }
 
-    /// Ends the request, when so little is left of what nobody wants that it is freed in one step.
+    /// Ends the request, unless so many buffers remain that freeing them takes more than a step.
     fn free_or_end(&mut self, visit: &Visit<'_>) -> Task {
         if self.ending.is_none() || self.outputs.count() <= FREED_BUFFERS_MAX {
             return self.end();
@@ -366,7 +366,7 @@ struct Visit<'a> {
     has_turn: bool,
     began: Instant,
     now: Instant,
-    /// Until when its time counts to the request's effort.
+    /// Until when its time has been counted.
     counted: Instant,
 }
 
@@ -393,7 +393,7 @@ impl<'a> Visit<'a> {
         self.now - self.began >= SLICE_TIME
     }
 
-    /// A step of the request by itself.
+    /// Runs one of the request's own steps.
     fn step(&mut self, mut request: Box<dyn Request>, mut head: Vec<u8>) -> MutexGuard<'a, State> {
         let before = head.capacity();
         let result = request.step(&mut head);
@@ -422,7 +422,7 @@ impl<'a> Visit<'a> {
         state
     }
 
-    /// Does what would be the next part, where nobody would join in; elsewhere plans it and does it, while others may plan on.
+    /// Runs the next part without a plan if no other worker could join; otherwise plans it and runs it, while others continue to plan.
     fn plan(&mut self, mut request: Box<dyn Request>) -> MutexGuard<'a, State> {
         if !self.turn.is_wanted() {
             let mut out = Vec::new();
@@ -460,7 +460,7 @@ impl<'a> Visit<'a> {
         state
     }
 
-    /// Takes in what a step without a plan has written: it counts as a part, though it may be less than one.
+    /// Stores the output of a step without a plan, which counts as a part, although it may be less than one.
     fn end_unplanned(
         &mut self,
         request: Box<dyn Request>,
@@ -489,7 +489,7 @@ impl<'a> Visit<'a> {
         state
     }
 
-    /// Does a part; before that it gives the turn back where others can do something.
+    /// Runs a part; before that it releases the turn if other workers could join.
     fn work(&mut self, running: Running, others: Others) -> MutexGuard<'a, State> {
         if self.has_turn && others == Others::Needed && self.turn.share() {
             self.has_turn = false;
@@ -500,7 +500,7 @@ impl<'a> Visit<'a> {
             let result = part.step(&mut out);
             self.now = self.turn.now();
             if result != Ok(PartStep::More) {
-                // Freed before the lock is taken, for which others may wait.
+                // Freed before the lock is taken, because others may wait for it.
                 let fields = part.fields();
                 drop(part);
                 let mut state = self.end_part(number, out, before, result);
@@ -536,7 +536,7 @@ impl<'a> Visit<'a> {
         state
     }
 
-    /// Frees a piece of what nobody wants.
+    /// Frees some of the buffers that are not needed.
     fn free(&mut self, buffers: Vec<Vec<u8>>) -> MutexGuard<'a, State> {
         drop(buffers);
         self.now = self.turn.now();
@@ -545,7 +545,7 @@ impl<'a> Visit<'a> {
         state
     }
 
-    /// Answers. The request's memory is freed before anybody learns that it has ended.
+    /// Sends the answer. The request's memory is freed before the end becomes visible.
     fn end(&self, remains: Remains) -> Slice {
         let Remains { mut request, phase, ending, outputs, mut effort } = remains;
         effort.fields += request.fields() + outputs.paused_fields();

@@ -1,11 +1,11 @@
 //! Requests to the engine as jobs of its pool.
 //!
-//! A [`Service`] makes a [`Request`] of each frame, and a [`RequestJob`] runs it in steps on the workers, a large one on several at
-//! a time. Its output goes to a [`Receiver`], once, with its share of the memory for answers. [`EngineService`] implements the
+//! A [`Service`] creates a [`Request`] from each frame, and a [`RequestJob`] runs it in steps on the workers, a large one on several at
+//! once. Its output is passed to a [`Receiver`], once, with its share of the memory for answers. [`EngineService`] implements the
 //! protocol's methods over the engine.
 //!
-//! Promises: no step takes much longer than some tens of microseconds; every request is answered exactly once; memory of answers is
-//! counted before it is taken. There is no socket, no runtime and no TLS here: workers compute, and never wait for a network.
+//! Guarantees: no step takes much longer than some tens of microseconds; every request is answered exactly once; memory of answers is
+//! charged before it is allocated. There are no sockets, runtime or TLS here: workers compute, and never wait for a network.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

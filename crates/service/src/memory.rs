@@ -1,21 +1,21 @@
-//! Memory that is counted before it is taken: budgets for all connections, for those of a client and for one, and shares of them.
+//! Memory budgets, charged before memory is allocated: for all connections, for those of a client and for one; and shares of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes that all connections, those of one client or one of them may hold together for one purpose.
+/// The bytes that all connections, those of one client, or one connection may hold for one purpose.
 #[derive(Debug)]
 pub struct Budget {
     used: AtomicUsize,
     max: usize,
     /// Whether a single share may exceed `max`.
     admits_one: bool,
-    /// Where the bytes count too.
+    /// The budget that this one is part of.
     whole: Option<Arc<Budget>>,
 }
 
 impl Budget {
-    /// Counts in `whole` too, where there is one.
+    /// Creates a budget that is part of `whole`, if there is one.
     pub fn new(max: usize, whole: Option<Arc<Budget>>) -> Self {
         Budget { used: AtomicUsize::new(0), max, admits_one: false, whole }
     }
@@ -25,12 +25,12 @@ impl Budget {
         Budget { admits_one: true, ..Budget::new(max, Some(whole)) }
     }
 
-    /// Bytes that all its holders have.
+    /// Bytes that all shares hold.
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Gives a share that holds `held` bytes `more` of them, here and in every whole, or nowhere.
+    /// Adds `more` bytes to a share that holds `held`, in this budget and all that it is part of, or in none.
     fn take(&self, held: usize, more: usize) -> Result<(), Exhausted> {
         let fits = |used: usize| used + more <= self.max || (self.admits_one && used == held);
         let taken = |used: usize| fits(used).then_some(used + more);
@@ -51,19 +51,19 @@ impl Budget {
     }
 }
 
-/// The part of a budget that one holder uses; returned on drop.
+/// The part of a budget that one holder uses, released on drop.
 #[derive(Debug)]
 pub struct Share {
     budget: Arc<Budget>,
     bytes: usize,
 }
 
-/// The budget is used up.
+/// The budget is exhausted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exhausted;
 
 impl Share {
-    /// Makes the share `bytes` large. When the budget does not allow it, it stays as it is.
+    /// Sets the size of the share. If the budget does not allow it, nothing changes.
     pub fn resize(&mut self, bytes: usize) -> Result<(), Exhausted> {
         match bytes.checked_sub(self.bytes) {
             Some(0) => {}
@@ -74,30 +74,30 @@ impl Share {
         Ok(())
     }
 
-    /// The share as it is, leaving an empty one.
+    /// Moves the share out, leaving an empty one.
     pub fn take(&mut self) -> Share {
         Share { budget: Arc::clone(&self.budget), bytes: std::mem::take(&mut self.bytes) }
     }
 
-    /// Up to `bytes` of the share as a share of their own.
+    /// Splits off up to `bytes` as a separate share.
     pub fn split(&mut self, bytes: usize) -> Share {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
         Share { budget: Arc::clone(&self.budget), bytes }
     }
 
-    /// Makes `other`, of the same budget, part of this share.
+    /// Merges `other`, of the same budget, into this share.
     pub fn absorb(&mut self, mut other: Share) {
         debug_assert!(Arc::ptr_eq(&self.budget, &other.budget), "bytes stay in their budget");
         self.bytes += std::mem::take(&mut other.bytes);
     }
 
-    /// An empty share of a budget.
+    /// Creates an empty share of a budget.
     pub fn of(budget: &Arc<Budget>) -> Share {
         Share { budget: Arc::clone(budget), bytes: 0 }
     }
 
-    /// An empty share of a budget of its own.
+    /// Creates an empty share of a new budget.
     pub fn alone(max: usize) -> Share {
         Share::of(&Arc::new(Budget::new(max, None)))
     }

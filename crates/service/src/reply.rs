@@ -16,22 +16,22 @@ pub type Answered = Result<(Rope, Share), ErrorObject>;
 pub struct Effort {
     /// Values encrypted, decrypted or rewrapped.
     pub fields: u64,
-    /// The time of all workers together.
+    /// The sum of all workers' time.
     pub time: Duration,
 }
 
-/// Receives an answer.
+/// Receives the answer of a request.
 pub trait Receiver: Send {
-    /// Whether these bytes can be an answer.
+    /// Whether these bytes are a valid answer.
     fn takes(&self, written: &Rope) -> bool;
 
-    /// Takes the answer. Called on a worker's thread, so that it must not wait.
+    /// Receives the answer. Called on a worker's thread, so it must not block.
     fn receive(self: Box<Self>, answered: Answered, effort: Effort);
 }
 
-/// The duty itself. Dropped without an answer it sends `internal`.
+/// The obligation to answer. If it is dropped without an answer, it sends `internal`.
 pub struct Reply {
-    /// `None` once it is answered.
+    /// `None` once answered.
     receiver: Option<Box<dyn Receiver>>,
     /// The delay that `overloaded` requests.
     retry_after: Option<Duration>,
@@ -55,22 +55,22 @@ impl Reply {
         self
     }
 
-    /// Whether these bytes can be an answer to who waits.
+    /// Whether these bytes are a valid answer for the receiver.
     pub fn takes(&self, written: &Rope) -> bool {
         self.receiver.as_ref().is_some_and(|receiver| receiver.takes(written))
     }
 
-    /// Sends the service's answer, with what it takes of the memory for answers.
+    /// Sends the service's answer, with its share of the memory for answers.
     pub fn send(mut self, message: Rope, share: Share, effort: Effort) {
         self.send_once(Ok((message, share)), effort);
     }
 
-    /// Sends an error of the service's.
+    /// Sends an error of the service.
     pub fn refuse(mut self, error: ErrorObject, effort: Effort) {
         self.send_once(Err(error), effort);
     }
 
-    /// Sends an error of the server's own.
+    /// Sends an error of the server itself.
     pub fn fail(mut self, code: ErrorCode, message: &str, effort: Effort) {
         self.fail_once(code, message, effort);
     }

@@ -1,11 +1,11 @@
-//! A message in several buffers. Large buffers are never copied together, only small ones are, so that a message of many small
-//! parts does not become as many writes.
+//! A message in several buffers. Large buffers are never copied; small ones are combined, so that a message of many small parts does not
+//! need as many writes.
 
-/// Buffers are put together up to this size: one TLS record.
+/// Buffers are combined up to this size: one TLS record.
 pub const MERGE_SIZE_MAX: usize = 16_384;
-/// Buffers that are freed in one step: some tens of microseconds (`docs/decisions/0007-allocator.md`).
+/// Maximum number of buffers freed in one step: some tens of microseconds (`docs/decisions/0007-allocator.md`).
 pub const FREED_BUFFERS_MAX: usize = 64;
-/// Buffers above this size are not copied behind others.
+/// Buffers above this size are not copied.
 const SMALL_SIZE_MAX: usize = MERGE_SIZE_MAX / 4;
 
 /// Bytes in order. The first buffer is separate, because most messages have no other.
@@ -24,12 +24,12 @@ impl From<Vec<u8>> for Rope {
 }
 
 impl Rope {
-    /// Bytes in all.
+    /// The size of the message.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Bytes of memory that the buffers take.
+    /// The memory of the buffers in bytes.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
@@ -55,7 +55,7 @@ impl Rope {
         self.others.len()
     }
 
-    /// Takes the last buffer off, but never the first.
+    /// Removes the last buffer, but never the first.
     pub fn pop(&mut self) -> Option<Vec<u8>> {
         let last = self.others.pop()?;
         self.size -= last.len();
@@ -63,7 +63,7 @@ impl Rope {
         Some(last)
     }
 
-    /// The first buffer, which must keep its size and capacity.
+    /// The first buffer, whose size and capacity must not change.
     pub fn first_mut(&mut self) -> &mut Vec<u8> {
         &mut self.first
     }
@@ -73,7 +73,7 @@ impl Rope {
         std::iter::once(&self.first).chain(&self.others).map(Vec::as_slice)
     }
 
-    /// The buffers in order, for their next owner.
+    /// The buffers in order, by value.
     pub fn into_buffers(self) -> impl Iterator<Item = Vec<u8>> {
         std::iter::once(self.first).chain(self.others)
     }

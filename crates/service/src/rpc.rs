@@ -1,5 +1,5 @@
-//! Runs requests on the engine: parses the parameters, drives the engine's steps, and writes the answer directly into the outgoing
-//! buffer. Everything here runs on workers, one bounded step at a time.
+//! Runs requests on the engine: parses the parameters, drives the engine's steps, and writes the answer directly into the outgoing buffer.
+//! Everything here runs on workers, one bounded step at a time.
 
 mod call;
 pub(crate) mod convert;
@@ -27,7 +27,7 @@ use list::List;
 
 /// Receives reports of requests that continued after envelopes failed to decrypt.
 pub trait FailureObserver: Send + Sync {
-    /// A request of `caller` for `app` has ended with this report, in which there may be such failures. Called on a worker.
+    /// Called on a worker when a request of `caller` for `app` has ended with this report, which may contain such failures.
     fn ended(&self, caller: &Caller, app: &str, report: &Report);
 }
 
@@ -42,7 +42,7 @@ pub struct EngineService {
     engine: Engine,
     limits: Limits,
     answer_size_max: usize,
-    /// Since when the key store has not answered.
+    /// Since when the key store has not responded.
     store_lost_since: Mutex<Option<Instant>>,
     failures: Arc<dyn FailureObserver>,
 }
@@ -75,7 +75,7 @@ impl Service for EngineService {
             (_, Caller::Client { name, .. }) => Tenant::Client(name.as_str()),
             (_, Caller::OnBehalf { asker, .. }) => self.tenant(asker, app),
             (_, Caller::Owner) => Tenant::Owner,
-            // Each is for one app, which the first line caches once a request has needed it.
+            // Each is for one app, which the first arm handles once a request has cached it.
             (_, Caller::ApiKey { .. } | Caller::Token { .. }) => Tenant::Public,
         }
     }
@@ -146,19 +146,19 @@ struct EngineRequest {
 }
 
 enum Stage {
-    /// Nothing has been read but the head.
+    /// Only the head has been read.
     Arrived(Vec<u8>),
-    /// The parameters are read; nothing was done yet.
+    /// The parameters are read; nothing has been done.
     Read(Call),
-    /// At work by itself.
+    /// Runs its own steps.
     Working(Box<dyn Request>),
-    /// At work in parts.
+    /// Runs in parts.
     Spread {
         work: Box<dyn Request>,
-        /// Whether the answer has a limit of the method's own, below the service's.
+        /// Whether the method limits the answer below the service's limit.
         is_limited: bool,
     },
-    /// Written in one step; or a step is running, or has failed.
+    /// Finished in one step; or a step is running, or has failed.
     Over,
 }
 
@@ -232,7 +232,7 @@ impl EngineRequest {
         )
     }
 
-    /// Reads the parameters, and sets the deadline that they name: the step after this one is not begun when it has passed.
+    /// Reads the parameters, and sets their deadline: the next step does not begin if it has passed.
     fn read(&mut self, frame: Vec<u8>) -> Stage {
         let call = Call::read(frame);
         if let Some(milliseconds) = call.parsed().deadline_ms() {

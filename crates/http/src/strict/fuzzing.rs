@@ -4,16 +4,16 @@
 
 use super::scanner::{Refused, Scan, Scanner, State};
 
-/// Header fields of a head that are read for the comparison; hyper itself reads 100.
+/// Header fields that are parsed for the comparison; hyper itself parses 100.
 const FIELDS_MAX: usize = 128;
-/// Longest stream that is also scanned byte by byte: a head is scanned again with each piece.
+/// Maximum length of a stream that is also scanned byte by byte: a head is scanned again with each piece.
 const BYTE_BY_BYTE_MAX: usize = 4 << 10;
 
-/// How a stream ended: bytes passed, and the state or why it was refused.
+/// How a stream ended: bytes passed, and the state or the reason for refusing it.
 type Ended = (usize, Result<State, Refused>);
 
-/// Any bytes as a client's stream: followed the same however it is cut, and what passes is framed as the HTTP library frames it.
-/// Gives the requests that the library read.
+/// Scans any bytes as a client's stream: the result does not depend on how they are split, and what passes has the framing that the HTTP
+/// library sees. Returns the number of requests that the library parsed.
 pub fn check_requests(bytes: &[u8]) -> usize {
     let whole = scan(bytes, usize::MAX);
     let pieces: &[usize] = if bytes.len() <= BYTE_BY_BYTE_MAX { &[1, 2, 5, 64] } else { &[997] };
@@ -62,7 +62,7 @@ impl<'b> Library<'b> {
         &self.bytes[self.at..]
     }
 
-    /// Where the stream leaves off; nothing where the library refuses it, which ends the connection.
+    /// Returns the state at the end of the stream; `None` if the library refuses it, which ends the connection.
     fn read(&mut self) -> Option<State> {
         loop {
             if self.rest().chunks(2).all(|pair| pair == b"\r\n") {
@@ -81,7 +81,7 @@ impl<'b> Library<'b> {
         }
     }
 
-    /// The length of what follows the head; none where it comes in chunks.
+    /// Returns the length of the body after a head; `None` inside for a chunked one.
     fn head(&mut self) -> Option<Option<u64>> {
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
         let mut request = httparse::Request::new(&mut fields);

@@ -61,13 +61,13 @@ impl Decision {
     }
 }
 
-/// A client's connection that speaks HTTP/1.1.
+/// An HTTP/1.1 connection of a client.
 #[derive(Debug)]
 pub(crate) struct Strict<S> {
     stream: S,
     scanner: Scanner,
     decision: Decision,
-    /// Bytes read and not passed on yet; the first `passed` of them may be.
+    /// Bytes read but not passed on; the first `passed` of them may be.
     buffer: BytesMut,
     passed: usize,
     head_size_max: usize,
@@ -138,14 +138,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Strict<S> {
                     this.scan();
                     continue;
                 }
-                // Everything in the buffer has been passed on by then.
+                // Everything in the buffer has been passed on by now.
                 State::Foreign => return Pin::new(&mut this.stream).poll_read(context, out),
                 _ if this.is_over => return Poll::Ready(Ok(())),
                 _ => {}
             }
             this.buffer.reserve(READ_SIZE);
             match ready!(poll_read_buf(Pin::new(&mut this.stream), context, &mut this.buffer))? {
-                // A head that is not whole gets no end.
+                // An incomplete head gets no end.
                 0 => this.is_over = true,
                 _ => this.scan(),
             }

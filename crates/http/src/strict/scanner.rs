@@ -1,14 +1,14 @@
-//! The scanner: where requests begin and end in a stream of bytes, and whether two readers could disagree about it.
+//! The scanner: finds where requests begin and end in a stream of bytes, and refuses streams on which parsers could disagree.
 
 use thiserror::Error;
 
-/// Bytes of the line that begins a chunk, its extensions included.
+/// Maximum length of the line that begins a chunk, including its extensions.
 const CHUNK_LINE_MAX: usize = 256;
-/// Bytes of the extensions of all chunks of a body together.
+/// Maximum size of the extensions of all chunks of a body.
 const CHUNK_EXTENSIONS_MAX: usize = 16 << 10;
-/// Digits of a length: more than any message has, and no overflow of 64 bits.
+/// Maximum digits of a length: more than any message needs, without overflow of 64 bits.
 const LENGTH_DIGITS_MAX: usize = 18;
-/// Digits of a chunk's length.
+/// Maximum digits of a chunk's length.
 const CHUNK_DIGITS_MAX: usize = 15;
 
 /// Why a stream was refused.
@@ -36,24 +36,24 @@ pub(super) enum Refused {
     Trailer,
 }
 
-/// Where in a message the scanner is.
+/// The scanner's position in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Between messages, or in a header that is not whole yet.
+    /// Between messages, or in an incomplete header.
     Head,
-    /// So many bytes of a body to come.
+    /// In a body, with this many bytes to come.
     Body(u64),
     /// At the line that begins a chunk.
     ChunkLine,
-    /// So many bytes of a chunk to come, and a line end.
+    /// In a chunk, with this many bytes and a line end to come.
     ChunkData(u64),
     /// At the line end after a chunk.
     ChunkEnd,
     /// In the trailers.
     Trailers,
-    /// The request asks for another protocol; the bytes after it belong to that protocol or are the next request.
+    /// After a request to switch protocols; the following bytes belong to that protocol or are the next request.
     Undecided,
-    /// Another protocol.
+    /// In another protocol.
     Foreign,
 }
 
@@ -62,11 +62,11 @@ pub(super) enum State {
 pub(super) enum Scan {
     /// This many bytes are valid; the rest needs more bytes to decide.
     Passed(usize),
-    /// So many bytes are as they should be; at the next the stream is refused.
+    /// This many bytes are valid; the stream is refused at the next.
     Refused(usize, Refused),
 }
 
-/// Follows the framing of requests.
+/// Tracks the framing of requests.
 #[derive(Debug)]
 pub(super) struct Scanner {
     pub(super) state: State,
@@ -87,8 +87,7 @@ impl Scanner {
         Scanner { state: State::Head, extensions: 0, next: State::Head }
     }
 
-    /// Scans `bytes`, which begin where the last scan stopped. Bytes that were not passed must be given again, followed by new
-    /// ones.
+    /// Scans `bytes`, which begin where the last scan stopped. Bytes that were not passed must be scanned again, followed by new ones.
     pub(super) fn scan(&mut self, bytes: &[u8]) -> Scan {
         let mut at = 0;
         loop {
@@ -104,14 +103,14 @@ impl Scanner {
         }
     }
 
-    /// The decision about another protocol.
+    /// Sets whether the switch to another protocol was accepted.
     pub(super) fn decide(&mut self, is_taken: bool) {
         if self.state == State::Undecided {
             self.state = if is_taken { State::Foreign } else { State::Head };
         }
     }
 
-    /// Passes a piece of `bytes`; 0 where that takes more of them.
+    /// Scans a piece of `bytes` and returns its size; 0 if more bytes are needed.
     fn step(&mut self, bytes: &[u8]) -> Result<usize, Refused> {
         match self.state {
             State::Head => self.head(bytes),
@@ -143,12 +142,12 @@ impl Scanner {
     }
 
     fn head(&mut self, bytes: &[u8]) -> Result<usize, Refused> {
-        // RFC 9112, section 2.2: an empty line before a request is to be ignored.
+        // RFC 9112, section 2.2: an empty line before a request is ignored.
         if let Some(rest) = bytes.strip_prefix(b"\r\n") {
             return if rest.is_empty() { Ok(0) } else { Ok(2) };
         }
         let Some(end) = memchr::memmem::find(bytes, b"\r\n\r\n") else {
-            // Without this a head of bare line ends would be waited for until its time is over.
+            // Otherwise a head with bare line ends would be awaited until the timeout.
             return match memchr::memmem::find(bytes, b"\n\n").or_else(|| memchr::memmem::find(bytes, b"\n\r\n")) {
                 Some(_) => Err(Refused::LineEnd),
                 None => Ok(0),
@@ -210,7 +209,7 @@ fn take(left: u64, bytes: &[u8]) -> usize {
     usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()))
 }
 
-/// A control character that no header or chunk line may hold.
+/// Whether it is a control character that no header or chunk line may contain.
 fn is_control(byte: u8) -> bool {
     (byte < 0x20 && byte != b'\t') || byte == 0x7f
 }
@@ -233,7 +232,7 @@ fn read_field(line: &[u8]) -> Result<(&[u8], &[u8]), Refused> {
     Ok((name, value.trim_ascii()))
 }
 
-/// Reads a head without the empty line at its end.
+/// Parses a head without the empty line at its end.
 fn read_head(head: &[u8]) -> Result<Framing, Refused> {
     let mut framing = Framing { length: None, is_chunked: false, is_upgrade: false };
     let mut hosts: [Option<&[u8]>; 2] = [None, None];
@@ -243,7 +242,7 @@ fn read_head(head: &[u8]) -> Result<Framing, Refused> {
     framing.is_upgrade = line.method == b"CONNECT";
     for fields in lines {
         let (name, value) = read_field(fields?)?;
-        // Most names differ in length from those that matter.
+        // Most names differ in length from those checked here.
         match name.len() {
             4 if name.eq_ignore_ascii_case(b"host") => match &mut hosts {
                 [first @ None, _] => *first = Some(value),
@@ -263,7 +262,7 @@ fn read_head(head: &[u8]) -> Result<Framing, Refused> {
                 }
                 framing.is_chunked = true;
             }
-            // Gateways of the CGI kind take these for the same.
+            // CGI gateways treat these as equal.
             14 | 17
                 if name.eq_ignore_ascii_case(b"content_length") || name.eq_ignore_ascii_case(b"transfer_encoding") =>
             {

@@ -1,10 +1,10 @@
-//! The scanner against a corpus, and against itself with the bytes cut anywhere.
+//! Tests the scanner with a corpus, and compares its results for streams that are split anywhere.
 
 use proptest::prelude::*;
 
 use super::scanner::{Refused, Scan, Scanner, State};
 
-/// Scans a whole stream in pieces of a size; gives the bytes passed and how it ended.
+/// Scans a whole stream in pieces of this size; returns the bytes passed and how it ended.
 fn scan(bytes: &[u8], piece: usize) -> (usize, Result<State, Refused>) {
     let mut scanner = Scanner::new();
     let (mut passed, mut shown) = (0, 0);

@@ -11,7 +11,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Streams that are framed in every way that there is, and how many requests each has.
+/// Valid streams with every kind of framing, and the number of their requests.
 fn good() -> Vec<(&'static str, usize, String)> {
     let post = |fields: &str, body: &str| format!("POST /a HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n{body}");
     let chunked = |body: &str| post("Transfer-Encoding: chunked", body);
@@ -35,7 +35,7 @@ fn good() -> Vec<(&'static str, usize, String)> {
     ]
 }
 
-/// Streams that are refused before their first request is over.
+/// Streams that are refused before the end of their first request.
 fn refused() -> Vec<(&'static str, String)> {
     let post = |fields: &str, body: &str| format!("POST /a HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n{body}");
     vec![
@@ -89,7 +89,7 @@ fn the_library_reads_every_request_that_passes() {
     }
 }
 
-/// The fuzzer's work in small: each seed with each byte changed or cut off.
+/// A small version of the fuzzer: each seed with each byte changed, and cut off.
 #[test]
 fn changed_seeds_hold_every_property() {
     for (_, _, text) in good() {

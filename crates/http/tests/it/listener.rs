@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-/// Longer than anything here takes on a busy machine.
+/// Longer than anything in these tests takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(200);
 
@@ -32,7 +32,7 @@ async fn both_protocols_serve_and_keep_their_connection() {
     assert_eq!(served.listener.counters().connections_accepted, 2);
 }
 
-/// A caller that sends everything before it looks for an answer finds it, and may go on with the connection.
+/// A caller that sends everything before it reads the answer receives it, and can continue to use the connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_reaches_a_caller_that_is_still_sending() {
     let served = Served::start(settings(), true);
@@ -113,7 +113,7 @@ async fn peers_that_read_nothing_are_disconnected() {
     lazy.write_all(b"GET /endless HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
     plain.until(|counters| counters.connections_cut == 1 && counters.connections_open == 0).await;
 
-    // Over HTTP/2 the socket takes all, as the peer gives the stream no room.
+    // Over HTTP/2 the socket accepts everything, because the peer leaves the stream no window.
     let mut client = Client::over(common::tls(socket, &served, true).await, true).await;
     let unread = client.begin("/endless").await;
     served.until(|counters| counters.connections_cut == 1 && counters.connections_open == 0).await;
@@ -154,7 +154,7 @@ async fn connections_are_limited_and_idle_ones_displaced() {
     also_hanging.abort();
 }
 
-/// A request whose body never comes.
+/// Starts a request whose body never arrives.
 async fn slow_upload(served: &Served, path: &str) -> TcpStream {
     let mut socket = served.socket().await;
     let head = format!("POST {path} HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\nhalf");
@@ -162,7 +162,7 @@ async fn slow_upload(served: &Served, path: &str) -> TcpStream {
     socket
 }
 
-/// The status of an answer on a new connection from `address`; nothing where it is closed at once.
+/// The status of an answer on a new connection from `address`; `None` if it is closed at once.
 async fn asked_from(served: &Served, address: [u8; 4]) -> Option<String> {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind((std::net::Ipv4Addr::from(address), 0).into()).unwrap();
@@ -173,7 +173,7 @@ async fn asked_from(served: &Served, address: [u8; 4]) -> Option<String> {
     (!bytes.is_empty()).then(|| String::from_utf8_lossy(&bytes[..12]).into_owned())
 }
 
-/// Uploads that nobody continues hold no places against others, whether their answers wait for them or were given already.
+/// Stalled uploads occupy no slots that others need, whether or not they were answered already.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_with_slow_bodies_are_displaced() {
     for path in ["/echo", "/refuse"] {
@@ -190,7 +190,7 @@ async fn connections_with_slow_bodies_are_displaced() {
     }
 }
 
-/// One address has its share: its new connections displace its own, not those of others, and a balancer has no such limit.
+/// One address has its share: its new connections displace its own, not those of others; a balancer has no such limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_client_takes_no_more_than_its_share() {
     let trusted_balancers = vec!["127.9.0.0/16".parse().unwrap()];
@@ -207,7 +207,7 @@ async fn one_client_takes_no_more_than_its_share() {
     }
     served.until(|counters| counters.connections_open >= 6).await;
     assert_eq!(served.listener.counters().connections_displaced, 0, "a balancer");
-    // Once they are slow enough, the client's own uploads are displaced, and nobody else's connections.
+    // Once they are slow enough, the client's own uploads are displaced, and no other connections.
     let asking = async {
         while asked_from(&served, [127, 0, 0, 1]).await.is_none() {
             sleep(Duration::from_millis(20)).await;
@@ -220,7 +220,7 @@ async fn one_client_takes_no_more_than_its_share() {
     drop(silent);
 }
 
-/// A connection that went over to another protocol.
+/// Opens a connection that switches to another protocol.
 async fn changed(served: &Served) -> TcpStream {
     let mut socket = served.socket().await;
     socket.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n").await.unwrap();
@@ -239,7 +239,7 @@ async fn is_echoed(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> bool {
     &echoed == b"ping"
 }
 
-/// Another protocol on a connection is not idleness: the connection keeps its slot and counts towards the limit.
+/// A connection with another protocol is not idle: it keeps its slot and counts towards the limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_of_other_protocols_keep_their_places() {
     let served = Served::start(HttpSettings { connections_max: 2, idle_timeout: SHORT, ..settings() }, false);
@@ -332,7 +332,7 @@ async fn a_shutdown_does_not_wait_for_ever() {
     assert!(timeout(PATIENCE, answer).await.unwrap().unwrap().is_none());
 }
 
-/// A request over a plain connection of HTTP/1.1; the answer's head in lower case, empty where the connection has ended.
+/// Sends a request over a plain HTTP/1.1 connection; returns the answer's head in lower case, or nothing if the connection has ended.
 async fn exchange(socket: &mut TcpStream) -> String {
     let _ = socket.write_all(b"POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n").await;
     let mut head = Vec::new();
@@ -347,7 +347,7 @@ async fn exchange(socket: &mut TcpStream) -> String {
 
 const CLOSE: &str = "connection: close\r\n";
 
-/// The moment of every connection is over.
+/// A shutdown in which the moment of every connection has passed.
 fn over() -> Leaving {
     Leaving::new(Instant::now() - SHORT, SHORT)
 }
@@ -358,13 +358,13 @@ async fn a_leaving_listener_serves_and_asks_clients_to_leave() {
     let mut before = served.socket().await;
     assert!(!exchange(&mut before).await.contains(CLOSE));
     served.listener.begin_leaving(over());
-    // One that was open, and one that comes now.
+    // One that was open, and a new one.
     for mut socket in [before, served.socket().await] {
         let head = exchange(&mut socket).await;
         assert!(head.starts_with("http/1.1 200 ") && head.contains(CLOSE), "{head}");
         assert_eq!(exchange(&mut socket).await, "", "it is closed");
     }
-    // A protocol that takes over the connection is not HTTP.
+    // Another protocol that runs on the connection is not HTTP.
     let mut socket = served.socket().await;
     socket.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\nping").await.unwrap();
     let mut answer = Vec::new();
@@ -386,7 +386,7 @@ async fn over_http2_clients_are_asked_to_leave_and_finish_their_requests() {
     served.until(|counters| counters.connections_open == 1).await;
     assert!(idle.try_post("/echo", vec![]).await.is_none(), "its connection has ended");
     let mut fresh = Client::connect(&served, true).await;
-    // Whether it comes before or after GOAWAY, it does not break anything.
+    // Whether it arrives before or after GOAWAY, nothing breaks.
     let _ = fresh.try_post("/echo", b"2".to_vec()).await;
     served.release.notify_waiters();
     assert_eq!(timeout(PATIENCE, answer).await.unwrap().unwrap().body, "released");

@@ -1,10 +1,10 @@
-//! How long things took, counted in buckets: two additions without a lock for each, from any thread.
+//! A histogram of durations: each observation is two additions without a lock, from any thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Upper ends of the buckets in nanoseconds, inclusive; one more bucket takes what is longer. From a microsecond, a small slice,
-/// to 50 seconds, an answer that somebody still waits for, in steps of 1, 2 and 5.
+/// Inclusive upper bounds of the buckets in nanoseconds; one more bucket holds longer durations. From 1 µs, a small slice, to 50 s, a long
+/// wait for an answer, in steps of 1, 2 and 5.
 const BOUNDS_NS: [u64; 24] = [
     1_000,
     2_000,
@@ -34,7 +34,7 @@ const BOUNDS_NS: [u64; 24] = [
 
 const BUCKETS: usize = BOUNDS_NS.len() + 1;
 
-/// Lengths of time since the start.
+/// Durations since the start.
 #[derive(Debug)]
 pub struct Histogram {
     buckets: [AtomicU64; BUCKETS],
@@ -47,19 +47,19 @@ impl Default for Histogram {
     }
 }
 
-/// The same at one moment.
+/// The state of a histogram at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistogramSnapshot {
-    /// Upper end in seconds, and how many fell into the bucket.
+    /// The upper bound in seconds and the count of each bucket.
     pub buckets: Vec<(f64, u64)>,
-    /// In seconds.
+    /// The sum in seconds.
     pub sum: f64,
-    /// In all buckets.
+    /// The count in all buckets.
     pub count: u64,
 }
 
 impl Histogram {
-    /// Counts one.
+    /// Counts a duration.
     pub fn observe(&self, time: Duration) {
         let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let bucket = BOUNDS_NS.partition_point(|bound| *bound < nanoseconds);
@@ -67,12 +67,12 @@ impl Histogram {
         self.sum_ns.fetch_add(nanoseconds, Ordering::Relaxed);
     }
 
-    /// All that was counted so far.
+    /// The state of the histogram.
     pub fn snapshot(&self) -> HistogramSnapshot {
         Self::sum([self])
     }
 
-    /// All that several histograms have counted, for instance those of each thread.
+    /// The sum of several histograms, such as those of all threads.
     pub fn sum<'h>(histograms: impl IntoIterator<Item = &'h Histogram>) -> HistogramSnapshot {
         let (mut counts, mut sum_ns) = ([0_u64; BUCKETS], 0_u64);
         for histogram in histograms {

@@ -1,4 +1,4 @@
-//! Writes metrics of each kind, under the common prefix or that of what every process has, as OpenMetrics text.
+//! Writes metrics as OpenMetrics text, under the common prefix or the standard prefix of process metrics.
 
 use std::fmt;
 
@@ -11,38 +11,38 @@ use super::histogram::HistogramSnapshot;
 use crate::process::ProcessFigures;
 
 const PREFIX: &str = "fieldseal_";
-/// Prometheus' own prefix for what every process has.
+/// Prometheus' prefix for metrics of any process.
 const PROCESS_PREFIX: &str = "process_";
 
-/// Name and words of a metric.
+/// The name and help text of a metric.
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
     prefix: &'static str,
-    /// Behind the prefix, without the unit and without `_total`.
+    /// The name after the prefix, without unit and `_total`.
     pub name: &'static str,
-    /// Ends the name, where there is one.
+    /// The unit, which ends the name.
     pub unit: Option<&'static Unit>,
-    /// What it counts, for people; without a full stop.
+    /// The help text, without a full stop.
     pub help: &'static str,
 }
 
 impl Named {
-    /// Of Fieldseal's, without a unit.
+    /// A metric without a unit.
     pub const fn plain(name: &'static str, help: &'static str) -> Self {
         Named { prefix: PREFIX, name, unit: None, help }
     }
 
-    /// Of Fieldseal's, in bytes.
+    /// A metric in bytes.
     pub const fn bytes(name: &'static str, help: &'static str) -> Self {
         Named { prefix: PREFIX, name, unit: Some(&Unit::Bytes), help }
     }
 
-    /// Of Fieldseal's, in seconds.
+    /// A metric in seconds.
     pub const fn seconds(name: &'static str, help: &'static str) -> Self {
         Named { prefix: PREFIX, name, unit: Some(&Unit::Seconds), help }
     }
 
-    /// The same, of the process.
+    /// The same under the prefix of process metrics.
     const fn of_process(self) -> Self {
         Named { prefix: PROCESS_PREFIX, ..self }
     }
@@ -57,7 +57,7 @@ pub fn openmetrics(write: impl Fn(&mut Writer<'_>) -> fmt::Result + Send + Sync 
     out
 }
 
-/// Metrics that a function writes.
+/// Metrics written by a function.
 struct Written<F>(F);
 
 impl<F> fmt::Debug for Written<F> {
@@ -72,18 +72,18 @@ impl<F: Fn(&mut Writer<'_>) -> fmt::Result + Send + Sync + 'static> Collector fo
     }
 }
 
-/// Writes one metric after the other. Each function fails only where the text does.
+/// Writes metrics. Each function fails only if the text cannot be written.
 pub struct Writer<'a> {
     encoder: DescriptorEncoder<'a>,
 }
 
 impl Writer<'_> {
-    /// A value that goes up and down.
+    /// Writes a gauge.
     pub fn gauge(&mut self, named: Named, value: impl EncodeGaugeValue) -> fmt::Result {
         self.begin(named, MetricType::Gauge, |mut metric| metric.encode_gauge(&value))
     }
 
-    /// One gauge for each row of label values.
+    /// Writes a gauge for each row of label values.
     pub fn gauges<'l, const N: usize>(
         &mut self,
         named: Named,
@@ -96,12 +96,12 @@ impl Writer<'_> {
         })
     }
 
-    /// A value that only goes up.
+    /// Writes a counter.
     pub fn counter(&mut self, named: Named, value: impl EncodeCounterValue) -> fmt::Result {
         self.begin(named, MetricType::Counter, |mut metric| metric.encode_counter::<NoLabelSet, _, f64>(&value, None))
     }
 
-    /// One counter for each row of label values.
+    /// Writes a counter for each row of label values.
     pub fn counters<'l, const N: usize>(
         &mut self,
         named: Named,
@@ -115,12 +115,12 @@ impl Writer<'_> {
         })
     }
 
-    /// Lengths of time.
+    /// Writes a histogram.
     pub fn histogram(&mut self, named: Named, times: &HistogramSnapshot) -> fmt::Result {
         self.begin(named, MetricType::Histogram, |metric| encode_histogram(metric, times))
     }
 
-    /// One histogram for each row of label values.
+    /// Writes a histogram for each row of label values.
     pub fn histograms<'l, const N: usize>(
         &mut self,
         named: Named,
@@ -133,12 +133,12 @@ impl Writer<'_> {
         })
     }
 
-    /// A fact, as a label.
+    /// Writes an info metric with one label.
     pub fn info(&mut self, named: Named, label: &'static str, word: &'static str) -> fmt::Result {
         self.begin(named, MetricType::Info, |mut metric| metric.encode_info(&[(label, word)]))
     }
 
-    /// The process, under the names that Prometheus' own libraries give; figures that the system does not report are left out.
+    /// Writes the process metrics under the names of Prometheus' client libraries; values that the system does not report are omitted.
     pub fn process(&mut self, process: &ProcessFigures) -> fmt::Result {
         const CPU: Named = Named::seconds("cpu", "User and system CPU time of the process").of_process();
         const MEMORY: Named = Named::bytes("resident_memory", "Resident memory of the process").of_process();

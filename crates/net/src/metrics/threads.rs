@@ -1,10 +1,10 @@
-//! CPU time of the engine's threads by what they do, as the system accounts for it. Linux: from `/proc/self/task`.
+//! CPU time of the process's threads by kind, as the system accounts for it. Linux only: reads `/proc/self/task`.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// The kind of work of a thread.
+/// The kind of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Network,
@@ -12,7 +12,7 @@ enum Part {
     Other,
 }
 
-/// The words in metrics, in the order of [`Part`].
+/// The label values, in the order of [`Part`].
 const WORDS: [&str; 3] = ["network", "workers", "other"];
 
 impl Part {
@@ -25,24 +25,24 @@ impl Part {
     }
 }
 
-/// The CPU time of each thread at one reading, by its id.
-type Look = HashMap<i32, (Part, Duration)>;
+/// The CPU time of each thread at one reading, by thread id.
+type Reading = HashMap<i32, (Part, Duration)>;
 
-/// CPU time by part, which never goes back, though threads end.
+/// CPU time by kind. It never decreases, although threads end.
 #[derive(Debug, Default)]
 pub struct ThreadTimes(Mutex<Ledger>);
 
 #[derive(Debug, Default)]
 struct Ledger {
-    threads: Look,
-    /// Of threads that have ended since, by part.
+    threads: Reading,
+    /// CPU time of threads that have ended, by kind.
     ended: [Duration; 3],
 }
 
 impl ThreadTimes {
-    /// The time of each part; empty if the system does not report it.
+    /// The CPU time of each kind; empty if the system does not report it.
     pub fn read(&self) -> Vec<(&'static str, Duration)> {
-        match look() {
+        match read_threads() {
             Some(now) if !now.is_empty() => {
                 let mut ledger = self.0.lock().expect("nothing panics while this is locked");
                 ledger.note(now);
@@ -55,9 +55,9 @@ impl ThreadTimes {
 
 impl Ledger {
     /// The time that a thread used between the last reading and its end is unknown and omitted.
-    fn note(&mut self, now: Look) {
+    fn note(&mut self, now: Reading) {
         for (id, (part, before)) in std::mem::replace(&mut self.threads, now) {
-            // An id with less than it had is another thread's.
+            // Less time than before means that the id was reused by another thread.
             let is_same = self.threads.get(&id).is_some_and(|&(other, time)| other == part && time >= before);
             if !is_same {
                 self.ended[part as usize] += before;
@@ -72,9 +72,9 @@ impl Ledger {
     }
 }
 
-/// Reads all threads; `None` where the system does not account for their time.
+/// Reads the CPU time of all threads; `None` if the system does not account for it.
 #[cfg(target_os = "linux")]
-fn look() -> Option<Look> {
+fn read_threads() -> Option<Reading> {
     use procfs::ProcError;
     use procfs::process::{Process, Task};
 
@@ -82,22 +82,22 @@ fn look() -> Option<Look> {
         let time = Duration::from_nanos(task.schedstat()?.sum_exec_runtime);
         Ok((task.tid, (Part::of(&task.stat()?.comm), time)))
     };
-    let mut look = Look::new();
+    let mut read_threads = Reading::new();
     for task in Process::myself().ok()?.tasks().ok()? {
         match task.and_then(|task| used(&task)) {
             Ok((id, used)) => {
-                look.insert(id, used);
+                read_threads.insert(id, used);
             }
-            // It has ended since the list was made.
+            // The thread has ended since it was listed.
             Err(ProcError::NotFound(_)) => {}
             Err(_) => return None,
         }
     }
-    Some(look)
+    Some(read_threads)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn look() -> Option<Look> {
+fn read_threads() -> Option<Reading> {
     None
 }
 
@@ -110,15 +110,23 @@ mod tests {
     #[test]
     fn the_time_of_ended_threads_stays() {
         let mut ledger = Ledger::default();
-        ledger.note(Look::from([(1, (Part::Network, MS(5))), (2, (Part::Workers, MS(7))), (3, (Part::Other, MS(1)))]));
+        ledger.note(Reading::from([
+            (1, (Part::Network, MS(5))),
+            (2, (Part::Workers, MS(7))),
+            (3, (Part::Other, MS(1))),
+        ]));
         assert_eq!(ledger.totals(), [MS(5), MS(7), MS(1)]);
-        // One ended, one came, one went on.
-        ledger.note(Look::from([(2, (Part::Workers, MS(9))), (3, (Part::Other, MS(1))), (4, (Part::Network, MS(2)))]));
+        // One ended, one started, one continued.
+        ledger.note(Reading::from([
+            (2, (Part::Workers, MS(9))),
+            (3, (Part::Other, MS(1))),
+            (4, (Part::Network, MS(2))),
+        ]));
         assert_eq!(ledger.totals(), [MS(7), MS(9), MS(1)]);
-        // Ids that other threads were given: one of the same part with less time, one of another part.
-        ledger.note(Look::from([(2, (Part::Workers, MS(4))), (3, (Part::Workers, MS(1)))]));
+        // Reused ids: one of the same kind with less time, one of another kind.
+        ledger.note(Reading::from([(2, (Part::Workers, MS(4))), (3, (Part::Workers, MS(1)))]));
         assert_eq!(ledger.totals(), [MS(7), MS(14), MS(1)]);
-        ledger.note(Look::new());
+        ledger.note(Reading::new());
         assert_eq!(ledger.totals(), [MS(7), MS(14), MS(1)]);
     }
 
@@ -141,13 +149,13 @@ mod tests {
             let _ = wait.recv();
         });
         is_ready.recv().unwrap();
-        // Until it waits, and so is accounted for.
+        // A thread is accounted for when it waits.
         std::thread::sleep(MS(20));
         let during = times.read();
         drop(done);
         worker.unwrap().join().unwrap();
         let after = times.read();
-        // Less than it took where others have the core, but never nothing; and it stays when the thread is gone.
+        // Less than it took if other threads share the core, but never nothing; and it stays when the thread has ended.
         assert!(during[part].1 >= before[part].1 + MS(1), "{before:?} {during:?}");
         assert!(after[part].1 >= during[part].1, "{during:?} {after:?}");
     }

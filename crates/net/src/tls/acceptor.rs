@@ -1,4 +1,4 @@
-//! The server's side of a handshake: which certificate is presented, also after a renewal.
+//! Accepts TLS handshakes with a certificate that can be replaced.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,15 +15,15 @@ pub struct Acceptor {
 }
 
 impl Acceptor {
-    /// An acceptor that presents `identity` to everybody.
+    /// Creates an acceptor that presents `identity`.
     ///
     /// # Errors
-    /// Certificates or a key that cannot be read or do not belong together.
+    /// If certificates or key cannot be read or do not belong together.
     pub fn new(identity: &ServerIdentity) -> Result<Self, TlsError> {
         Ok(Self::with_context(context_of(identity)?))
     }
 
-    /// An acceptor over a context of the caller's, which has certificates (or a callback that chooses them) and ALPN set.
+    /// Creates an acceptor with the caller's context, which has certificates (or a callback that selects them) and ALPN set.
     pub fn with_context(context: SslContext) -> Self {
         Acceptor { context: Arc::new(RwLock::new(context)) }
     }
@@ -31,19 +31,19 @@ impl Acceptor {
     /// Presents another identity from the next handshake on.
     ///
     /// # Errors
-    /// As [`Acceptor::new`]; then nothing changes.
+    /// As [`Acceptor::new`]; nothing changes then.
     pub fn replace(&self, identity: &ServerIdentity) -> Result<(), TlsError> {
         let context = context_of(identity)?;
         *self.context.write().unwrap_or_else(PoisonError::into_inner) = context;
         Ok(())
     }
 
-    /// Presents from the next handshake on what `other` does now: nothing can go wrong any more.
+    /// Presents from the next handshake on what `other` presents now. Cannot fail.
     pub fn take_from(&self, other: &Acceptor) {
         *self.context.write().unwrap_or_else(PoisonError::into_inner) = other.context();
     }
 
-    /// The context as it is now.
+    /// The current context.
     pub fn context(&self) -> SslContext {
         self.context.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,8 +1,8 @@
-//! Certificates for those who have no authority of their own: makes one, and issues server and client certificates.
+//! A private certificate authority: creates one, and issues server and client certificates.
 //!
-//! Keys are on P-256, signatures ECDSA with SHA-256, the profile that of RFC 5280: critical basic constraints and key usage,
-//! one extended usage, so that a client's certificate serves no server and the reverse. The clock is a parameter; serial
-//! numbers and keys come from BoringSSL's random generator.
+//! Keys are on P-256, signatures ECDSA with SHA-256, profiles as in RFC 5280: critical basic constraints and key usage, one extended usage,
+//! so that a client's certificate is not valid for a server and vice versa. The clock is a parameter; serial numbers and keys come from
+//! BoringSSL's random generator.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -24,7 +24,7 @@ use zeroize::Zeroizing;
 use super::certificate::{CertificateError, Issued, Validity};
 use super::expiry::unix_seconds;
 
-/// Longest common name in bytes (RFC 5280, A.1, ub-common-name).
+/// Maximum length of a common name in bytes (RFC 5280, A.1, ub-common-name).
 const COMMON_NAME_SIZE_MAX: usize = 64;
 
 /// A certificate authority with its key, for signing.
@@ -49,7 +49,7 @@ pub enum ServerName {
 }
 
 impl ServerName {
-    /// An address if it reads as one, else a host name.
+    /// Parses an address, or otherwise takes the text as a host name.
     pub fn parse(name: &str) -> Self {
         match name.parse() {
             Ok(address) => ServerName::Ip(address),
@@ -68,11 +68,10 @@ impl fmt::Display for ServerName {
 }
 
 impl Authority {
-    /// Makes an authority that signs servers and clients itself, with nothing between. `name` is for people to read, 1 to
-    /// 64 bytes.
+    /// Creates an authority that signs server and client certificates directly, without intermediates. `name` is for people, 1 to 64 bytes.
     ///
     /// # Errors
-    /// A name or validity out of range.
+    /// If the name or validity is out of range.
     pub fn create(name: &str, validity: Validity) -> Result<Authority, CertificateError> {
         if !(1..=COMMON_NAME_SIZE_MAX).contains(&name.len()) {
             return Err(CertificateError::Name("an authority's name has 1 to 64 bytes"));
@@ -89,10 +88,10 @@ impl Authority {
         Ok(Authority { certificate: builder.build(), key })
     }
 
-    /// Reads an authority back.
+    /// Loads an authority.
     ///
     /// # Errors
-    /// When either is unreadable, the key is not that of the certificate, or the certificate may not sign.
+    /// If certificate or key is unreadable, the key does not belong to the certificate, or the certificate may not sign.
     pub fn from_pem(certificate_pem: &[u8], private_key_pem: &[u8]) -> Result<Authority, CertificateError> {
         let certificate =
             X509::from_pem(certificate_pem).map_err(|_| CertificateError::Unreadable("a certificate in PEM"))?;
@@ -107,10 +106,10 @@ impl Authority {
         Ok(Authority { certificate, key })
     }
 
-    /// The certificate, for those who are to believe what the authority signs.
+    /// The certificate, for those who trust this authority.
     ///
     /// # Errors
-    /// Only the library's own.
+    /// Only errors of the library.
     pub fn certificate_pem(&self) -> Result<Vec<u8>, CertificateError> {
         Ok(self.certificate.to_pem()?)
     }
@@ -118,15 +117,15 @@ impl Authority {
     /// The private key, PKCS#8 in PEM. Anyone who has it can create any client's certificate.
     ///
     /// # Errors
-    /// Only the library's own.
+    /// Only errors of the library.
     pub fn private_key_pem(&self) -> Result<Zeroizing<Vec<u8>>, CertificateError> {
         Ok(Zeroizing::new(self.key.private_key_to_pem_pkcs8()?))
     }
 
-    /// Issues a certificate for a server that is reached by `names`.
+    /// Issues a certificate for a server that is reached under `names`.
     ///
     /// # Errors
-    /// No name, one that is none, or a validity out of range.
+    /// If there is no name, one is invalid, or the validity is out of range.
     pub fn issue_server(&self, names: &[ServerName], validity: Validity) -> Result<Issued, CertificateError> {
         let Some(first) = names.first() else {
             return Err(CertificateError::NoServerName);
@@ -139,22 +138,22 @@ impl Authority {
                 ServerName::Ip(address) => subject_names.ip(&address.to_string()),
             };
         }
-        // The common name is for people only; a long host name does not fit and is left out.
+        // The common name is only for people; a host name that is too long for it is omitted.
         let shown = Some(first.to_string()).filter(|name| name.len() <= COMMON_NAME_SIZE_MAX);
         let subject = common_name(shown.as_deref().unwrap_or("fieldseal server"))?;
         let usage = ExtendedKeyUsage::new().server_auth().build()?;
         self.issue(&subject, &subject_names, usage, validity)
     }
 
-    /// Issues a certificate for a client: `name`, 1 to 64 bytes, for people to read, and `uri` for servers.
+    /// Issues a certificate for a client: `name`, 1 to 64 bytes, for people, and `uri` for servers.
     ///
     /// # Errors
-    /// A name or validity out of range, or a URI with other bytes than ASCII letters, digits and `-._~:/@`.
+    /// If the name or validity is out of range, or the URI contains bytes other than ASCII letters, digits and `-._~:/@`.
     pub fn issue_client(&self, name: &str, uri: &str, validity: Validity) -> Result<Issued, CertificateError> {
         if !(1..=COMMON_NAME_SIZE_MAX).contains(&name.len()) {
             return Err(CertificateError::Name("a client's name must have 1 to 64 bytes"));
         }
-        // The library reads lists of names from text: a comma would begin another.
+        // The library parses lists of names from text, in which a comma would begin another.
         if !uri.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~:/@".contains(&byte)) {
             return Err(CertificateError::Name("a client's URI must match [A-Za-z0-9._~:/@-]*"));
         }
@@ -217,7 +216,7 @@ fn new_builder(
     begin: i64,
     end: i64,
 ) -> Result<X509Builder, ErrorStack> {
-    /// X.509 version 3 is written as 2.
+    /// X.509 encodes version 3 as 2.
     const VERSION_3: i32 = 2;
     let mut builder = X509::builder()?;
     builder.set_version(VERSION_3)?;
@@ -239,7 +238,7 @@ fn new_serial() -> Result<Asn1Integer, ErrorStack> {
     Asn1Integer::from_bn(&*BigNum::from_slice(&bytes)?)
 }
 
-/// Letters, digits and hyphens in labels of 1 to 63 (RFC 1123, section 2.1), at most 253 bytes in all.
+/// Whether it consists of labels of 1 to 63 letters, digits and hyphens (RFC 1123, section 2.1), at most 253 bytes in total.
 fn is_valid_host(host: &str) -> bool {
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())

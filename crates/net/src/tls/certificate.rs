@@ -8,36 +8,36 @@ use zeroize::Zeroizing;
 
 use super::identity::reasons;
 
-/// From when and how long a certificate is valid.
+/// The validity period of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
-    /// The present time, as the caller's clock has it. Certificates begin five minutes earlier, for clocks that lag.
+    /// The current time. Certificates begin five minutes earlier, for clocks that lag.
     pub now: SystemTime,
-    /// Days from now, at least 1. Certificates that an authority issues end no later than itself.
+    /// Days from now, at least 1. An authority's certificates end no later than its own.
     pub days: u32,
 }
 
-/// Ten years: how long an authority is valid by default.
+/// Default validity of an authority: ten years.
 pub const AUTHORITY_DAYS: u32 = 3650;
-/// How long server and client certificates are valid by default: the longest that common TLS stacks accept.
+/// Default validity of server and client certificates: the longest that common TLS stacks accept.
 pub const LEAF_DAYS: u32 = 825;
 
-/// How far certificates reach into the past.
+/// How far the start of the validity is backdated.
 const BACKDATE: Duration = Duration::from_secs(300);
 pub(super) const SECONDS_PER_DAY: u64 = 86_400;
 
 impl Validity {
-    /// The longest that is usual for an authority.
+    /// The default validity of an authority.
     pub fn of_authority(now: SystemTime) -> Self {
         Validity { now, days: AUTHORITY_DAYS }
     }
 
-    /// The longest that is usual for servers and clients.
+    /// The default validity of server and client certificates.
     pub fn of_leaf(now: SystemTime) -> Self {
         Validity { now, days: LEAF_DAYS }
     }
 
-    /// First and last second, since 1970.
+    /// First and last second, in Unix time.
     pub(super) fn seconds(&self) -> Result<(i64, i64), CertificateError> {
         if self.days == 0 {
             return Err(CertificateError::Validity);
@@ -46,7 +46,7 @@ impl Validity {
         let now = now.map_err(|_| CertificateError::Validity)?;
         let begin = now.saturating_sub(BACKDATE).as_secs();
         let end = now.as_secs() + u64::from(self.days) * SECONDS_PER_DAY;
-        // The year 9999 is the last that a certificate can name (RFC 5280, section 4.1.2.5).
+        // The year 9999 is the last that a certificate can express (RFC 5280, section 4.1.2.5).
         const END_MAX: u64 = 253_402_300_799;
         if end > END_MAX {
             return Err(CertificateError::Validity);
@@ -57,9 +57,9 @@ impl Validity {
 
 /// A certificate and its key, in PEM.
 pub struct Issued {
-    /// Only the certificate; the peer knows the authority's.
+    /// The certificate without its authority's, which the peer has.
     pub certificate_pem: Vec<u8>,
-    /// The private key, PKCS#8. Wiped when dropped.
+    /// The private key, PKCS#8. Wiped on drop.
     pub private_key_pem: Zeroizing<Vec<u8>>,
 }
 

@@ -1,4 +1,4 @@
-//! When the certificates of a process expire, for its metrics and its log.
+//! Tracks when the certificates of a process expire, for its metrics and its log.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,15 +11,15 @@ use boring::x509::{X509, X509Ref};
 use crate::calendar::utc;
 
 const SECONDS_PER_DAY: u64 = 86_400;
-/// Days before a certificate expires on which a warning is due, the last ones last.
+/// Days before the expiry on which a warning is due.
 const WARNING_DAYS: [u64; 2] = [30, 7];
-/// Certificates of one file that are watched: the first to expire. Files of authorities may hold every one that the system has.
+/// Maximum number of certificates tracked per file, the first to expire: a file of authorities may contain all of the system's.
 const CERTIFICATES_MAX: usize = 64;
 
-/// A point in time of a certificate as seconds since 1970; negative before.
+/// Converts a certificate's time to Unix seconds, which are negative before 1970.
 ///
 /// # Errors
-/// A time that the library cannot compare.
+/// If the library cannot compare the time.
 pub fn unix_seconds(time: &Asn1TimeRef) -> Result<i64, ErrorStack> {
     let difference = Asn1Time::from_unix(0)?.diff(time)?;
     Ok(i64::from(difference.days) * SECONDS_PER_DAY as i64 + i64::from(difference.secs))
@@ -28,18 +28,18 @@ pub fn unix_seconds(time: &Asn1TimeRef) -> Result<i64, ErrorStack> {
 /// One certificate and the time at which it expires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateExpiry {
-    /// Its use, such as `server` or `client-authorities`.
+    /// Its usage, such as `server` or `client-authorities`.
     pub usage: String,
-    /// The file that holds it.
+    /// The file that contains it.
     pub file: String,
-    /// Its common name, fit for a label of a metric.
+    /// Its common name, safe for a label of a metric.
     pub subject: String,
-    /// Last second of its validity, since 1970.
+    /// The last second of its validity, in Unix time.
     pub not_after: u64,
 }
 
 impl CertificateExpiry {
-    /// The certificates in `pem`; none where it holds none that can be read.
+    /// Reads the certificates in `pem`; empty if none can be read.
     pub fn of_pem(usage: &str, file: &str, pem: &[u8]) -> Vec<Self> {
         let certificates = X509::stack_from_pem(pem).unwrap_or_default();
         let expiry = |certificate: &X509| {
@@ -70,7 +70,7 @@ impl CertificateExpiry {
         }
     }
 
-    /// How many of the warnings are due; one more once it has expired.
+    /// The number of warnings that are due; one more once it has expired.
     fn stage(&self, now: SystemTime) -> usize {
         let left = self.not_after.saturating_sub(seconds(now));
         let warnings = WARNING_DAYS.iter().filter(|&&days| left <= days * SECONDS_PER_DAY).count();
@@ -88,7 +88,7 @@ fn subject(certificate: &X509Ref) -> String {
     name.chars().map(|it| if it.is_control() || matches!(it, '"' | '\\') { '_' } else { it }).collect()
 }
 
-/// The certificates in use, and which warnings about them were given.
+/// The certificates in use, and the warnings logged for each.
 #[derive(Debug, Default)]
 pub struct Expiries(Mutex<Vec<(CertificateExpiry, usize)>>);
 
@@ -97,7 +97,7 @@ impl Expiries {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// These are in use from now on. For those that were in use before no warning is repeated.
+    /// Replaces the certificates. Warnings for those that were in use before are not repeated.
     pub fn replace(&self, certificates: Vec<CertificateExpiry>) {
         let mut current = self.lock();
         let stage = |one: &CertificateExpiry| current.iter().find(|(known, _)| known == one).map_or(0, |it| it.1);
@@ -106,7 +106,7 @@ impl Expiries {
         *current = replaced;
     }
 
-    /// The certificates of which a warning is due now and was not given: 30 and 7 days before they expire, and once they have.
+    /// Returns the certificates whose warning is due and was not returned before: 30 and 7 days before they expire, and once they have.
     pub fn due(&self, now: SystemTime) -> Vec<CertificateExpiry> {
         let mut due = Vec::new();
         for (certificate, given) in self.lock().iter_mut() {
@@ -119,7 +119,7 @@ impl Expiries {
         due
     }
 
-    /// For each usage and subject the time at which the first certificate expires, for metrics.
+    /// The earliest expiry for each usage and subject, for metrics.
     pub fn first(&self) -> Vec<([String; 2], u64)> {
         let mut first: Vec<([String; 2], u64)> = Vec::new();
         for (certificate, _) in self.lock().iter() {
@@ -152,12 +152,12 @@ mod tests {
         expiries.replace(vec![one.clone(), expiry("later", 10 * end)]);
         let due = |days_left: i64| {
             let seconds = end as i64 - days_left * SECONDS_PER_DAY as i64;
-            // A reload of the same certificates repeats nothing.
+            // Reloading the same certificates repeats no warning.
             expiries.replace(vec![one.clone(), expiry("later", 10 * end)]);
             expiries.due(UNIX_EPOCH + Duration::from_secs(seconds as u64)).len()
         };
         assert_eq!([31, 30, 29, 8, 7, 1, 0, -1, -2].map(due), [0, 1, 0, 0, 1, 0, 0, 1, 0]);
-        // A renewed certificate is another.
+        // A renewed certificate is warned about separately.
         expiries.replace(vec![expiry("one", end + 1)]);
         assert_eq!(expiries.due(UNIX_EPOCH + Duration::from_secs(end)).len(), 1);
     }

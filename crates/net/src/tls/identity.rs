@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 /// A server's certificate chain and private key, in PEM (RFC 7468).
 #[derive(Clone)]
 pub struct ServerIdentity {
-    /// Its certificate, then those that lead to its authority.
+    /// Its certificate, then the intermediates up to its authority.
     pub certificate_chain_pem: Vec<u8>,
     /// Its private key, PKCS#8, PKCS#1 or SEC1.
     pub private_key_pem: Zeroizing<Vec<u8>>,
@@ -49,7 +49,7 @@ impl From<ErrorStack> for TlsError {
     }
 }
 
-/// Presents a certificate chain with its private key, both in PEM, in sessions of the context.
+/// Presents a certificate chain and its private key, both in PEM, in sessions of the context.
 ///
 /// # Errors
 /// If one cannot be parsed, or they do not match.
@@ -60,7 +60,7 @@ pub fn set_identity(context: &mut SslContextBuilder, chain_pem: &[u8], private_k
     for issuer in chain {
         context.add_extra_chain_cert(issuer)?;
     }
-    // The library's message about a key that does not parse reveals nothing of its content.
+    // The library's message about an invalid key reveals nothing of its content.
     let key = PKey::private_key_from_pem(private_key_pem)
         .map_err(|error| TlsError::Unreadable { what: "private key", reason: reasons(&error) })?;
     if !own.public_key()?.public_eq(&key) {
@@ -69,7 +69,7 @@ pub fn set_identity(context: &mut SslContextBuilder, chain_pem: &[u8], private_k
     Ok(context.set_private_key(&key)?)
 }
 
-/// One certificate or more, in PEM; an error calls them `what`.
+/// Parses one or more certificates in PEM; an error calls them `what`.
 ///
 /// # Errors
 /// If the PEM does not contain certificates.
@@ -82,7 +82,7 @@ pub fn certificates(what: &'static str, pem: &[u8]) -> Result<Vec<X509>, TlsErro
     Ok(certificates)
 }
 
-/// The library's reasons, such as `UNSUPPORTED_PROTOCOL`; never the data that it worked on.
+/// The library's reasons, such as `UNSUPPORTED_PROTOCOL`, which never contain data.
 pub fn reasons(stack: &ErrorStack) -> String {
     let names: Vec<&str> = stack.errors().iter().filter_map(|error| error.reason()).collect();
     names.join(", ")

@@ -11,18 +11,18 @@ use super::authority::ServerName;
 use super::certificate::{CertificateError, SECONDS_PER_DAY};
 use super::expiry::unix_seconds;
 
-/// One certificate in words.
+/// The properties of one certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {
-    /// Its common name, or nothing.
+    /// Its common name, or empty.
     pub common_name: String,
-    /// First second of its validity, since 1970.
+    /// The first second of its validity, in Unix time.
     pub not_before: u64,
-    /// Last second of its validity, since 1970.
+    /// The last second of its validity, in Unix time.
     pub not_after: u64,
     /// SHA-256 of its DER form.
     pub sha256: [u8; 32],
-    /// The hosts and addresses that it is for, if any.
+    /// The hosts and addresses that it is issued for, if any.
     pub names: Vec<ServerName>,
 }
 
@@ -33,17 +33,17 @@ impl Inspection {
         self.not_after.saturating_sub(now) / SECONDS_PER_DAY
     }
 
-    /// Whether it is valid at `now`, as far as its dates go.
+    /// Whether it is valid at `now`, by its dates.
     pub fn is_valid_at(&self, now: SystemTime) -> bool {
         let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         (self.not_before..=self.not_after).contains(&now)
     }
 }
 
-/// Reads each certificate in `pem`, in order; at least one.
+/// Inspects each certificate in `pem`, in order; at least one.
 ///
 /// # Errors
-/// When there is none, or one cannot be read.
+/// If there is none, or one cannot be read.
 pub fn inspect(pem: &[u8]) -> Result<Vec<Inspection>, CertificateError> {
     let unreadable = CertificateError::Unreadable("certificates in PEM");
     let certificates = X509::stack_from_pem(pem).map_err(|_| unreadable.clone())?;

@@ -1,4 +1,4 @@
-//! TLS for listeners: what they accept and present, when certificates expire, and an authority for those who have none.
+//! TLS for listeners: policy, certificates and their expiry, and a private authority.
 
 mod acceptor;
 mod authority;

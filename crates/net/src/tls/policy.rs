@@ -1,8 +1,7 @@
 //! The TLS policy of listeners.
 //!
-//! HTTP: TLS 1.2 and 1.3, HTTP/2 or HTTP/1.1 by ALPN (RFC 7301). Our own protocols: only TLS 1.3 (RFC 8446), with a required client
-//! certificate and without session tickets: a resumed session would outlive its certificate, and such clients keep their
-//! connections open.
+//! HTTP: TLS 1.2 and 1.3, HTTP/2 or HTTP/1.1 by ALPN (RFC 7301). RPC: only TLS 1.3 (RFC 8446), with a required client certificate and
+//! without session tickets: a resumed session would outlive its certificate, and such clients keep their connections open.
 
 use boring::error::ErrorStack;
 use boring::ssl::{
@@ -16,22 +15,22 @@ use super::identity::{TlsError, certificates, set_identity};
 /// HTTP/2 is preferred.
 const ALPN: &[u8] = b"\x02h2\x08http/1.1";
 
-/// A context with this policy and without a certificate, for callers that choose one per session; see
+/// Creates a context with this policy and without a certificate, for callers that select one per session; see
 /// [`Acceptor::with_context`](super::Acceptor::with_context).
 ///
 /// # Errors
-/// When the library refuses.
+/// If the library refuses a setting.
 pub fn server_context() -> Result<SslAcceptorBuilder, TlsError> {
     Ok(policy()?)
 }
 
 fn policy() -> Result<SslAcceptorBuilder, ErrorStack> {
-    // The library's list of ciphers that Mozilla calls intermediate: forward secret, authenticated encryption.
+    // The library's list of ciphers that Mozilla calls intermediate: forward secrecy, authenticated encryption.
     let mut context = SslAcceptor::mozilla_intermediate_v5(SslMethod::tls())?;
     context.set_min_proto_version(Some(SslVersion::TLS1_2))?;
     context.set_max_proto_version(Some(SslVersion::TLS1_3))?;
     context.set_mode(SslMode::ENABLE_PARTIAL_WRITE | SslMode::ACCEPT_MOVING_WRITE_BUFFER | SslMode::RELEASE_BUFFERS);
-    // Without ALPN a client speaks HTTP/1.1; one that names only other protocols is refused.
+    // A client without ALPN uses HTTP/1.1; one that offers only other protocols is refused.
     context.set_alpn_select_callback(|_, offered| select_next_proto(ALPN, offered).ok_or(AlpnError::ALERT_FATAL));
     Ok(context)
 }
@@ -39,19 +38,19 @@ fn policy() -> Result<SslAcceptorBuilder, ErrorStack> {
 /// The settings of a listener that authenticates clients by certificates.
 #[derive(Clone, Copy, Debug)]
 pub struct MutualTls<'a> {
-    /// Its certificate, then those that lead to its authority, in PEM.
+    /// The certificate, then the intermediates up to its authority, in PEM.
     pub certificate_chain_pem: &'a [u8],
     /// Its private key, in PEM.
     pub private_key_pem: &'a [u8],
-    /// Authorities of clients' certificates, in PEM: at least one.
+    /// Authorities of clients' certificates, in PEM; at least one.
     pub client_authorities_pem: &'a [u8],
-    /// Groups for the key agreement, in the library's words.
+    /// Groups for the key agreement, as the library names them.
     pub groups: &'static str,
-    /// The one protocol that is spoken, as ALPN names it: its length, then its name.
+    /// The only protocol, as encoded in ALPN: its length, then its name.
     pub alpn: &'static [u8],
 }
 
-/// A context for clients with certificates: see the head of this file.
+/// Creates a context for clients with certificates; see the module's documentation.
 ///
 /// # Errors
 /// If a part cannot be parsed, or parts do not match.
@@ -71,7 +70,7 @@ fn set_mutual_policy(context: &mut SslContextBuilder, groups: &str, alpn: &'stat
     context.set_session_cache_mode(SslSessionCacheMode::OFF);
     context.set_mode(SslMode::ENABLE_PARTIAL_WRITE | SslMode::ACCEPT_MOVING_WRITE_BUFFER | SslMode::RELEASE_BUFFERS);
     context.set_verify(SslVerifyMode::PEER | SslVerifyMode::FAIL_IF_NO_PEER_CERT);
-    // A client without ALPN is taken at its word that it speaks our protocol; one that names only others is not.
+    // A client without ALPN is assumed to use our protocol; one that offers only others is refused.
     context.set_alpn_select_callback(move |_, offered| select_next_proto(alpn, offered).ok_or(AlpnError::ALERT_FATAL));
     Ok(())
 }

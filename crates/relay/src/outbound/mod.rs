@@ -207,7 +207,7 @@ impl Tunnel {
         mut peer: Peer,
     ) {
         let Ok(stream) = upgrade.await else { return };
-        let stream = match stream_server.shake_hands(TokioIo::new(stream), &context).await {
+        let stream = match stream_server.tls_handshake(TokioIo::new(stream), &context).await {
             Ok(stream) => stream,
             Err(reason) => {
                 let reason = reason.as_deref().unwrap_or("the client closed the connection");

@@ -1,4 +1,4 @@
-//! How a request that has ended is answered.
+//! Answers requests that have ended.
 
 use super::*;
 
@@ -11,7 +11,7 @@ pub(super) fn answer(written: Rope, mut share: Share, effort: Effort, reply: Rep
         Ok(()) => reply.send(written, share, effort),
         Err(Exhausted) => {
             drop((written, share));
-            refuse(Ending::Starved, effort, reply);
+            refuse(Ending::OutOfMemory, effort, reply);
         }
     }
 }
@@ -23,12 +23,12 @@ pub(super) fn refuse(ending: Ending, effort: Effort, reply: Reply) {
         Ending::Stop(Stop::DeadlineExceeded) => {
             reply.fail(ErrorCode::DeadlineExceeded, "the deadline passed before the work was done", effort);
         }
-        Ending::Starved => reply.fail(ErrorCode::Overloaded, "the engine holds too many bytes of answers", effort),
+        Ending::OutOfMemory => reply.fail(ErrorCode::Overloaded, "the engine holds too many bytes of answers", effort),
         Ending::TooLarge => unreachable!("the request has said it in its own words"),
     }
 }
 
-/// An answer may wait long for a slow reader, so it must not hold much more than its own bytes.
+/// An answer may wait long for a slow reader, so it must not occupy much more than its own size.
 pub(super) fn shrink(buffer: &mut Vec<u8>) {
     if buffer.capacity() / 2 > buffer.len() {
         buffer.shrink_to_fit();

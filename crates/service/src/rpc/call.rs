@@ -1,4 +1,4 @@
-//! A request's frame together with its parsed head: lists and documents are used in place, across all steps.
+//! A request's frame together with its parsed parameters: lists and documents are used in place, across all steps.
 
 use fieldseal_protocol::{
     AuthenticateParams, DecryptDocumentParams, DecryptFileParams, DecryptParams, EncryptDocumentParams,
@@ -8,7 +8,7 @@ use fieldseal_protocol::{
 
 use super::parts::OwnsDocument;
 
-/// The parameters of any method, or why there are none.
+/// The parameters of any method, or why they are invalid.
 pub(super) enum Parsed<'a> {
     Encrypt(EncryptParams<'a>),
     Decrypt(DecryptParams<'a>),
@@ -33,11 +33,11 @@ self_cell::self_cell!(
     }
 );
 
-/// A frame that owns its bytes and the view of them.
+/// Owns a frame and the view of it.
 pub(super) struct Call(Cell);
 
 impl Call {
-    /// Reads the parameters. A fault is kept for the answer.
+    /// Reads the parameters. An error is kept for the answer.
     pub(super) fn read(frame: Vec<u8>) -> Self {
         Self(Cell::new(frame, |frame| read(frame).unwrap_or_else(Parsed::Fault)))
     }
@@ -46,7 +46,7 @@ impl Call {
         self.0.borrow_dependent()
     }
 
-    /// The parameters of `encrypt`, for its own work; so are the next ones.
+    /// The parameters of `encrypt`. Each accessor is only called for its own method.
     pub(super) fn encrypt(&self) -> &EncryptParams<'_> {
         let Parsed::Encrypt(params) = self.parsed() else { unreachable!("{OWN}") };
         params
@@ -67,7 +67,7 @@ impl Call {
         params
     }
 
-    /// The file of whichever method has one.
+    /// The file of any method that has one.
     pub(super) fn file(&self) -> &[u8] {
         match self.parsed() {
             Parsed::EncryptFile(params) => params.data,
@@ -76,7 +76,7 @@ impl Call {
         }
     }
 
-    /// The selectors of whichever method has them.
+    /// The selectors of any method that has them.
     pub(super) fn select(&self) -> Option<RawValues<'_>> {
         match self.parsed() {
             Parsed::EncryptDocument(params) => params.select,
@@ -87,7 +87,7 @@ impl Call {
 }
 
 impl OwnsDocument for Call {
-    /// The document of whichever method has one.
+    /// The document of any method that has one.
     fn document(&self) -> &[u8] {
         match self.parsed() {
             Parsed::EncryptDocument(params) => params.document,
@@ -100,7 +100,7 @@ impl OwnsDocument for Call {
 const OWN: &str = "work begins from its own parameters";
 
 impl Parsed<'_> {
-    /// The app that it is for; empty where the method has none.
+    /// The app of the request; empty if the method has none.
     pub(super) fn app(&self) -> &str {
         match self {
             Self::Encrypt(params) => params.options.app,

@@ -1,4 +1,4 @@
-//! Conversions between the wire's types and the engine's, written by hand so that neither depends on the other.
+//! Conversions between the protocol's types and the engine's, written by hand so that neither depends on the other.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ pub(super) fn curve(curve: wire::Curve) -> Curve {
     }
 }
 
-/// The protocol's word for a curve.
+/// Converts a curve to the protocol's type.
 pub fn wire_curve(curve: Curve) -> wire::Curve {
     match curve {
         Curve::P256 => wire::Curve::R1,
@@ -37,7 +37,7 @@ pub(super) fn value_type(kind: TextKind) -> fieldseal_engine::ValueType {
     }
 }
 
-/// The protocol's word for the type of a value.
+/// Converts the type of a value to the protocol's type.
 pub fn text_kind(value_type: fieldseal_engine::ValueType) -> TextKind {
     match value_type {
         fieldseal_engine::ValueType::String => TextKind::String,
@@ -92,14 +92,14 @@ pub(super) fn document_report<'a>(
     answer::Report { matched: &report.matched, resealed, skipped, failed, failures: Failures::Paths(paths) }
 }
 
-/// A report as the answer to a list has it.
+/// Converts a report for the answer to a list.
 pub(super) fn list_report<'a>(report: &Report, indexes: &'a [u64], tells_failures: bool) -> answer::Report<'a> {
     let Report { resealed, skipped, failed, .. } = *report;
     let failed = tells_failures.then_some(failed);
     answer::Report { matched: &[], resealed, skipped, failed, failures: Failures::Indexes(indexes) }
 }
 
-/// The engine's error on the wire; its index counts from the first value of the step, which is value `first` of the request.
+/// Converts an engine error. Its index counts from the first value of the step, which is value `first` of the request.
 pub(super) fn error_from(error: Error, first: u64) -> ErrorObject {
     let code = match error.kind {
         ErrorKind::InvalidParams => ErrorCode::InvalidParams,
@@ -124,7 +124,7 @@ pub(super) fn error_from(error: Error, first: u64) -> ErrorObject {
     ErrorObject { index, offset: error.offset, ..ErrorObject::new(code, error.message) }
 }
 
-/// The engine's error about the request as a whole.
+/// Converts an engine error about the request as a whole.
 pub fn error(error: Error) -> ErrorObject {
     error_from(error, 0)
 }

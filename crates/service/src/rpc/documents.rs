@@ -14,12 +14,12 @@ use super::convert;
 use super::parts::{self, OwnsDocument};
 use crate::interface::{Planned, Request, Step, Written};
 
-/// A document in progress, by an [`Encryptor`] or a [`Decryptor`].
+/// A document that an [`Encryptor`] or a [`Decryptor`] processes.
 pub(super) struct Document<R: Rewriter> {
     call: Arc<Call>,
     stage: Stage<R>,
     answer: Option<OpenDocument>,
-    /// Where the document begins in the answer.
+    /// The offset of the document in the answer.
     start: usize,
     ending: Ending,
 }
@@ -31,9 +31,9 @@ struct Ending {
     failures: Option<(Arc<dyn FailureObserver>, Caller)>,
 }
 
-/// How far a document is.
+/// The progress of a document.
 enum Stage<R: Rewriter> {
-    /// Its selectors are being compiled, one a step. Nobody has who may not use the app: there is a rewriter.
+    /// Its selectors are being compiled, one per step. There is a rewriter, so the caller may use the app.
     Selecting(Option<Selecting<R>>),
     Working(Box<DocumentWork<R>>),
 }
@@ -83,7 +83,7 @@ impl Document<Decryptor> {
 }
 
 impl<R: Rewriter> Document<R> {
-    /// No list of selectors selects everything; an empty one was refused when the parameters were read.
+    /// Without a list of selectors, everything is selected; an empty list was refused when the parameters were read.
     fn begin(
         engine: &Engine,
         rewriter: R,
@@ -108,7 +108,7 @@ impl<R: Rewriter> Document<R> {
 }
 
 impl<R: Rewriter> Selecting<R> {
-    /// Compiles the next selector; false when there is none.
+    /// Compiles the next selector; returns false if there is none.
     fn next(&mut self, select: Option<RawValues<'_>>) -> Result<bool, ErrorObject> {
         let Some(select) = select else { return Ok(false) };
         let mut selectors = select.strings_from(self.position);
@@ -127,7 +127,7 @@ impl<R: Rewriter> Selecting<R> {
 }
 
 impl<R: Rewriter + Send + 'static> Document<R> {
-    /// The document in progress, once its selectors are compiled.
+    /// The document's work, once its selectors are compiled.
     fn work(&self) -> Option<&DocumentWork<R>> {
         match &self.stage {
             Stage::Selecting(_) => None,
@@ -135,7 +135,7 @@ impl<R: Rewriter + Send + 'static> Document<R> {
         }
     }
 
-    /// Documents have a limit; the bytes before one in the answer do not count.
+    /// Limits the document; the bytes before it in the answer are not counted.
     fn answer_size_max(&self) -> usize {
         self.work().map_or(usize::MAX, |work| self.start.saturating_add(work.output_size_max()))
     }
@@ -144,7 +144,7 @@ impl<R: Rewriter + Send + 'static> Document<R> {
         self.answer.take().expect("an answer ends once")
     }
 
-    /// The report of work that is done, which is logged where envelopes did not open.
+    /// Returns the report of finished work, and logs it if envelopes failed to decrypt.
     fn report(&self) -> Report {
         let report = self.work().map(DocumentWork::report).unwrap_or_default();
         if let Some((log, caller)) = &self.ending.failures {

@@ -1,4 +1,4 @@
-//! `encrypt_file` and `decrypt_file`: by one worker, as a file is one message of the cipher.
+//! `encrypt_file` and `decrypt_file`: on one worker, because a file is one message of the cipher.
 
 use std::sync::Arc;
 

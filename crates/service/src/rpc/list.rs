@@ -1,4 +1,4 @@
-//! Lists of values at work, whatever is done to each: a stretch of the list, which one worker does, and the whole.
+//! Processes lists of values, for any method: a stretch of the list, which one worker processes, and the whole list.
 
 use std::sync::Arc;
 
@@ -9,27 +9,27 @@ use super::call::Call;
 use super::span::Span;
 use crate::interface::{Part, PartStep, Planned, Request, Step, Written};
 
-/// What is done to each value of a list.
+/// What a method does with each value of a list.
 pub(super) trait ListMethod: Send + Sized + 'static {
-    /// What is known of a long value between two steps on it.
+    /// The state of a long value between two steps.
     type Long: Default + Send;
 
-    /// What the end of the answer needs.
+    /// The data for the end of the answer.
     type Ending: Send;
 
-    /// The list among the parameters of the method.
+    /// The list in the parameters of the method.
     fn values(call: &Call) -> RawValues<'_>;
 
-    /// Values of a part at most.
+    /// Maximum number of values of a part.
     fn part_values_max(&self) -> usize;
 
-    /// The same for another worker.
+    /// Creates a copy for another worker.
     ///
     /// # Errors
     /// The request's answer.
     fn fork(&mut self) -> Result<Self, ErrorObject>;
 
-    /// Passes over as many values as a step takes, or a piece of a long one. Returns how many of them were replaced.
+    /// Processes as many values as fit into a step, or a piece of a long one. Returns how many of them were replaced.
     ///
     /// # Errors
     /// The request's answer, with the index of the value in the list.
@@ -41,8 +41,7 @@ pub(super) trait ListMethod: Send + Sized + 'static {
         out: &mut Vec<u8>,
     ) -> Result<u64, ErrorObject>;
 
-    /// Ends the answer, in which `count` values were replaced. It has a `head` where it goes on in other buffers than the one in which it
-    /// began.
+    /// Ends the answer, in which `count` values were replaced. `head` is set if the answer continues in buffers other than its first one.
     fn end(
         &mut self,
         ending: &mut Self::Ending,
@@ -53,17 +52,17 @@ pub(super) trait ListMethod: Send + Sized + 'static {
     );
 }
 
-/// A stretch of a list, and how far it is.
+/// A stretch of a list, and its progress.
 struct Stretch<M: ListMethod> {
     call: Arc<Call>,
     method: M,
     span: Span,
     long: M::Long,
-    /// Values that were replaced.
+    /// The number of replaced values.
     count: u64,
 }
 
-/// A whole list at work.
+/// A list that is being processed.
 pub(super) struct List<M: ListMethod> {
     rest: Stretch<M>,
     ending: M::Ending,
@@ -93,7 +92,7 @@ impl<M: ListMethod> List<M> {
 impl<M: ListMethod> Request for List<M> {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
         match self.rest.advance(out)? {
-            // It spreads; its answer has no limit but the service's.
+            // The request spreads; only the service's limit applies to its answer.
             PartStep::More => Ok(Step::Spread { answer_size_max: usize::MAX }),
             PartStep::Done => {
                 self.end(self.rest.count, None, out);
@@ -106,7 +105,7 @@ impl<M: ListMethod> Request for List<M> {
         let Stretch { call, method, span, long, .. } = &mut self.rest;
         let forked = method.fork()?;
         let cut = span.cut(M::values(call), forked.part_values_max())?;
-        // A long value that was begun is the first of the part.
+        // A long value that has been started is the first of the part.
         let long = std::mem::take(long);
         let part = Box::new(Stretch { call: Arc::clone(call), method: forked, span: cut, long, count: 0 });
         Ok(if span.is_done() { Planned::Last(part) } else { Planned::Part(part) })

@@ -1,4 +1,4 @@
-//! `rewrap` and `inspect`, lists of envelopes, and the answers that need no work: `public_keys`, `authenticate`, `info`.
+//! `rewrap` and `inspect`, for lists of envelopes, and the methods without work: `public_keys`, `authenticate`, `info`.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ impl ListMethod for Rewrapper {
     }
 }
 
-/// Passes over as many envelopes as a step takes; gives how many of them were rewrapped.
+/// Processes as many envelopes as fit into a step; returns how many of them were rewrapped.
 fn rewrap(
     rewrapper: &mut Rewrapper,
     list: RawValues<'_>,
@@ -116,7 +116,7 @@ impl ListMethod for Inspector {
         Ok(Inspector::fork(self))
     }
 
-    /// Nothing is replaced.
+    /// Inspection replaces nothing.
     fn advance(
         &mut self,
         list: RawValues<'_>,
@@ -130,7 +130,7 @@ impl ListMethod for Inspector {
     fn end(&mut self, (): &mut (), _: &Call, _: u64, _: Option<&mut Vec<u8>>, _: &mut Vec<u8>) {}
 }
 
-/// Passes over one envelope, which costs the check of a point or a key agreement, or a piece of a long one.
+/// Processes one envelope, which costs the check of a point or a key agreement, or a piece of a long one.
 fn inspect(
     inspector: &mut Inspector,
     list: RawValues<'_>,
@@ -138,20 +138,20 @@ fn inspect(
     out: &mut Vec<u8>,
 ) -> Result<(), ErrorObject> {
     if let Some(string) = span.long_string(list) {
-        // An envelope is ASCII: text that is not UTF-8 is none, and is not inspected further.
-        if tell(inspector, span, string.bytes, out)? {
+        // An envelope is ASCII: other text is not inspected further.
+        if write_metadata(inspector, span, string.bytes, out)? {
             span.pass(&string);
         }
     } else if let Some(text) = span.read_texts(list, 1)?.first()
-        && tell(inspector, span, text.as_bytes(), out)?
+        && write_metadata(inspector, span, text.as_bytes(), out)?
     {
         span.skip(list, 1)?;
     }
     Ok(())
 }
 
-/// Writes the metadata of the next envelope; returns whether that took no further step.
-fn tell(inspector: &mut Inspector, span: &Span, text: &[u8], out: &mut Vec<u8>) -> Result<bool, ErrorObject> {
+/// Writes the metadata of the next envelope; returns whether that needed no further step.
+fn write_metadata(inspector: &mut Inspector, span: &Span, text: &[u8], out: &mut Vec<u8>) -> Result<bool, ErrorObject> {
     let inspected = inspector.inspect(text);
     let inspected = inspected.map_err(|error| convert::error(error).at_index(span.index()))?;
     let Some(inspected) = inspected else { return Ok(false) };
@@ -208,7 +208,7 @@ pub(super) fn authenticate(
     Ok(())
 }
 
-/// The facts that `docs/protocol.md` promises, and those of the engine.
+/// The properties that `docs/protocol.md` specifies, and those of the engine.
 pub(super) fn info(id: u32, limits: &Limits, out: &mut Vec<u8>) {
     let mut facts = vec![
         ("protocol", PROTOCOL_VERSION.to_string()),

@@ -1,4 +1,4 @@
-//! Long strings of lists: checked, sealed, opened or copied in pieces, a step each.
+//! Long strings of lists: checked, encrypted, decrypted or copied in pieces, one per step.
 
 use fieldseal_engine::{
     Decryptor, Encryptor, Error, ErrorKind, LongDecryption, LongEncryption, LongRewrap, LongStep, OnFailure, Rewrapper,
@@ -11,7 +11,7 @@ use super::span::{LongString, Span};
 
 /// The operation on long strings.
 pub(super) trait LongRewriter {
-    /// How far one is.
+    /// The state of a long string.
     type Long: Default;
 
     fn step(&mut self, long: &mut Self::Long, text: &[u8], out: &mut Vec<u8>) -> Result<LongStep, Error>;
@@ -22,15 +22,15 @@ pub(super) trait LongRewriter {
     }
 }
 
-/// How far a long string is, if the next value is one that was begun.
+/// The state of a long string, if the next value is one that has been started.
 pub(super) struct Long<L>(Option<Box<State<L>>>);
 
 #[derive(Default)]
 struct State<L> {
-    /// Bytes that are known to be UTF-8.
+    /// The number of bytes checked as UTF-8.
     checked: usize,
     work: L,
-    /// Bytes of a string that stays as it is, once it is being copied.
+    /// The number of copied bytes, if the string is copied unchanged.
     copied: Option<usize>,
 }
 
@@ -41,8 +41,8 @@ impl<L> Default for Long<L> {
 }
 
 impl<L: Default> Long<L> {
-    /// Goes on with `string`, which is the next value of `span`, and passes over it when it is done; gives how many values were
-    /// replaced.
+    /// Processes the next piece of `string`, the next value of `span`, and advances the span when the string is done; returns how many
+    /// values were replaced.
     pub(super) fn step(
         &mut self,
         rewriter: &mut impl LongRewriter<Long = L>,
@@ -90,7 +90,7 @@ impl<L> State<L> {
         let piece = &rest[..size.max(CHARACTER_SIZE_MAX).min(rest.len())];
         self.checked += match std::str::from_utf8(piece) {
             Ok(_) => piece.len(),
-            // Only cut within its last character.
+            // The piece only ends within a character.
             Err(error) if error.error_len().is_none() && piece.len() < rest.len() => error.valid_up_to(),
             Err(_) => return Err(ValueError { field: Field::Values, index, fault: ValueFault::InvalidUtf8 }.into()),
         };
@@ -108,7 +108,7 @@ impl<L> State<L> {
     }
 }
 
-/// Bytes of the longest character of UTF-8.
+/// Maximum length of a UTF-8 character in bytes.
 const CHARACTER_SIZE_MAX: usize = 4;
 
 impl LongRewriter for Encryptor {
@@ -140,7 +140,7 @@ impl LongRewriter for Rewrapper {
     }
 }
 
-/// Long values as MessagePack has them: strings. A number with that many digits is none that it could hold exactly.
+/// Long values in MessagePack are strings: a number with that many digits could not be represented exactly.
 struct MessagePack;
 
 impl Shape for MessagePack {

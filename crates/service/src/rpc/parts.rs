@@ -1,4 +1,4 @@
-//! Parts of documents, as both doors have them: which worker does which stretch of a document that somebody else owns.
+//! Parts of documents, for RPC and the API: each worker processes a stretch of a document that the request owns.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::interface::{Part, PartStep, Planned};
 
 /// Owns the bytes of a document while it is processed.
 pub trait OwnsDocument: Send + Sync + 'static {
-    /// The document, the same at each call.
+    /// The document, the same on each call.
     fn document(&self) -> &[u8];
 }
 

@@ -1,19 +1,19 @@
-//! Pieces of a list in a frame: what one worker has before it.
+//! Spans of a list in a frame: the values that one worker has yet to process.
 
 use fieldseal_protocol::{RawValues, Scalar, Text, ValueError, ValuesPosition};
 
 use crate::interface::PartStep;
 
-/// A piece of a list, from its next value to its end.
+/// A span of a list, from its next value to its end.
 #[derive(Clone, Copy)]
 pub(super) struct Span {
     next: ValuesPosition,
     end: u32,
-    /// Bytes of values that are read or cut off at a time.
+    /// Maximum bytes of values that are read or split off at a time.
     bytes_max: usize,
 }
 
-/// A string longer than is read at a time, and the position after it. It is not checked for UTF-8.
+/// A string that is too long to be read at once, and the position after it. It is not yet checked for UTF-8.
 pub(super) struct LongString<'a> {
     pub(super) bytes: &'a [u8],
     after: ValuesPosition,
@@ -26,7 +26,7 @@ pub(super) struct Read<'a> {
 }
 
 impl Span {
-    /// The whole list.
+    /// A span of the whole list.
     pub(super) fn whole(values: RawValues<'_>, bytes_max: usize) -> Self {
         Span { next: ValuesPosition::default(), end: values.count(), bytes_max: bytes_max.max(1) }
     }
@@ -45,7 +45,7 @@ impl Span {
         u64::from(self.next.index())
     }
 
-    /// The next value, if it is a long string: it is no value for [`Span::read`].
+    /// The next value, if it is a long string, which [`Span::read`] does not return.
     pub(super) fn long_string<'a>(&self, values: RawValues<'a>) -> Option<LongString<'a>> {
         let (bytes, after) = values.long_string_at(self.next, self.bytes_max)?;
         (!self.is_done()).then_some(LongString { bytes, after })
@@ -55,13 +55,13 @@ impl Span {
         self.bytes_max
     }
 
-    /// Passes over a long string.
+    /// Skips a long string.
     pub(super) fn pass(&mut self, string: &LongString<'_>) {
         self.next = string.after;
     }
 
-    /// Reads up to `count_max` values from the front, in pieces of about equal size unless they end by their bytes. A malformed
-    /// value ends it: its fault is reported only if it is the first, and so the first of all.
+    /// Reads up to `count_max` values from the front, in pieces of about equal size unless limited by their bytes. A malformed value ends
+    /// the piece: its fault is reported when it is the first value, so that faults are reported in order.
     pub(super) fn read<'a>(&self, values: RawValues<'a>, count_max: usize) -> Result<Read<'a>, ValueError> {
         let count = self.piece(count_max) as usize;
         let mut iterator = values.iter_from(self.next).up_to(self.bytes_max);
@@ -102,7 +102,7 @@ impl Span {
         Ok(texts)
     }
 
-    /// Passes over values that were read, of which `done` are done.
+    /// Advances past values that were read, of which `done` are done.
     pub(super) fn advance(&mut self, values: RawValues<'_>, read: &Read<'_>, done: usize) -> Result<(), ValueError> {
         if done == read.scalars.len() {
             self.next = read.after;
@@ -111,7 +111,7 @@ impl Span {
         self.skip(values, done)
     }
 
-    /// Passes over `count` values.
+    /// Advances past `count` values.
     pub(super) fn skip(&mut self, values: RawValues<'_>, count: usize) -> Result<(), ValueError> {
         let mut iterator = values.iter_from(self.next);
         iterator.skip_values(u32::try_from(count).expect("not more than the list has"))?;
@@ -119,7 +119,7 @@ impl Span {
         Ok(())
     }
 
-    /// Cuts a piece of up to `count_max` values off the front.
+    /// Splits off up to `count_max` values from the front.
     pub(super) fn cut(&mut self, values: RawValues<'_>, count_max: usize) -> Result<Span, ValueError> {
         let mut iterator = values.iter_from(self.next);
         iterator.skip_bounded(self.piece(count_max), self.bytes_max)?;
@@ -127,7 +127,7 @@ impl Span {
         Ok(Span { next, end: self.next.index(), ..*self })
     }
 
-    /// How many values to take so that no small rest is left at the end.
+    /// The number of values to take so that no small rest is left at the end.
     fn piece(&self, count_max: usize) -> u32 {
         let left = self.end - self.next.index();
         let count_max = u32::try_from(count_max.max(1)).unwrap_or(u32::MAX);

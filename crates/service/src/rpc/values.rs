@@ -1,4 +1,4 @@
-//! `encrypt` and `decrypt`: lists of native values, read where they lie in the frame and answered straight into the buffer.
+//! `encrypt` and `decrypt`: lists of native values, read in place in the frame and answered directly into the buffer.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use super::list::{List, ListMethod};
 use super::long::Long;
 use super::span::{Span, text_of};
 
-/// What the end of a list of values needs.
+/// The data for the end of a list of values.
 pub(super) struct Ending {
     answer: Option<OpenValues>,
-    /// Whether the request said what becomes of envelopes that do not open: where that is logged.
+    /// Set if the request has an action for envelopes that fail to decrypt: where failures are logged.
     failures: Option<(Arc<dyn FailureObserver>, Caller)>,
 }
 
@@ -141,7 +141,7 @@ impl ListMethod for Decryptor {
     }
 }
 
-/// Passes over as many values as a step takes; gives how many of them were encrypted.
+/// Processes as many values as fit into a step; returns how many of them were encrypted.
 fn encrypt(
     encryptor: &mut Encryptor,
     list: RawValues<'_>,
@@ -182,7 +182,7 @@ fn encrypt(
     Ok(kept.len() as u64)
 }
 
-/// Passes over as many values as a step takes; gives how many of them were decrypted.
+/// Processes as many values as fit into a step; returns how many of them were decrypted.
 fn decrypt(
     decryptor: &mut Decryptor,
     list: RawValues<'_>,

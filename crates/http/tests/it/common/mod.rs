@@ -44,7 +44,7 @@ pub struct Echo {
     release: Arc<Notify>,
 }
 
-/// Counts a request while it hangs.
+/// Counts a request while its handler hangs.
 struct Hanging(Arc<AtomicUsize>);
 
 impl Drop for Hanging {
@@ -96,7 +96,7 @@ fn change_protocol(mut request: Request<RequestBody>) -> Response<ResponseBody> 
     response
 }
 
-/// Everything is counted; nothing is written.
+/// Ignores events; the counters are checked.
 struct Silent;
 
 impl Observer for Silent {
@@ -131,7 +131,7 @@ impl Served {
         TcpStream::connect(self.address).await.unwrap()
     }
 
-    /// Waits for the handler to have so many requests hanging.
+    /// Waits until the handler has `count` hanging requests.
     pub async fn hanging_is(&self, count: usize) {
         let waiting = async {
             while self.hanging.load(Ordering::SeqCst) != count {
@@ -141,7 +141,7 @@ impl Served {
         timeout(PATIENCE, waiting).await.expect("the handler got there in time");
     }
 
-    /// Waits for counters like this.
+    /// Waits until the counters satisfy a condition.
     pub async fn until(&self, is_so: impl Fn(&HttpCounters) -> bool) {
         let waiting = async {
             while !is_so(&self.listener.counters()) {
@@ -180,7 +180,7 @@ pub async fn try_tls(
     version: SslVersion,
 ) -> Option<SslStream<TcpStream>> {
     let mut connector = SslConnector::builder(SslMethod::tls()).unwrap();
-    // The one certificate that the test has made; its name does not matter.
+    // The test trusts its own certificate; the name does not matter.
     connector.set_verify(SslVerifyMode::NONE);
     connector.set_min_proto_version(Some(version)).unwrap();
     connector.set_max_proto_version(Some(version)).unwrap();
@@ -230,13 +230,13 @@ impl Client {
         }
     }
 
-    /// A request whose answer's body is not read.
+    /// Sends a request without reading the answer's body.
     pub async fn begin(&mut self, path: &str) -> Response<Incoming> {
         let request = Request::get(format!("https://localhost{path}")).body(Full::default()).unwrap();
         self.send(request).await.unwrap()
     }
 
-    /// A tunnel through the listener.
+    /// Opens a tunnel through the listener.
     pub async fn connect_through(&mut self) -> hyper::upgrade::Upgraded {
         let request = Request::connect("destination:443").body(Full::default()).unwrap();
         let answer = self.send(request).await.unwrap();
