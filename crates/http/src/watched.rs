@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use fieldseal_net::BulkTurns;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::activity::{Slot, TurnsOf};
+use crate::activity::{Slot, TurnOwner};
 use crate::slow_peer::Progress;
 
 /// Bytes read or written before other connections are served: some tens of microseconds of TLS. The HTTP library and the runtime limit a

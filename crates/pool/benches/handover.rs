@@ -1,9 +1,7 @@
-//! The pool's own cost, and waiting times by tenant. Four tables, each figure from the fastest round:
-//!
-//! 1. One thread, no wake-ups: a job from its admission to its end, and a slice handed over, with more and more waiting.
-//! 2. Threads: jobs of no work at all, one at a time and many, with the wake-ups that they took.
-//! 3. One job of many parts on one worker and on two.
-//! 4. Virtual time: how long small jobs wait while four clients keep large ones in the queue, by order of service.
+//! The pool's own cost, and waiting times by tenant. Four tables, each figure from the fastest round:  (1) One thread, no wake-ups: a
+//! job from its admission to its end, and a slice handed over, with more and more waiting. (2) Threads: jobs without work, one at a
+//! time and many, with the number of wake-ups. (3) One job of many parts on one worker and on two. (4) Virtual time: how long small
+//! jobs wait while four clients keep large ones in the queue, by scheduling order.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -59,8 +57,8 @@ fn manual(workers: usize) -> Pool {
     Pool::manual(settings, Arc::new(SystemClock))
 }
 
-/// Nanoseconds of the fastest round of `work`, which does `count` things at a call. Rounds are shorter than the time for which
-/// a busy system gives the core to somebody else.
+/// Nanoseconds of the fastest round of `work`, which processes `count` items per call. Rounds are shorter than the time slices of a busy
+/// system.
 fn fastest(count: usize, mut work: impl FnMut()) -> f64 {
     let round = |_| {
         let (began, mut calls) = (Instant::now(), 0);
@@ -160,7 +158,7 @@ const PARTS: usize = 60;
 
 /// Parts of arithmetic, planned one after the other.
 struct Spread {
-    /// Parts planned, and parts done.
+    /// Planned parts, and finished parts.
     planned: AtomicUsize,
     done: AtomicUsize,
     ended: Mutex<Option<mpsc::Sender<()>>>,
@@ -173,7 +171,7 @@ fn compute(steps: u64) {
 
 impl Job for Spread {
     fn run_slice(&self, turn: &Turn<'_>) -> Slice {
-        // Only who holds the turn plans.
+        // Only the worker with the turn plans.
         let planned = self.planned.load(Ordering::Relaxed);
         if planned == PARTS {
             return Slice::Left;
@@ -218,7 +216,7 @@ const SLICE: Duration = Duration::from_micros(50);
 /// 60,000 fields of 400 ns.
 const LARGE_SLICES: u64 = 480;
 
-/// Time that the slices themselves move on.
+/// A clock that the slices themselves advance.
 #[derive(Clone)]
 struct VirtualClock {
     start: Instant,
@@ -244,9 +242,9 @@ impl Clock for VirtualClock {
 /// The jobs that have ended in virtual time.
 #[derive(Default)]
 struct Ended {
-    /// From arrival to end of small jobs.
+    /// Times from arrival to end of small jobs.
     small: Vec<Duration>,
-    /// Clients whose large job is done, and who send the next one.
+    /// Clients whose large job is done, and which send the next one.
     large: Vec<u64>,
 }
 
@@ -292,7 +290,7 @@ fn waits() {
     }
 }
 
-/// Times of small jobs, in order. `are_apart`: each client has its connection; otherwise all jobs simply take turns.
+/// Times of small jobs, in order. `are_apart`: each client has its own connection; otherwise all jobs take turns.
 fn small_jobs_under(scheduling: Scheduling, are_apart: bool, large_each: u64) -> Vec<Duration> {
     let clock = VirtualClock { start: Instant::now(), nanoseconds: Arc::default() };
     let pool =
@@ -302,7 +300,7 @@ fn small_jobs_under(scheduling: Scheduling, are_apart: bool, large_each: u64) ->
         let job = Virtual { clock: clock.clone(), slices: AtomicU64::new(slices), origin, ended: Arc::clone(&ended) };
         pool.submit(Arc::new(job), admission(0, if are_apart { client } else { 0 })).expect("room");
     };
-    // The first ones are of different lengths, so that they do not end together.
+    // The first ones have different lengths, so that they do not end together.
     (0..4 * large_each).for_each(|job| submit(job % 4, 1 + job * 97 % LARGE_SLICES, Ok(job % 4)));
     let mut next_small = Duration::from_millis(1);
     while clock.elapsed() < Duration::from_secs(60) {

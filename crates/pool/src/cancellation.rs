@@ -1,13 +1,13 @@
-//! The flag and the deadline by which a running job learns that nobody waits for it.
+//! The cancellation flag and the deadline of a job.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 
-/// Shared between who waits for a job and the worker that runs it. Polling costs an atomic load or two.
+/// Shared by the submitter of a job and the worker that runs it. Polling costs an atomic load or two.
 #[derive(Debug, Default)]
 pub struct Cancellation {
-    /// 0, or one more than the reason's number.
+    /// 0, or the reason's number plus one.
     reason: AtomicU8,
     deadline: OnceLock<Instant>,
 }
@@ -15,9 +15,9 @@ pub struct Cancellation {
 /// Why a job was cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The caller does not want it any more, and waits for the confirmation.
+    /// The caller does not need the answer any more, and waits for the confirmation.
     Cancelled,
-    /// The caller is gone: no answer reaches anybody.
+    /// The caller has disconnected: no answer can be delivered.
     Disconnected,
 }
 
@@ -34,18 +34,18 @@ const CANCELLED: u8 = 1;
 const DISCONNECTED: u8 = 2;
 
 impl Cancellation {
-    /// Neither cancelled nor with a deadline.
+    /// Creates a flag that is neither cancelled nor has a deadline.
     pub fn new() -> Self {
         Cancellation::default()
     }
 
-    /// Cancels. The first reason stays.
+    /// Cancels the job. The first reason is kept.
     pub fn cancel(&self, reason: Reason) {
         let number = match reason {
             Reason::Cancelled => CANCELLED,
             Reason::Disconnected => DISCONNECTED,
         };
-        // Relaxed: the flag publishes nothing but itself.
+        // Relaxed suffices: no other data depends on the flag.
         let _ = self.reason.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed);
     }
 
@@ -58,7 +58,7 @@ impl Cancellation {
         }
     }
 
-    /// Sets the deadline. The first one stays: a job's time is agreed once, when its request is read.
+    /// Sets the deadline. The first one is kept: it is set once, when the request is read.
     pub fn set_deadline(&self, deadline: Instant) {
         let _ = self.deadline.set(deadline);
     }
@@ -68,10 +68,10 @@ impl Cancellation {
         self.deadline.get().copied()
     }
 
-    /// Whether the job continues at the time `now`. A deadline has passed at its very instant.
+    /// Checks whether the job may continue at `now`. A deadline has passed at its very instant.
     ///
     /// # Errors
-    /// When it must stop. Cancellation takes precedence over the deadline.
+    /// If it must stop. Cancellation takes precedence over the deadline.
     #[inline]
     pub fn check(&self, now: Instant) -> Result<(), Stop> {
         if self.reason.load(Ordering::Relaxed) != 0 {

@@ -1,12 +1,12 @@
-//! How long a new job would take until it is done, so that one which cannot meet its deadline is refused before it waits.
+//! Estimates when a new job would be done, so that a job which cannot meet its deadline is refused before it waits.
 //!
-//! Three figures are measured. The cost of jobs: the time of their slices per unit, by client, which gives the remaining service of
-//! all jobs held. Demand: the service requested per second, by client. Capacity: the service that the workers deliver per second
-//! while more jobs wait than they can take: as many seconds as there are workers, less if the system gives the cores to others as
-//! well. Single outliers have little effect: their time counts up to a limit, and a measure changes by a bounded factor.
+//! Three values are measured. The cost of jobs: the time of their slices per unit, by client, which yields the remaining service of all
+//! jobs held. Demand: the service requested per second, by client. Capacity: the service that the workers deliver per second while more
+//! jobs wait than they can take: as many seconds as there are workers, less if the system gives the cores to others as well. Single
+//! outliers have little effect: their time counts up to a limit, and a measure changes by a bounded factor.
 //!
-//! Jobs take turns, so later ones delay earlier ones. If a client requests more than it gets, a job is therefore judged as if
-//! everybody with whom it shares always had something to do; if it requests less, the backlog ends.
+//! Jobs take turns, so later ones delay earlier ones. If a client requests more than it gets, a job is therefore judged as if all flows
+//! that it shares with always had work; if it requests less, the backlog ends.
 
 use std::time::{Duration, Instant};
 
@@ -16,23 +16,23 @@ const FIRST_COST_NS: u64 = 50_000;
 const UNITS_A_JOB: u64 = 4096;
 /// Jobs after which older ones count half.
 const JOBS_REMEMBERED: u32 = 32;
-/// How long the service of the workers is measured at a time.
+/// The period over which the workers' service is measured.
 const WINDOW: Duration = Duration::from_millis(20);
-/// How long a measure of it is believed.
+/// Maximum age of a measure of the service.
 const SPEED_AGE_MAX: Duration = Duration::from_secs(1);
-/// A window moves the measure by at most this factor.
+/// Maximum factor by which one period changes the measure.
 const SPEED_CHANGE_MAX: f64 = 4.0;
-/// How much of a new window goes into the measure.
+/// The weight of a new period in the measure.
 const SPEED_WEIGHT: f64 = 0.5;
-/// The part of the time until a deadline that the wait may take: the rest is for the answer's way back, and for error.
+/// The part of the time until a deadline that the wait may take; the rest is for returning the answer, and for errors.
 const DEADLINE_SHARE: f64 = 0.8;
 
-/// A job is judged as one of this many times what the client's jobs cost on average, where it costs less: else the queue would fill up
-/// with small ones until no other is done in time.
+/// A job is judged as if it cost at least this many times the average of the client's jobs; otherwise the queue would fill with small jobs
+/// until no other could finish in time.
 const MEANS: f64 = 4.0;
 /// The measuring interval of demand.
-const ASKED_WINDOW: Duration = Duration::from_millis(100);
-/// How much of a job goes into the average.
+const DEMAND_WINDOW: Duration = Duration::from_millis(100);
+/// The weight of a job in the average.
 const MEAN_WEIGHT: f64 = 1.0 / 32.0;
 
 /// The jobs held on one level of a path.
@@ -44,7 +44,7 @@ pub(crate) struct Load {
     pub(crate) competitors: f64,
 }
 
-/// Cost and demand of the jobs of a client, or of all.
+/// Cost and demand of the jobs of a client, or of all clients.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Costs {
     cost_ns: u64,
@@ -53,42 +53,42 @@ pub(crate) struct Costs {
     /// The average cost of requested jobs, including refused ones.
     mean_ns: f64,
     /// Requested service per nanosecond, in nanoseconds.
-    asked: f64,
-    asked_ns: f64,
-    asking: Option<Asking>,
+    demand: f64,
+    requested_ns: f64,
+    demand_window: Option<DemandWindow>,
 }
 
-/// An interval in which demand is measured.
+/// A period in which demand is measured.
 #[derive(Clone, Copy, Debug)]
-struct Asking {
+struct DemandWindow {
     since: Instant,
     until: Instant,
 }
 
-impl Asking {
-    fn since(now: Instant) -> Asking {
-        Asking { since: now, until: now + ASKED_WINDOW }
+impl DemandWindow {
+    fn since(now: Instant) -> DemandWindow {
+        DemandWindow { since: now, until: now + DEMAND_WINDOW }
     }
 }
 
 impl Costs {
-    /// Records that a job is requested.
-    pub(crate) fn ask(&mut self, cost_ns: u64, now: Instant) {
+    /// Records a requested job.
+    pub(crate) fn record_demand(&mut self, cost_ns: u64, now: Instant) {
         let cost_ns = cost_ns as f64;
-        let weight = if self.asking.is_none() { 1.0 } else { MEAN_WEIGHT };
+        let weight = if self.demand_window.is_none() { 1.0 } else { MEAN_WEIGHT };
         self.mean_ns += (cost_ns - self.mean_ns) * weight;
-        let Asking { since, until } = *self.asking.get_or_insert_with(|| Asking::since(now));
-        self.asked_ns += cost_ns;
+        let DemandWindow { since, until } = *self.demand_window.get_or_insert_with(|| DemandWindow::since(now));
+        self.requested_ns += cost_ns;
         if now >= until {
             let time = now.saturating_duration_since(since);
-            self.asked += (self.asked_ns / time.as_nanos() as f64 - self.asked) * SPEED_WEIGHT;
-            (self.asked_ns, self.asking) = (0.0, Some(Asking::since(now)));
+            self.demand += (self.requested_ns / time.as_nanos() as f64 - self.demand) * SPEED_WEIGHT;
+            (self.requested_ns, self.demand_window) = (0.0, Some(DemandWindow::since(now)));
         }
     }
 
     /// Requested service per nanosecond, including the current interval.
-    fn asked(self) -> f64 {
-        self.asked.max(self.asked_ns / ASKED_WINDOW.as_nanos() as f64)
+    fn demand(self) -> f64 {
+        self.demand.max(self.requested_ns / DEMAND_WINDOW.as_nanos() as f64)
     }
 
     fn per_unit(self) -> Option<f64> {
@@ -109,7 +109,7 @@ fn units(bytes: usize) -> u64 {
     bytes as u64 + UNITS_A_JOB
 }
 
-/// A time during which more waited than the workers could take.
+/// A period in which more jobs waited than the workers could take.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     began: Instant,
@@ -125,10 +125,10 @@ impl Window {
 
 #[derive(Debug)]
 pub(crate) struct Estimate {
-    /// Of all tenants.
+    /// Over all tenants.
     costs: Costs,
     workers: f64,
-    /// Nanoseconds of service in a nanosecond of the clock.
+    /// Nanoseconds of service per nanosecond of time.
     speed: f64,
     measured: Option<Instant>,
     window: Option<Window>,
@@ -146,20 +146,20 @@ impl Estimate {
         per_unit.map_or(FIRST_COST_NS, |per_unit| (per_unit * units(bytes) as f64) as u64)
     }
 
-    /// Learns from a job that has ended by itself what jobs of its client cost.
+    /// Updates the cost of a client's jobs with a job that was completed.
     pub(crate) fn learn(&mut self, costs: &mut Costs, bytes: usize, cost_ns: u64) {
         costs.learn(bytes, cost_ns);
         self.costs.learn(bytes, cost_ns);
     }
 
-    /// Notes the service of a slice that ends at `now`, and whether something waited all the while.
+    /// Records the service of a slice that ends at `now`, and whether jobs waited throughout.
     pub(crate) fn note(&mut self, cost_ns: u64, is_saturated: bool, now: Instant) {
         if !is_saturated {
             self.window = None;
             return;
         }
         let Some(window) = &mut self.window else {
-            // The part of the slice before the window does not count.
+            // The part of the slice before the period is not counted.
             self.window = Some(Window::begun(now));
             return;
         };
@@ -179,35 +179,35 @@ impl Estimate {
         self.measured = Some(now);
     }
 
-    /// The last measure of the workers' service, or what they would do undisturbed where there is none or it is old.
+    /// The last measure of the workers' service; if there is none or it is too old, their undisturbed service.
     fn speed_at(&self, now: Instant) -> f64 {
         let is_known = self.measured.is_some_and(|measured| now.saturating_duration_since(measured) <= SPEED_AGE_MAX);
         if is_known { self.speed } else { self.workers }
     }
 
-    /// How long the workers take for so much service.
+    /// The time that the workers need for this service.
     pub(crate) fn time_for(&self, service_ns: u64, now: Instant) -> Duration {
         Duration::from_nanos((service_ns as f64 / self.speed_at(now)) as u64)
     }
 
-    /// How long a job would take until it is done that costs `cost_ns` and finds these loads, from its connection outwards.
+    /// The time until a job is done that costs `cost_ns` and finds these loads, from its connection outwards.
     ///
-    /// Until the job is done, each flow with which its connection, client and tenant share gets as much as they do; so do the jobs
-    /// of its connection, which take turns. A client that requests less than its share has finished when its backlog is done.
+    /// Until the job is done, each flow with which its connection, client and tenant share gets as much as they do; so do the jobs of its
+    /// connection, which take turns. A client that requests less than its share is finished when its backlog is done.
     pub(crate) fn wait(&self, cost_ns: u64, costs: Costs, loads: [Load; 4], now: Instant) -> Duration {
         let [connection, client, tenant, root] = loads;
-        // A slice is the least that each gets in a turn.
+        // A turn is at least a slice.
         let judged = (costs.mean_ns * MEANS).max(cost_ns as f64).max(FIRST_COST_NS as f64);
         let in_turns = judged * connection.competitors * client.competitors;
         let share = self.speed_at(now) / root.competitors / tenant.competitors;
-        let idle = 1.0 - (costs.asked() / share).min(1.0);
+        let idle = 1.0 - (costs.demand() / share).min(1.0);
         let backlog = client.backlog + cost_ns as f64;
         let needed = in_turns.min(backlog / idle);
         Duration::from_nanos((needed / share) as u64)
     }
 }
 
-/// Whether a job that takes `wait` from `now` on is done well before its deadline.
+/// Whether a job that takes `wait` from `now` is done well before its deadline.
 pub(crate) fn is_in_time(wait: Duration, deadline: Instant, now: Instant) -> bool {
     wait <= deadline.saturating_duration_since(now).mul_f64(DEADLINE_SHARE)
 }

@@ -1,40 +1,40 @@
-//! One level of start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) for several workers and costs known afterwards.
+//! One level of start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) for several workers and costs that are known afterwards.
 //!
-//! Each flow has a tag: the nanoseconds of service that it has received. The flow with the lowest tag is served next. The virtual
-//! time is a lower bound of all waiting tags: a flow that returns from idleness starts there, so that idleness gains nothing, or at
-//! its own tag if that is later.
+//! Each flow has a tag: the nanoseconds of service that it has received. The flow with the lowest tag is served next. The virtual time is a
+//! lower bound of all waiting tags: a flow that returns from idleness starts there, so that idleness gains nothing, or at its own tag if
+//! that is later.
 //!
-//! The cost of a slice is known only when it ends. Until then the flow is charged the expected cost; otherwise all workers at once
-//! would choose the flow that is behind. The virtual time excludes everything that is running: a flow whose slices were cheaper
-//! than expected never falls behind it, and no waiting flow goes before a new one.
+//! The cost of a slice is known only when it ends. Until then the flow is charged the expected cost; otherwise all workers would choose the
+//! flow that is behind. The virtual time excludes running slices: a flow whose slices were cheaper than expected never falls behind it, and
+//! no waiting flow is served before a new one.
 
 use crate::front::Front;
 
-/// How a flow came to wait. The order decides where tags are equal.
+/// Why a flow waits. Determines the order of equal tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Arrival {
-    /// Something new to do.
+    /// It has new work.
     New,
-    /// Something that has been worked on.
+    /// Its work was interrupted.
     Returned,
 }
 
-/// A flow's account in its [`FairQueue`].
+/// The account of a flow in its [`FairQueue`].
 #[derive(Debug, Default)]
 pub(crate) struct Flow {
     /// Nanoseconds of service so far, or the virtual time from which it began.
     served: u64,
     /// Expected cost of its running slices.
-    in_hand: u64,
-    /// Set while it waits.
+    running_cost: u64,
+    /// Set while the flow waits.
     place: Option<Place>,
 }
 
 impl Flow {
-    /// The order of flows.
+    /// The tag, by which flows are ordered.
     #[cfg(test)]
     pub(crate) fn tag(&self) -> u64 {
-        self.served + self.in_hand
+        self.served + self.running_cost
     }
 }
 
@@ -43,19 +43,19 @@ impl Flow {
 struct Place {
     tag: u64,
     arrival: Arrival,
-    /// First come, first served where the rest is equal.
+    /// Breaks ties: first come, first served.
     number: u64,
 }
 
-/// Flows, by their index, that wait or are remembered.
+/// Flows that wait or are remembered, by their index.
 #[derive(Debug, Default)]
 pub(crate) struct FairQueue {
     virtual_time: u64,
     waiting: Front<(Place, usize)>,
-    /// Flows of which nothing is held, with tags that the virtual time has not reached yet.
+    /// Flows without jobs whose tags the virtual time has not reached.
     idle: Front<(u64, usize)>,
     /// Expected cost of all running slices.
-    in_hand: u64,
+    running_cost: u64,
     number: u64,
 }
 
@@ -65,7 +65,7 @@ impl FairQueue {
         self.waiting.first().map(|(_, index)| index)
     }
 
-    /// A flow that did not wait has something to be done.
+    /// Queues a flow that has work.
     pub(crate) fn wait(&mut self, index: usize, flow: &mut Flow, arrival: Arrival) {
         debug_assert!(flow.place.is_none(), "a flow waits once");
         flow.served = flow.served.max(self.virtual_time);
@@ -73,29 +73,29 @@ impl FairQueue {
         self.waiting.insert((place, index));
     }
 
-    /// Nothing of the flow waits any more.
+    /// Removes a flow that has no waiting work.
     pub(crate) fn leave(&mut self, index: usize, flow: &mut Flow) {
         let place = flow.place.take().expect("only who waits leaves");
         self.waiting.remove((place, index));
     }
 
-    /// The virtual time moves on to the flow that is about to be served.
+    /// Advances the virtual time to the flow that is about to be served.
     pub(crate) fn advance(&mut self, flow: &Flow) {
         let place = flow.place.expect("only who waits is served");
-        self.virtual_time = self.virtual_time.max(place.tag.saturating_sub(self.in_hand));
+        self.virtual_time = self.virtual_time.max(place.tag.saturating_sub(self.running_cost));
     }
 
-    /// Charges a slice that begins with what it is expected to cost.
+    /// Charges a slice that begins its expected cost.
     pub(crate) fn charge(&mut self, index: usize, flow: &mut Flow, expected: u64) {
-        flow.in_hand += expected;
-        self.in_hand += expected;
+        flow.running_cost += expected;
+        self.running_cost += expected;
         self.place_again(index, flow);
     }
 
-    /// Puts in what the slice did cost.
+    /// Replaces the expected cost of a slice by its actual cost.
     pub(crate) fn settle(&mut self, index: usize, flow: &mut Flow, expected: u64, cost: u64) {
-        flow.in_hand -= expected;
-        self.in_hand -= expected;
+        flow.running_cost -= expected;
+        self.running_cost -= expected;
         flow.served += cost;
         self.place_again(index, flow);
     }
@@ -108,45 +108,45 @@ impl FairQueue {
     }
 
     fn next_place(&mut self, flow: &mut Flow, arrival: Arrival) -> Place {
-        let place = Place { tag: flow.served + flow.in_hand, arrival, number: self.number };
+        let place = Place { tag: flow.served + flow.running_cost, arrival, number: self.number };
         self.number += 1;
         flow.place = Some(place);
         place
     }
 
-    /// Nothing of the flow is held any more: it is remembered until [`FairQueue::forget`] names it.
-    pub(crate) fn rest(&mut self, index: usize, flow: &Flow) {
-        debug_assert!(flow.place.is_none() && flow.in_hand == 0, "a flow rests when nothing of it is held");
+    /// Marks a flow without jobs as idle: it is remembered until [`FairQueue::forget`] returns it.
+    pub(crate) fn become_idle(&mut self, index: usize, flow: &Flow) {
+        debug_assert!(flow.place.is_none() && flow.running_cost == 0, "a flow rests when nothing of it is held");
         self.idle.insert((flow.served, index));
     }
 
-    /// Something of a resting flow is held again.
-    pub(crate) fn rise(&mut self, index: usize, flow: &Flow) {
+    /// Marks an idle flow as active again.
+    pub(crate) fn become_active(&mut self, index: usize, flow: &Flow) {
         self.idle.remove((flow.served, index));
     }
 
-    /// Whether a flow that comes now begins as one that was never served.
+    /// Whether a flow that returns now begins like a new one.
     #[cfg(test)]
-    pub(crate) fn counts_nothing(&self, flow: &Flow) -> bool {
+    pub(crate) fn is_like_new(&self, flow: &Flow) -> bool {
         flow.served <= self.virtual_time
     }
 
-    /// Whether the virtual time has passed a flow of which something is held, as only forgetting makes it do.
+    /// Whether the virtual time has passed the tag of an active flow, which only forgetting can cause.
     #[cfg(test)]
     pub(crate) fn has_passed(&self, flow: &Flow) -> bool {
         flow.served < self.virtual_time
     }
 
-    /// No flow competes: tags have no meaning.
-    pub(crate) fn level(&mut self) {
+    /// Resets the queue when no flow competes and tags have no meaning.
+    pub(crate) fn reset(&mut self) {
         if let Some((tag, _)) = self.idle.last() {
             self.virtual_time = self.virtual_time.max(tag);
         }
     }
 
-    /// Removes and returns an idle flow to forget. At most `idle_max` are kept: above that the virtual time advances, so that the
-    /// forgotten ones gain nothing; only then may it pass some that wait. Of those whose tags have no meaning any more at most
-    /// `kept_max` are kept, which saves creating them again.
+    /// Removes and returns an idle flow to forget. At most `idle_max` are kept: above that the virtual time advances, so that forgotten
+    /// flows gain nothing; only then may it pass waiting ones. At most `kept_max` of those whose tags have no meaning any more are kept,
+    /// which saves creating them again.
     pub(crate) fn forget(&mut self, idle_max: usize, kept_max: usize) -> Option<usize> {
         let count = self.idle.len();
         if count <= kept_max {
@@ -166,7 +166,7 @@ impl FairQueue {
 mod tests {
     use super::*;
 
-    /// Flows that always have something to do, served by one worker.
+    /// Flows that always have work, served by one worker.
     fn serve(queue: &mut FairQueue, flows: &mut [Flow], costs: &[u64], slices: usize) -> Vec<usize> {
         let mut order = Vec::new();
         for _ in 0..slices {
@@ -202,16 +202,16 @@ mod tests {
     fn an_idle_flow_keeps_its_tag_until_the_others_reach_it() {
         let (mut queue, mut flows) = (FairQueue::default(), [Flow::default(), Flow::default()]);
         flows.iter_mut().enumerate().for_each(|(index, flow)| queue.wait(index, flow, Arrival::New));
-        // One expensive slice of flow 0, which then goes idle and comes back at once.
+        // Flow 0 gets one expensive slice, becomes idle and returns at once.
         assert_eq!(serve(&mut queue, &mut flows, &[95, 10], 1), [0]);
         queue.leave(0, &mut flows[0]);
-        queue.rest(0, &flows[0]);
+        queue.become_idle(0, &flows[0]);
         assert_eq!(queue.forget(9, 0), None);
-        queue.rise(0, &flows[0]);
+        queue.become_active(0, &flows[0]);
         queue.wait(0, &mut flows[0], Arrival::New);
         assert_eq!(serve(&mut queue, &mut flows, &[95, 10], 11), [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0]);
         queue.leave(0, &mut flows[0]);
-        queue.rest(0, &flows[0]);
+        queue.become_idle(0, &flows[0]);
         serve(&mut queue, &mut flows, &[95, 10], 10);
         assert_eq!((queue.forget(9, 0), queue.forget(9, 0)), (Some(0), None));
     }
@@ -221,7 +221,7 @@ mod tests {
         let (mut queue, mut flows) = (FairQueue::default(), [Flow::default(), Flow::default()]);
         flows.iter_mut().enumerate().for_each(|(index, flow)| queue.wait(index, flow, Arrival::New));
         let mut order = Vec::new();
-        // Four workers take at the same moment; both flows have more waiting.
+        // Four workers take slices at the same time; both flows have more work.
         for _ in 0..4 {
             let index = queue.first().unwrap();
             queue.advance(&flows[index]);
@@ -239,7 +239,7 @@ mod tests {
         let (mut queue, mut flows) = (FairQueue::default(), (0..10).map(|_| Flow::default()).collect::<Vec<_>>());
         for (index, flow) in flows.iter_mut().enumerate() {
             flow.served = 100 + index as u64;
-            queue.rest(index, flow);
+            queue.become_idle(index, flow);
         }
         let forgotten: Vec<usize> = std::iter::from_fn(|| queue.forget(4, 0)).collect();
         assert_eq!(forgotten, [0, 1, 2, 3, 4, 5]);

@@ -1,7 +1,7 @@
 //! The levels at which work is shared: tenants, the clients of a tenant, the connections of a client, and the lanes of a connection.
 //!
-//! A node represents one of them while it has jobs, or while its tag still counts in its parent's [`FairQueue`]. Node 0 is the
-//! root. Jobs are in the lanes of connections.
+//! A node represents one of them while it has jobs, or while its tag still counts in its parent's [`FairQueue`]. Node 0 is the root. Jobs
+//! are in the lanes of connections.
 
 use foldhash::HashMap;
 use slab::Slab;
@@ -10,21 +10,21 @@ use crate::estimate::{Costs, Load};
 use crate::fair::{Arrival, FairQueue, Flow};
 use crate::list::{Linked, List};
 
-/// From the outermost level to the innermost: whose job it is, who sent it, and over which connection.
+/// From the outermost level to the innermost: the owner of the job, its sender, and its connection.
 pub(crate) type Path = [u64; 3];
 
-/// Live work of a connection that waits while jobs are ended that have to stop: these take turns of this much time with it.
+/// Jobs of a connection that must stop run first, but after this much time with them a live job of the connection has its turn.
 pub(crate) const ENDING_TURN_NS: u64 = 50_000;
-/// Flows that one operation forgets at a level.
+/// Maximum number of flows that one operation forgets per level.
 const FORGOTTEN_MAX: usize = 2;
-/// Tenants and clients that are remembered though nothing of them is held, beyond as many as jobs are held.
+/// Tenants and clients without jobs that are remembered, in addition to the number of jobs.
 pub(crate) const IDLE_FLOWS_SPARE: usize = 64;
-/// Connections of a client that are remembered though nothing of them is held. Connections cost nothing to make, unlike tenants and
-/// clients: those that come and go share with the client's others as so many and one more would that stay.
+/// Connections of a client without jobs that are remembered. Unlike tenants and clients, connections cost nothing to create: short-lived
+/// connections of a client together get as much as this many plus one permanent ones.
 pub(crate) const IDLE_CONNECTIONS_MAX: usize = 8;
 
-/// Tenants, clients of a tenant and connections of a client that are kept although they have no jobs and their tags have no
-/// meaning, so that the next job need not create them again.
+/// Tenants, clients of a tenant and connections of a client that are kept although they have no jobs and their tags have no meaning, so
+/// that the next job need not create them again.
 const KEPT_TENANTS_MAX: usize = 64;
 const KEPT_MAX: usize = 1;
 
@@ -39,25 +39,25 @@ struct Node {
     /// Its account among its parent's children.
     flow: Flow,
     lanes: Lanes,
-    /// Jobs held.
+    /// The number of jobs.
     entries: usize,
-    /// Children with jobs; of a connection the jobs themselves.
+    /// Children with jobs; for a connection the jobs themselves.
     competitors: usize,
     /// Service that its jobs are expected to need, in nanoseconds.
     backlog: u64,
     /// The costs of a client's jobs.
     costs: Costs,
-    /// How deep it is: 0 for the root.
+    /// Its depth: 0 for the root.
     level: usize,
 }
 
-/// Where the jobs of a connection wait.
+/// The lanes in which the jobs of a connection wait.
 #[derive(Debug, Default)]
 struct Lanes {
     live: List,
-    /// Those that have to stop.
+    /// Jobs that must stop.
     ending: List,
-    /// Time that ending ones took since a live one had its turn.
+    /// Time spent on stopping jobs since a live one had its turn.
     ended_ns: u64,
 }
 
@@ -66,7 +66,7 @@ impl Lanes {
         self.live.is_empty() && self.ending.is_empty()
     }
 
-    /// The job that is next: one that has to stop, unless live ones have waited long enough.
+    /// The next job: one that must stop, unless live ones have waited long enough.
     fn first(&self) -> Option<usize> {
         let is_live_due = self.ended_ns >= ENDING_TURN_NS && !self.live.is_empty();
         let ending = self.ending.first().filter(|_| !is_live_due);
@@ -78,11 +78,11 @@ impl Lanes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     Live,
-    /// Of jobs that have to stop, each once.
+    /// For jobs that must stop, each once.
     Ending,
 }
 
-/// A slice that has ended, in nanoseconds.
+/// A finished slice, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settled {
     /// The expected and the actual cost.
@@ -96,7 +96,7 @@ pub(crate) struct Settled {
 #[derive(Debug)]
 pub(crate) struct Flows {
     nodes: Slab<Node>,
-    /// The line of the children of each node, by its index.
+    /// The queue of each node's children, by the node's index.
     queues: Slab<FairQueue>,
     by_id: HashMap<(usize, u64), usize>,
 }
@@ -108,15 +108,15 @@ impl Flows {
         Flows { nodes, queues, by_id: HashMap::default() }
     }
 
-    /// A node, and the line in which it waits.
+    /// A node, and the queue in which it waits.
     #[inline]
     fn pair(&mut self, index: usize) -> (&mut Node, &mut FairQueue) {
         let node = &mut self.nodes[index];
-        let line = &mut self.queues[node.parent];
-        (node, line)
+        let queue = &mut self.queues[node.parent];
+        (node, queue)
     }
 
-    /// Counts a job; gives its connection.
+    /// Counts a job; returns its connection.
     pub(crate) fn enter(&mut self, path: Path) -> usize {
         self.nodes[ROOT].entries += 1;
         let mut parent = ROOT;
@@ -124,10 +124,10 @@ impl Flows {
             let Flows { nodes, queues, by_id } = self;
             let new = || insert(nodes, queues, Node { parent, id, level, ..Node::default() });
             let index = *by_id.entry((parent, id)).or_insert_with(new);
-            let (node, line) = self.pair(index);
+            let (node, queue) = self.pair(index);
             node.entries += 1;
             if node.entries == 1 {
-                line.rise(index, &node.flow);
+                queue.become_active(index, &node.flow);
                 self.nodes[parent].competitors += 1;
             }
             parent = index;
@@ -141,11 +141,11 @@ impl Flows {
         self.nodes[connection].competitors -= 1;
         let mut index = connection;
         while index != ROOT {
-            let (node, line) = self.pair(index);
+            let (node, queue) = self.pair(index);
             let parent = node.parent;
             node.entries -= 1;
             if node.entries == 0 {
-                line.rest(index, &node.flow);
+                queue.become_idle(index, &node.flow);
                 self.nodes[parent].competitors -= 1;
             }
             index = parent;
@@ -154,7 +154,7 @@ impl Flows {
         self.forget(connection);
     }
 
-    /// Lets a job wait in a lane of its connection.
+    /// Queues a job in a lane of its connection.
     pub(crate) fn wait<T: Linked>(
         &mut self,
         connection: usize,
@@ -172,14 +172,14 @@ impl Flows {
         let mut index = connection;
         let mut begins = was_empty;
         while begins && index != ROOT {
-            let (node, line) = self.pair(index);
-            begins = line.first().is_none();
-            line.wait(index, &mut node.flow, arrival);
+            let (node, queue) = self.pair(index);
+            begins = queue.first().is_none();
+            queue.wait(index, &mut node.flow, arrival);
             index = node.parent;
         }
     }
 
-    /// Takes the first job out of its lane for a slice, and charges what that is expected to cost; the virtual times move on to it.
+    /// Takes the first job out of its lane for a slice, and charges the slice's expected cost; the virtual times advance to it.
     pub(crate) fn begin<T: Linked>(
         &mut self,
         connection: usize,
@@ -196,7 +196,7 @@ impl Flows {
         self.take_out(connection, lane, items, job, None);
     }
 
-    /// Takes a job out of its lane. Where a slice of it begins, it is charged what that is expected to cost.
+    /// Takes a job out of its lane. If a slice of it begins, its expected cost is charged.
     fn take_out<T: Linked>(
         &mut self,
         connection: usize,
@@ -218,22 +218,22 @@ impl Flows {
         let mut ends = lanes.is_empty();
         let mut index = connection;
         while index != ROOT {
-            let (node, line) = self.pair(index);
+            let (node, queue) = self.pair(index);
             if expected.is_some() {
-                line.advance(&node.flow);
+                queue.advance(&node.flow);
             }
             if ends {
-                line.leave(index, &mut node.flow);
-                ends = line.first().is_none();
+                queue.leave(index, &mut node.flow);
+                ends = queue.first().is_none();
             }
             if let Some(expected) = expected {
-                line.charge(index, &mut node.flow, expected);
+                queue.charge(index, &mut node.flow, expected);
             }
             index = node.parent;
         }
     }
 
-    /// Moves a live job that waits to those that have to stop.
+    /// Moves a waiting live job to those that must stop.
     pub(crate) fn put_first<T: Linked>(&mut self, connection: usize, items: &mut Slab<T>, job: usize) {
         let lanes = &mut self.nodes[connection].lanes;
         lanes.live.remove(items, job);
@@ -253,13 +253,13 @@ impl Flows {
     pub(crate) fn charge(&mut self, connection: usize, expected: u64) {
         let mut index = connection;
         while index != ROOT {
-            let (node, line) = self.pair(index);
-            line.charge(index, &mut node.flow, expected);
+            let (node, queue) = self.pair(index);
+            queue.charge(index, &mut node.flow, expected);
             index = node.parent;
         }
     }
 
-    /// Puts in what a slice did cost, and by how much less its job needs now.
+    /// Settles the cost of a slice, and the decrease of its job's remaining cost.
     pub(crate) fn settle(&mut self, connection: usize, lane: Lane, slice: Settled) {
         let Settled { expected, cost, before, after } = slice;
         let connection_node = &mut self.nodes[connection];
@@ -268,8 +268,8 @@ impl Flows {
         }
         let mut index = connection;
         while index != ROOT {
-            let (node, line) = self.pair(index);
-            line.settle(index, &mut node.flow, expected, cost);
+            let (node, queue) = self.pair(index);
+            queue.settle(index, &mut node.flow, expected, cost);
             node.backlog = node.backlog + after - before;
             index = node.parent;
         }
@@ -277,7 +277,7 @@ impl Flows {
         root.backlog = root.backlog + after - before;
     }
 
-    /// Notes that a job that was expected to need `before` nanoseconds is expected to need `after`.
+    /// Changes the expected remaining cost of a job from `before` to `after` nanoseconds.
     pub(crate) fn expect(&mut self, connection: usize, before: u64, after: u64) {
         if before == after {
             return;
@@ -298,7 +298,7 @@ impl Flows {
         self.nodes[ROOT].backlog
     }
 
-    /// Whether no job of this tenant is held.
+    /// Whether this tenant has no jobs.
     pub(crate) fn is_quiet(&self, tenant: u64) -> bool {
         self.by_id.get(&(ROOT, tenant)).is_none_or(|&index| self.nodes[index].entries == 0)
     }
@@ -333,8 +333,8 @@ impl Flows {
         loads
     }
 
-    /// Forgets flows that mean nothing any more: a few, so that no operation is long, but more than one operation adds. Where
-    /// nothing at all is held nobody competes, and all but a few are forgotten.
+    /// Forgets flows without meaning: a few, so that no operation is long, but more than one operation adds. If there are no jobs at all,
+    /// no flow competes, and all but a few are forgotten.
     pub(crate) fn forget(&mut self, connection: usize) {
         let mut index = connection;
         while index != ROOT {
@@ -353,7 +353,7 @@ impl Flows {
             _ => {}
         }
         if node.entries == 0 {
-            self.queues[parent].level();
+            self.queues[parent].reset();
             steps = usize::MAX;
         }
         for _ in 0..steps {
@@ -362,7 +362,7 @@ impl Flows {
         }
     }
 
-    /// Removes a node of which nothing is held, with those below it.
+    /// Removes a node without jobs, with its descendants.
     fn remove(&mut self, index: usize) {
         while let Some(child) = self.queues[index].forget(0, 0) {
             self.remove(child);
@@ -373,7 +373,7 @@ impl Flows {
     }
 }
 
-/// Adds a node and the line of its children, at the same index.
+/// Adds a node and the queue of its children, at the same index.
 fn insert(nodes: &mut Slab<Node>, queues: &mut Slab<FairQueue>, node: Node) -> usize {
     let index = nodes.insert(node);
     let same = queues.insert(FairQueue::default());
@@ -381,29 +381,29 @@ fn insert(nodes: &mut Slab<Node>, queues: &mut Slab<FairQueue>, node: Node) -> u
     index
 }
 
-/// For tests: what is remembered.
+/// For tests.
 #[cfg(test)]
 impl Flows {
-    /// Whether nothing is held, and no more remembered than may be.
+    /// Whether there are no jobs, and no more is remembered than permitted.
     pub(crate) fn is_empty(&self) -> bool {
         let held = self.nodes.iter().map(|(_, node)| node.entries + node.competitors).sum::<usize>();
         held == 0 && self.backlog() == 0 && self.nodes.len() <= 1 + 3 * KEPT_TENANTS_MAX
     }
 
-    /// How many levels of `path`, from the tenant inwards, are known and neither hold anything nor count against a newcomer, from the
-    /// outermost level that is so: 3 for a quiet tenant, 1 for a quiet connection of a busy client, 0 where nothing is quiet.
+    /// The number of levels of `path`, from the tenant inwards, that are known, have no jobs and do not count against a new job, from the
+    /// outermost such level: 3 for a quiet tenant, 1 for a quiet connection of a busy client, 0 if nothing is quiet.
     pub(crate) fn quiet_levels(&self, path: Path) -> usize {
         let mut index = ROOT;
         for (level, id) in path.into_iter().enumerate() {
-            let line = &self.queues[index];
+            let queue = &self.queues[index];
             let mut held = self
                 .nodes
                 .iter()
                 .filter(|(_, other)| other.level == level + 1 && other.parent == index && other.entries > 0);
-            let is_passed = held.any(|(_, other)| line.has_passed(&other.flow));
+            let is_passed = held.any(|(_, other)| queue.has_passed(&other.flow));
             let child = self.by_id.get(&(index, id));
-            let is_quiet = child
-                .is_none_or(|&child| self.nodes[child].entries == 0 && line.counts_nothing(&self.nodes[child].flow));
+            let is_quiet =
+                child.is_none_or(|&child| self.nodes[child].entries == 0 && queue.is_like_new(&self.nodes[child].flow));
             if is_quiet {
                 return if is_passed { 0 } else { 3 - level };
             }
@@ -419,7 +419,7 @@ impl Flows {
         [tenant, client, connection].map(|index| self.nodes[index].flow.tag())
     }
 
-    /// Tenants that are remembered, and for each node the jobs held and the children remembered, with its level.
+    /// The number of remembered tenants, and for each node the number of jobs and of remembered children, with its level.
     pub(crate) fn remembered(&self) -> impl Iterator<Item = (usize, usize, usize)> {
         self.nodes.iter().map(|(index, node)| {
             let children = self.nodes.iter().filter(|&(child, other)| child != ROOT && other.parent == index).count();

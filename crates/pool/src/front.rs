@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 #[derive(Debug)]
 pub(crate) struct Front<T> {
     first: Option<T>,
-    /// Everything else, all of it greater.
+    /// All other elements, which are greater.
     rest: BTreeSet<T>,
 }
 
@@ -44,7 +44,7 @@ impl<T: Copy + Ord> Front<T> {
         }
     }
 
-    /// Takes an element out, if it is in the set.
+    /// Removes an element, if it is in the set.
     pub(crate) fn remove(&mut self, element: T) {
         if self.first == Some(element) {
             self.pop_first();
@@ -53,7 +53,7 @@ impl<T: Copy + Ord> Front<T> {
         }
     }
 
-    /// Puts `new` in the place of `old`, which is in the set.
+    /// Replaces `old`, which is in the set, by `new`.
     pub(crate) fn replace(&mut self, old: T, new: T) {
         let is_least = || self.rest.first().is_none_or(|second| new < *second);
         if self.first == Some(old) && is_least() {
@@ -64,7 +64,7 @@ impl<T: Copy + Ord> Front<T> {
         }
     }
 
-    /// Takes the least element out.
+    /// Removes the least element.
     pub(crate) fn pop_first(&mut self) -> Option<T> {
         let first = self.first?;
         self.first = if self.rest.is_empty() { None } else { self.rest.pop_first() };

@@ -1,26 +1,26 @@
-//! Counts the jobs and bytes held, in total, by tenant and by connection, against their limits.
+//! Counts jobs and their bytes, in total, by tenant and by connection, against limits.
 
 use std::fmt;
 
 use foldhash::HashMap;
 
-/// A bound that is reached.
+/// A limit that is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Bound {
     /// The scope of the limit.
     pub scope: Scope,
-    /// Of what.
+    /// The measure that it limits.
     pub measure: Measure,
 }
 
 /// The scope over which a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// One connection, whatever tenants its jobs belong to.
+    /// One connection, for jobs of all tenants.
     Connection,
     /// One tenant.
     Tenant,
-    /// Everybody.
+    /// All jobs.
     Total,
 }
 
@@ -48,7 +48,7 @@ impl fmt::Display for Bound {
     }
 }
 
-/// Jobs and bytes: held, or the most that may be.
+/// A number of jobs and bytes: in use, or a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Amount {
     pub(crate) jobs: usize,
@@ -56,7 +56,7 @@ pub(crate) struct Amount {
 }
 
 impl Amount {
-    /// Which measure would be above `max` with one more job of `bytes`.
+    /// The measure that would exceed `max` with one more job of `bytes`.
     fn exceeds(self, bytes: usize, max: Amount) -> Option<Measure> {
         if self.jobs >= max.jobs {
             Some(Measure::Jobs)
@@ -78,7 +78,7 @@ impl Amount {
     }
 }
 
-/// The most that may be held.
+/// The limits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) total: Amount,
@@ -86,7 +86,7 @@ pub(crate) struct Limits {
     pub(crate) connection: Amount,
 }
 
-/// The entry of one job, from its admission until its memory is free.
+/// The entry of one job, from its admission until its memory is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "what is entered is released, or the bounds leak"]
 pub(crate) struct Receipt {
@@ -108,7 +108,7 @@ impl Ledger {
         Ledger { limits, total: Amount::default(), tenants: HashMap::default(), connections: HashMap::default() }
     }
 
-    /// Enters a job, or names the narrowest bound that forbids it.
+    /// Adds a job, or returns the narrowest limit that forbids it.
     pub(crate) fn enter(&mut self, receipt: Receipt) -> Result<(), Bound> {
         let Receipt { tenant, connection, bytes } = receipt;
         let held = |accounts: &HashMap<u64, Amount>, key| accounts.get(&key).copied().unwrap_or_default();
@@ -128,7 +128,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Stops counting a job.
+    /// Removes a job.
     pub(crate) fn release(&mut self, receipt: Receipt) {
         let Receipt { tenant, connection, bytes } = receipt;
         for (accounts, key) in [(&mut self.connections, connection), (&mut self.tenants, tenant)] {

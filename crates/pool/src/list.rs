@@ -14,7 +14,7 @@ pub(crate) trait Linked {
     fn links(&mut self) -> &mut Links;
 }
 
-/// The two ends.
+/// The two ends of a list.
 #[derive(Debug, Default)]
 pub(crate) struct List {
     first: Option<usize>,

@@ -1,4 +1,4 @@
-//! The threads around the scheduler.
+//! The worker threads around the scheduler.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,38 +7,38 @@ use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 use crate::ledger::Receipt;
-use crate::scheduler::{Admission, End, Ending, Hand, Outcome, Phase, Rejection, Scheduler, Taken, Ticket};
+use crate::scheduler::{Admission, End, Ending, Outcome, Phase, Rejection, Scheduler, SliceHandle, Taken, Ticket};
 use crate::settings::{Clock, Observer, PoolSettings, SystemClock};
 use crate::sync::{
     AtomicIsize, AtomicUsize, Builder, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, current, spin_loop,
 };
 
-/// Work that is done in slices, by one worker or by several at a time.
+/// Work that is done in slices, by one worker or by several at once.
 ///
-/// The job has one exclusive turn. [`Job::run_slice`] begins with it: no other worker is in its exclusive part. A job that has
-/// planned a part which needs nothing else of the job may give the turn back with [`Turn::share`] and go on with that part, while
-/// another worker takes the turn and plans the next.
+/// A job has one exclusive turn. [`Job::run_slice`] starts with it, so no other worker is in the job's exclusive part. A job that has
+/// planned a part which needs nothing else of the job may release the turn with [`Turn::share`] and continue with that part, while another
+/// worker takes the turn and plans the next.
 pub trait Job: Send + Sync {
     /// Does some tens of microseconds of work.
     ///
-    /// A job that never shares is in the hands of one worker at a time, and is not called again after [`Slice::Done`]. One that
-    /// shares may be called once more by each worker that took the turn while another was about to return `Done`; it then
-    /// returns at once, and what it returns does not matter.
+    /// A job that never shares is run by one worker at a time, and is not called again after [`Slice::Done`]. One that shares may be called
+    /// once more by each worker that took the turn while another was about to return `Done`; it then returns at once, and its result is
+    /// ignored.
     fn run_slice(&self, turn: &Turn<'_>) -> Slice;
 
-    /// Told why the job is dropped before it was done; never called while a slice runs, nor after `Done`.
+    /// Called when the job is dropped before it was done; never while a slice runs, nor after `Done`.
     fn abandoned(&self, _cause: Abandoned) {}
 }
 
 /// The result of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slice {
-    /// There is more that a worker can take.
+    /// There is more work that a worker can take.
     More,
-    /// There is no further part, but other workers still run parts of the job: one of them will return `More` or `Done`. The last
-    /// one must not return this.
+    /// There is no further part, but other workers still run parts of the job: one of them will return `More` or `Done`. The last one must
+    /// not return this.
     Left,
-    /// The job is finished and is dropped. Said once. The memory that it was admitted with counts until it has been dropped.
+    /// The job is finished and is dropped. Returned once. Its memory counts until it has been dropped.
     Done,
 }
 
@@ -47,19 +47,19 @@ pub enum Slice {
 pub enum Abandoned {
     /// It was not admitted. The submitter reports that; the pool returns the job unchanged.
     Rejected(Rejection),
-    /// A slice of it panicked, or all its workers left it without saying that it is done.
+    /// A slice panicked, or all workers left the job without reporting that it is done.
     Panicked,
-    /// The pool shut down and its time to finish was over.
+    /// The pool shut down and the job did not finish in time.
     ShutDown,
 }
 
-/// A job that was not admitted, handed back to who submitted it. `Job::abandoned` has not been called.
+/// A job that was not admitted, returned to its submitter. `Job::abandoned` has not been called.
 pub struct Rejected {
-    /// The job, untouched.
+    /// The job, unchanged.
     pub job: Arc<dyn Job>,
     /// Its admission parameters.
     pub admission: Admission,
-    /// Why.
+    /// The reason.
     pub cause: Rejection,
 }
 
@@ -72,17 +72,17 @@ impl fmt::Debug for Rejected {
 /// The counters and load of a pool at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Jobs held, waiting or running.
+    /// Jobs that wait or run.
     pub jobs_held: usize,
-    /// Bytes that they hold.
+    /// Their bytes.
     pub bytes_held: usize,
     /// Jobs waiting for a worker.
     pub jobs_waiting: usize,
-    /// Workers that run a slice.
+    /// Workers that are running a slice.
     pub workers_busy: usize,
     /// Slices started since the start.
     pub slices: u64,
-    /// Turns that a job gave back early, since the start.
+    /// Turns released early since the start.
     pub turns_shared: u64,
     /// Sleeping workers that were woken since the start.
     pub wakes: u64,
@@ -92,20 +92,20 @@ pub struct Counters {
     pub jobs_panicked: u64,
     /// Jobs that were not admitted since the start.
     pub jobs_rejected: u64,
-    /// Jobs among them that would not have been done before their deadlines.
+    /// Jobs rejected because they would have missed their deadlines.
     pub jobs_refused_early: u64,
-    /// How long the workers would take for everything that is held, by estimate.
+    /// Estimated time that the workers need for all jobs.
     pub backlog: Duration,
 }
 
-/// How a shutdown went.
+/// The result of a shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drained {
-    /// Jobs that were dropped unfinished when the time was over.
+    /// Jobs that were dropped unfinished at the end of the time limit.
     pub jobs_abandoned: usize,
 }
 
-/// The worker threads and their queue. Dropping it abandons what waits and joins the threads.
+/// The worker threads and their queue. Dropping it abandons waiting jobs and joins the threads.
 #[derive(Debug)]
 pub struct Pool {
     shared: Arc<Shared>,
@@ -116,10 +116,10 @@ struct Shared {
     state: Mutex<State>,
     work: Condvar,
     empty: Condvar,
-    /// Workers that neither run a slice nor have one waiting; negative: jobs that wait for a worker. A copy of the state for
-    /// reading without the lock.
+    /// Workers that neither run a slice nor have one waiting; negative: jobs that wait for a worker. A copy of the state that can be read
+    /// without the lock.
     spare: AtomicIsize,
-    /// Jobs that wait, likewise.
+    /// Waiting jobs, likewise.
     waiting: AtomicUsize,
     workers: usize,
     linger: Duration,
@@ -135,19 +135,19 @@ impl fmt::Debug for Shared {
 
 struct State {
     scheduler: Scheduler<Arc<dyn Job>>,
-    /// Workers that sleep, those included that have been woken and have not come to themselves yet.
+    /// Sleeping workers, including those that have been woken and do not run yet.
     asleep: usize,
     waking: usize,
-    /// Workers that look out for a part before they sleep, and need not be woken.
+    /// Workers that poll for a part before they sleep, and need not be woken.
     lingering: usize,
     abandoned: usize,
     counters: Counters,
 }
 
-/// A slice that has been run.
+/// A finished slice.
 struct Ran {
-    hand: Hand,
-    /// Whether others had parts of the job at the same time, or could have.
+    hand: SliceHandle,
+    /// Whether other workers ran parts of the job at the same time, or could have.
     is_spread: bool,
     outcome: Outcome,
     cost: Duration,
@@ -155,10 +155,10 @@ struct Ran {
     now: Instant,
 }
 
-/// A job's way to the other workers while one of its slices runs.
+/// A running slice's access to the other workers.
 pub struct Turn<'a> {
     shared: &'a Shared,
-    hand: Cell<Hand>,
+    hand: Cell<SliceHandle>,
     is_spread: bool,
 }
 
@@ -169,11 +169,11 @@ impl fmt::Debug for Turn<'_> {
 }
 
 impl Turn<'_> {
-    /// Gives the exclusive turn back, so that another worker can go on with the job's next part at the same time. True if it is
-    /// given back; then this call of `run_slice` has no right to the exclusive part any more.
+    /// Releases the exclusive turn, so that another worker can run the job's next part at the same time. Returns whether it was released;
+    /// then this call of `run_slice` must not use the exclusive part any more.
     ///
-    /// The turn is released if a worker is idle, or if several workers already ran the job when this slice began: then the first to
-    /// return continues without waiting for this one. Otherwise a call costs one atomic load.
+    /// The turn is released if a worker is idle, or if several workers already ran the job when this slice began: then the first to return
+    /// continues without waiting for this one. Otherwise a call costs one atomic load.
     pub fn share(&self) -> bool {
         if !self.is_wanted() {
             return false;
@@ -184,17 +184,17 @@ impl Turn<'_> {
         is_shared
     }
 
-    /// Whether [`Turn::share`] would look for another worker: what is done for its sake need not be done where there is none.
+    /// Whether [`Turn::share`] could find another worker; if not, preparations for it can be skipped.
     pub fn is_wanted(&self) -> bool {
         self.is_spread || self.shared.spare.load(Ordering::Relaxed) > 0
     }
 
-    /// The time by the pool's clock.
+    /// The current time of the pool's clock.
     pub fn now(&self) -> Instant {
         self.shared.clock.now()
     }
 
-    /// Whether a job waits for which no worker is free.
+    /// Whether a job waits for a worker, and none is free.
     pub fn others_wait(&self) -> bool {
         self.shared.spare.load(Ordering::Relaxed) < 0
     }
@@ -204,10 +204,10 @@ impl Pool {
     /// Starts the threads, named `fieldseal-work-0` and so on.
     ///
     /// # Errors
-    /// When the system gives no thread. Those already started end again.
+    /// If the system cannot start a thread. Threads already started are stopped.
     ///
     /// # Panics
-    /// When `settings.workers` is 0.
+    /// If `settings.workers` is 0.
     pub fn new(settings: PoolSettings) -> io::Result<Pool> {
         Pool::start(settings, Arc::new(SystemClock))
     }
@@ -222,11 +222,11 @@ impl Pool {
         Ok(pool)
     }
 
-    /// A pool without threads, for simulations: [`Pool::run_one`] does a worker's work. It behaves as if `settings.workers` of them
-    /// were there, none of which ever works while another does.
+    /// Creates a pool without threads, for simulations: [`Pool::run_one`] does a worker's work. It behaves like a pool with
+    /// `settings.workers` workers that never run at the same time.
     ///
     /// # Panics
-    /// When `settings.workers` is 0.
+    /// If `settings.workers` is 0.
     pub fn manual(settings: PoolSettings, clock: Arc<dyn Clock>) -> Pool {
         assert!(settings.workers > 0, "a pool has at least one worker");
         let state = State {
@@ -251,7 +251,7 @@ impl Pool {
         Pool { shared: Arc::new(shared), threads: Mutex::new(Vec::new()) }
     }
 
-    /// Runs one slice on the calling thread, as a worker would. False when nothing waits.
+    /// Runs one slice on the calling thread, as a worker would. Returns false if no job waits.
     pub fn run_one(&self) -> bool {
         let began = self.shared.clock.now();
         let mut state = self.shared.lock();
@@ -266,16 +266,16 @@ impl Pool {
         true
     }
 
-    /// Lets a job wait for its turn.
+    /// Queues a job.
     ///
     /// # Errors
-    /// When the queue is full or the pool shuts down; the job comes back.
+    /// If the queue is full or the pool shuts down; the job is returned.
     pub fn submit(&self, job: Arc<dyn Job>, admission: Admission) -> Result<Ticket, Rejected> {
         let now = self.shared.clock.now();
         let mut state = self.shared.lock();
         match state.scheduler.admit(job, admission, now) {
             Ok(ticket) => {
-                // A polling worker may have lost its core to this very thread: a new job justifies waking another.
+                // A polling worker may have lost its core to this thread, so a new job justifies waking another.
                 self.shared.unlock_beside(state, 0);
                 Ok(ticket)
             }
@@ -287,12 +287,12 @@ impl Pool {
         }
     }
 
-    /// Lets a job that still waits go first in its connection, once: after it was cancelled, so that its memory is free soon.
+    /// Moves a waiting job to the front of its connection, once: after it was cancelled, so that its memory is freed soon.
     pub fn hurry(&self, ticket: &Ticket) {
         self.shared.lock().scheduler.hurry(*ticket);
     }
 
-    /// The counters as they are now.
+    /// The current counters.
     pub fn counters(&self) -> Counters {
         let now = self.shared.clock.now();
         let state = self.shared.lock();
@@ -301,20 +301,20 @@ impl Pool {
             jobs_held: state.scheduler.jobs(),
             bytes_held: state.scheduler.bytes(),
             jobs_waiting: state.scheduler.waiting(),
-            workers_busy: state.scheduler.in_hand(),
+            workers_busy: state.scheduler.running_slices(),
             ..state.counters
         }
     }
 
-    /// How many workers the pool was started with.
+    /// The number of workers.
     pub fn workers(&self) -> usize {
         self.shared.workers
     }
 
-    /// Accepts no new jobs, lets the workers finish for up to `limit`, then stops them after their current slices and abandons the
-    /// rest. Waits for all of it, so it must not be called from a job. A second call has no effect.
+    /// Accepts no new jobs, lets the workers finish for up to `limit`, then stops them after their current slices and abandons the rest.
+    /// Blocks until then, so it must not be called from a job. A second call has no effect.
     ///
-    /// Without threads it abandons at once what has not been run.
+    /// Without threads it abandons at once what has not run.
     pub fn shutdown(&self, limit: Duration) -> Drained {
         let deadline = Instant::now() + limit;
         let has_threads = !self.threads().is_empty();
@@ -339,7 +339,7 @@ impl Pool {
     fn join(&self) {
         let threads = std::mem::take(&mut *self.threads());
         let current = current().id();
-        // The last owner of a pool may be a job's owner, dropped on a worker: it must not wait for itself.
+        // The last owner of a pool may be a job that is dropped on a worker, which must not wait for itself.
         for thread in threads.into_iter().filter(|thread| thread.thread().id() != current) {
             thread.join().expect("workers catch the panics of their jobs");
         }
@@ -369,7 +369,7 @@ impl State {
         self.scheduler.give_back(ran.hand, ran.outcome, ran.cost, ran.now)
     }
 
-    /// Whether a sleeper is to be woken: one for each job that waits and that none of `takers` will take, as long as there are any.
+    /// Whether to wake a sleeping worker: one for each waiting job that none of `takers` will take, while there are any.
     fn must_wake(&mut self, takers: usize) -> bool {
         let must = self.asleep > self.waking && self.scheduler.waiting() > self.waking + takers;
         if must {
@@ -385,13 +385,13 @@ impl Shared {
         self.state.lock().expect(UNPOISONED)
     }
 
-    /// Ends a change of the state: what can be seen without the lock is brought up to date, and a sleeper woken if there is work.
+    /// Ends a change of the state: updates the copies that are read without the lock, and wakes a sleeping worker if there is work.
     fn unlock(&self, state: MutexGuard<'_, State>) {
         let takers = state.lingering;
         self.unlock_beside(state, takers);
     }
 
-    /// The same where only so many workers who are awake can be counted on to take what waits.
+    /// The same if only `takers` of the awake workers can be expected to take waiting jobs.
     fn unlock_beside(&self, mut state: MutexGuard<'_, State>, takers: usize) {
         self.publish(&state);
         let must_wake = state.must_wake(takers);
@@ -402,12 +402,12 @@ impl Shared {
     }
 
     fn publish(&self, state: &State) {
-        let taken = state.scheduler.in_hand() + state.scheduler.waiting();
+        let taken = state.scheduler.running_slices() + state.scheduler.waiting();
         self.spare.store(self.workers.cast_signed() - taken.cast_signed(), Ordering::Relaxed);
         self.waiting.store(state.scheduler.waiting(), Ordering::Relaxed);
     }
 
-    /// The life of a worker.
+    /// Runs a worker.
     fn work(&self) {
         let mut ran = None;
         while let Some((taken, now)) = self.next(ran.take()) {
@@ -415,10 +415,10 @@ impl Shared {
         }
     }
 
-    /// Returns what was run and takes the next slice, waiting for one, with its start time. `None` ends the worker.
+    /// Returns a finished slice and takes the next one, waiting for it, with its start time. `None` ends the worker.
     fn next(&self, ran: Option<Ran>) -> Option<(Taken<Arc<dyn Job>>, Instant)> {
         let mut state = self.lock();
-        // The end of one slice is the start of the next, unless much time passed between them.
+        // The end of one slice is the start of the next, unless much time passed in between.
         let mut now = None;
         let mut may_linger = false;
         if let Some(ran) = ran {
@@ -443,7 +443,7 @@ impl Shared {
         }
     }
 
-    /// Looks out for a job that waits, for a short time and without the lock.
+    /// Polls for a waiting job for a short time, without the lock.
     fn linger<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.lingering += 1;
         self.publish(&state);
@@ -452,7 +452,7 @@ impl Shared {
         while self.waiting.load(Ordering::Relaxed) == 0 && self.clock.now() < until {
             spin_loop();
         }
-        // Jobs that arrived without waking anybody are taken before this worker sleeps.
+        // Jobs that arrived without waking a worker are taken before this worker sleeps.
         let mut state = self.lock();
         state.lingering -= 1;
         state
@@ -474,7 +474,7 @@ impl Shared {
             self.observer.waited(began.saturating_duration_since(submitted));
         }
         let turn = Turn { shared: self, hand: Cell::new(hand), is_spread };
-        // A job that panicked is never touched again but to be dropped, so its broken state is seen by nobody.
+        // A job that panicked is not used again, only dropped, so its inconsistent state is never visible.
         let outcome = match catch_unwind(AssertUnwindSafe(|| job.run_slice(&turn))) {
             Ok(Slice::More) => Outcome::More,
             Ok(Slice::Left) => Outcome::Left,
@@ -488,7 +488,7 @@ impl Shared {
         Ran { hand, is_spread: is_spread || hand.has_shared(), outcome, cost, now }
     }
 
-    fn share(&self, hand: &mut Hand) -> bool {
+    fn share(&self, hand: &mut SliceHandle) -> bool {
         let now = self.clock.now();
         let mut state = self.lock();
         let is_shared = state.scheduler.share(hand, now);
@@ -513,7 +513,7 @@ impl Shared {
             End::Panicked => state.counters.jobs_panicked += 1,
             End::ShutDown => state.abandoned += 1,
         }
-        // A call to the system even where nobody waits.
+        // A system call even if no thread waits.
         if state.scheduler.jobs() == 0 && state.scheduler.phase() != Phase::Open {
             self.empty.notify_all();
         }
@@ -527,7 +527,7 @@ impl Shared {
     }
 }
 
-/// Drops a job. A panic in its destructor ends here: the worker lives on.
+/// Drops a job. A panic in its destructor ends here, and the worker continues.
 fn drop_job(job: Arc<dyn Job>, end: End) {
     let cause = match end {
         End::Done => None,

@@ -1,15 +1,15 @@
-//! Decides which job a worker runs next, without threads and without a clock. The workers call it under their lock.
+//! Decides which job a worker runs next, without threads or a clock. The workers call it under their lock.
 //!
 //! Tenants share the workers fairly, and so do the clients of a tenant and the connections of a client ([`Flows`]); the jobs of a
-//! connection take turns. A job that has to stop goes first in its connection, and its tenant pays for that as for all else.
-//! An entry is one job, from its admission until no worker is inside it and it is done, or dropped:
+//! connection take turns. A job that must stop goes to the front of its connection, and its tenant is charged for that too.
+//! An entry is one job, from its admission until no worker runs it and it is done or dropped:
 //!
 //! ```text
-//!              take                 returned More (or More came in the meantime)
-//!   Queued ───────────▶ Held ───────────────────────────────────────▶ Queued
-//!      ▲                 ├── share: the turn is given back early ───▶ Queued, the worker stays inside
-//!      │                 └── returned Left ─────────────────────────▶ Away
-//!      └──────────────────────── a worker inside returns More ───────── Away
+//!              take                 returned More (or More was returned in the meantime)
+//!   Queued ───────────▶ Running ────────────────────────────────────▶ Queued
+//!      ▲                 ├── share: the turn is released early ─────▶ Queued, the worker continues
+//!      │                 └── returned Left ─────────────────────────▶ Released
+//!      └──────────────────────── another worker returns More ───────── Released
 //! ```
 
 mod admission;
@@ -34,14 +34,14 @@ const FIRST_SLICE_NS: u64 = 50_000;
 const EXPECTED_MAX_NS: u64 = 200_000;
 /// Expected cost of ending a stopped job.
 const ENDING_NS: u64 = 5_000;
-/// Jobs beyond their deadlines that one operation puts first in their connections.
+/// Late jobs that one operation moves to the front of their connections.
 const HURRIED_MAX: usize = 4;
 
-/// Whether new items are admitted and old ones started.
+/// Whether new jobs are admitted and queued ones started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Open,
-    /// Nothing new; what is held is finished.
+    /// Nothing new is admitted; queued jobs finish.
     Draining,
     /// Nothing is admitted or started.
     Stopped,
@@ -65,30 +65,30 @@ pub(crate) enum End {
     ShutDown,
 }
 
-/// A slice that a worker is to run.
+/// A slice for a worker to run.
 #[derive(Debug)]
 #[must_use = "a slice is given back, or its job is held forever"]
 pub(crate) struct Taken<T> {
     pub(crate) item: T,
-    pub(crate) hand: Hand,
+    pub(crate) hand: SliceHandle,
     /// When the job was submitted, at its first slice.
     pub(crate) submitted: Option<Instant>,
-    /// Whether other workers are inside the job.
+    /// Whether other workers run the job.
     pub(crate) is_spread: bool,
 }
 
-/// A worker's part in an entry.
+/// A worker's slice of an entry.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Hand {
+pub(crate) struct SliceHandle {
     ticket: Ticket,
     expected: u64,
-    /// Whether the turn has been given back already.
+    /// Whether the turn has been released already.
     has_shared: bool,
     lane: Lane,
 }
 
-impl Hand {
-    /// Whether the turn has been given back while the slice ran.
+impl SliceHandle {
+    /// Whether the turn was released while the slice ran.
     pub(crate) fn has_shared(self) -> bool {
         self.has_shared
     }
@@ -102,23 +102,23 @@ pub(crate) struct Ending<T> {
     pub(crate) receipt: Receipt,
 }
 
-/// Where the exclusive turn of a job is.
+/// The state of a job's exclusive turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
-    /// Waiting; the entry is in this line.
-    Queued(Line),
-    /// In the hands of a worker.
-    Held,
-    /// Nowhere: the workers inside have what there is to do.
-    Away,
+    /// Waiting in this queue.
+    Queued(Queue),
+    /// With a worker.
+    Running,
+    /// With no worker: those that run the job have all its parts.
+    Released,
 }
 
-/// Lines that entries wait in.
+/// The queues in which entries wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Line {
+enum Queue {
     /// Its connection's.
     Fair(Lane),
-    /// The only one, where jobs are served in the order of arrival.
+    /// The only one, if jobs are served in the order of arrival.
     Arrivals,
 }
 
@@ -126,7 +126,7 @@ enum Line {
 struct Entry<T> {
     item: T,
     number: u64,
-    /// Its connection's place among the flows.
+    /// The node of its connection among the flows.
     connection: usize,
     receipt: Receipt,
     cancellation: Arc<Cancellation>,
@@ -134,13 +134,13 @@ struct Entry<T> {
     submitted: Option<Instant>,
     turn: Turn,
     links: Links,
-    /// `More` came from a worker that had shared, while another held the turn.
+    /// A worker that had released the turn returned `More`, while another held it.
     again: bool,
-    /// Workers inside.
+    /// Workers that run it.
     inside: u32,
     /// Set when no worker may take it any more.
     end: Option<End>,
-    /// It has had its turn before the others of its connection, or waits for it.
+    /// It has been moved to the front of its connection.
     is_hurried: bool,
     deadline: Option<Instant>,
     /// Expected cost of the next slice, in nanoseconds.
@@ -151,10 +151,10 @@ struct Entry<T> {
 }
 
 impl<T> Entry<T> {
-    /// The line of the entry.
-    fn line(&self) -> Line {
-        let Turn::Queued(line) = self.turn else { unreachable!("only who waits is taken out of a line") };
-        line
+    /// The queue of the entry.
+    fn queue(&self) -> Queue {
+        let Turn::Queued(queue) = self.turn else { unreachable!("only a waiting entry is taken out of a queue") };
+        queue
     }
 }
 
@@ -173,13 +173,13 @@ pub(crate) struct Scheduler<T> {
     next_number: u64,
     flows: Flows,
     estimate: Estimate,
-    /// Whether jobs are refused that would not be done before their deadlines.
+    /// Whether jobs are refused that would miss their deadlines.
     refuses_early: bool,
     arrivals: List,
     /// Of entries that wait or have waited.
     deadlines: BTreeSet<(Instant, usize)>,
     waiting: usize,
-    in_hand: usize,
+    running_slices: usize,
 }
 
 impl<T: Clone> Scheduler<T> {
@@ -192,16 +192,16 @@ impl<T: Clone> Scheduler<T> {
             next_number: 0,
             flows: Flows::new(),
             estimate: Estimate::new(workers),
-            // In the order of arrival, late ones wait for their turn too.
+            // In the order of arrival, late jobs wait for their turn too.
             refuses_early: refuses_early && scheduling == Scheduling::Fair,
             arrivals: List::default(),
             deadlines: BTreeSet::new(),
             waiting: 0,
-            in_hand: 0,
+            running_slices: 0,
         }
     }
 
-    /// Lets an item wait for a worker, or gives it back.
+    /// Queues an item, or returns it.
     pub(crate) fn admit(
         &mut self,
         item: T,
@@ -221,7 +221,7 @@ impl<T: Clone> Scheduler<T> {
         let connection = self.flows.enter(path(&admission));
         let costs = self.flows.costs_mut(connection);
         let remaining = self.estimate.cost(*costs, admission.bytes);
-        costs.ask(remaining, now);
+        costs.record_demand(remaining, now);
         self.flows.expect(connection, 0, remaining);
         let number = self.next_number;
         self.next_number += 1;
@@ -232,7 +232,7 @@ impl<T: Clone> Scheduler<T> {
             receipt,
             cancellation: admission.cancellation,
             submitted: Some(now),
-            turn: Turn::Away,
+            turn: Turn::Released,
             links: Links::default(),
             again: false,
             inside: 0,
@@ -247,8 +247,8 @@ impl<T: Clone> Scheduler<T> {
         Ok(Ticket { index, number })
     }
 
-    /// How long a job would take that would be late. While a worker has time for it, or where its tenant has no other, nothing is known
-    /// that would be worth more than to try.
+    /// Returns the estimated wait of a job that would be late. If a worker is free, or its tenant has no other job, the estimate is not
+    /// reliable enough to refuse it.
     fn wait_if_late(&mut self, admission: &Admission, now: Instant) -> Option<Duration> {
         if !self.refuses_early || self.waiting == 0 {
             return None;
@@ -266,7 +266,7 @@ impl<T: Clone> Scheduler<T> {
             return None;
         }
         if let Some(costs) = &mut costs {
-            costs.ask(cost, now);
+            costs.record_demand(cost, now);
         }
         Some(wait)
     }
@@ -281,17 +281,17 @@ impl<T: Clone> Scheduler<T> {
         let lane = self.take_out(index);
         let entry = &mut self.entries[index];
         let is_spread = entry.inside > 0;
-        entry.turn = Turn::Held;
+        entry.turn = Turn::Running;
         entry.inside += 1;
         let ticket = Ticket { index, number: entry.number };
-        let hand = Hand { ticket, expected: entry.expected, has_shared: false, lane };
+        let hand = SliceHandle { ticket, expected: entry.expected, has_shared: false, lane };
         let taken = Taken { item: entry.item.clone(), hand, submitted: entry.submitted.take(), is_spread };
-        self.in_hand += 1;
+        self.running_slices += 1;
         Some(taken)
     }
 
     /// Releases the turn while the worker continues. Returns false if the job must not be taken again.
-    pub(crate) fn share(&mut self, hand: &mut Hand, now: Instant) -> bool {
+    pub(crate) fn share(&mut self, hand: &mut SliceHandle, now: Instant) -> bool {
         let entry = &self.entries[hand.ticket.index];
         let is_closed = self.phase == Phase::Stopped || entry.end.is_some();
         if is_closed || hand.has_shared || self.scheduling == Scheduling::FirstComeFirstServed {
@@ -302,10 +302,10 @@ impl<T: Clone> Scheduler<T> {
         true
     }
 
-    /// Takes a slice back that took `cost`. An entry that ends with it still counts until [`Scheduler::release`].
+    /// Returns a slice that took `cost`. An entry that ends with it still counts until [`Scheduler::release`].
     pub(crate) fn give_back(
         &mut self,
-        hand: Hand,
+        hand: SliceHandle,
         outcome: Outcome,
         cost: Duration,
         now: Instant,
@@ -314,9 +314,9 @@ impl<T: Clone> Scheduler<T> {
         self.settle(hand, outcome, nanoseconds(cost), now);
         let entry = &mut self.entries[index];
         entry.inside -= 1;
-        self.in_hand -= 1;
+        self.running_slices -= 1;
         match outcome {
-            // A job that returns `Done` is done, whatever the other workers inside do.
+            // A job that returns `Done` is done, whatever the other workers that run it return.
             Outcome::Done => entry.end = Some(End::Done),
             Outcome::Panicked => entry.end = entry.end.or(Some(End::Panicked)),
             Outcome::More | Outcome::Left => {}
@@ -330,42 +330,42 @@ impl<T: Clone> Scheduler<T> {
         self.end_if_left(index)
     }
 
-    /// Decides where the turn goes when a worker has left a job that lives on.
+    /// Decides what happens to the turn when a worker has left a job that continues.
     fn pass_turn_on(&mut self, index: usize, has_shared: bool, wants_more: bool, now: Instant) {
         let entry = &mut self.entries[index];
         let is_holder = !has_shared;
         if is_holder {
-            entry.turn = Turn::Away;
+            entry.turn = Turn::Released;
         }
         match entry.turn {
-            Turn::Away if wants_more || entry.again => self.queue(index, Arrival::Returned, now),
-            Turn::Held if wants_more => entry.again = true,
-            Turn::Away | Turn::Held | Turn::Queued(_) => {}
+            Turn::Released if wants_more || entry.again => self.queue(index, Arrival::Returned, now),
+            Turn::Running if wants_more => entry.again = true,
+            Turn::Released | Turn::Running | Turn::Queued(_) => {}
         }
     }
 
-    /// Ends an entry that no worker may take any more, once no worker runs it.
+    /// Ends an entry that no worker may take any more, once none runs it.
     fn end_if_left(&mut self, index: usize) -> Option<Ending<T>> {
         let entry = &mut self.entries[index];
-        // With the turn nowhere and nobody inside, nobody would ever hear of it again: a fault of the job.
-        if entry.turn == Turn::Away && entry.inside == 0 {
+        // With no worker and no turn, the job would be lost; this is an error of the job.
+        if entry.turn == Turn::Released && entry.inside == 0 {
             entry.end = entry.end.or(Some(End::Panicked));
         }
         let end = entry.end?;
         let is_left = entry.inside == 0;
         if matches!(entry.turn, Turn::Queued(_)) {
             self.unqueue(index);
-            self.entries[index].turn = Turn::Away;
+            self.entries[index].turn = Turn::Released;
         }
         is_left.then(|| self.remove(index, end))
     }
 
-    /// Lets a job that waits go before the others of its connection, once. Does nothing where the job does not wait.
+    /// Moves a waiting job to the front of its connection, once. Does nothing if the job does not wait.
     pub(crate) fn hurry(&mut self, ticket: Ticket) {
         let Some(entry) = self.entries.get(ticket.index).filter(|entry| entry.number == ticket.number) else {
             return;
         };
-        if entry.turn == Turn::Queued(Line::Fair(Lane::Live)) && !entry.is_hurried {
+        if entry.turn == Turn::Queued(Queue::Fair(Lane::Live)) && !entry.is_hurried {
             self.put_first(ticket.index);
         }
     }
@@ -385,7 +385,7 @@ impl<T: Clone> Scheduler<T> {
         }
     }
 
-    /// Starts nothing any more. Entries that no worker runs end now, the rest when their last worker returns.
+    /// Starts no more slices. Entries that no worker runs end now, the rest when their last worker returns.
     pub(crate) fn stop(&mut self) -> Vec<Ending<T>> {
         self.phase = Phase::Stopped;
         let indices: Vec<usize> = self.entries.iter().map(|(index, _)| index).collect();
@@ -398,7 +398,7 @@ impl<T: Clone> Scheduler<T> {
         endings
     }
 
-    /// Jobs that are held, waiting, worked on, or not released yet.
+    /// Jobs that wait, run, or are not released yet.
     pub(crate) fn jobs(&self) -> usize {
         self.ledger.total().jobs
     }
@@ -412,42 +412,42 @@ impl<T: Clone> Scheduler<T> {
         self.waiting
     }
 
-    /// Slices in the hands of workers.
-    pub(crate) fn in_hand(&self) -> usize {
-        self.in_hand
+    /// Running slices.
+    pub(crate) fn running_slices(&self) -> usize {
+        self.running_slices
     }
 
-    /// How long the workers take for everything that is held.
+    /// The estimated time that the workers need for all jobs.
     pub(crate) fn backlog(&self, now: Instant) -> Duration {
         self.estimate.time_for(self.flows.backlog(), now)
     }
 
     fn queue(&mut self, index: usize, arrival: Arrival, now: Instant) {
-        let line = self.line(index, now);
+        let queue = self.queue_for(index, now);
         let entry = &mut self.entries[index];
         entry.again = false;
-        entry.turn = Turn::Queued(line);
+        entry.turn = Turn::Queued(queue);
         let connection = entry.connection;
         self.waiting += 1;
-        match (line, arrival) {
-            (Line::Fair(lane), _) => self.flows.wait(connection, lane, arrival, &mut self.entries, index),
-            (Line::Arrivals, Arrival::New) => self.arrivals.push_last(&mut self.entries, index),
-            (Line::Arrivals, Arrival::Returned) => self.arrivals.push_first(&mut self.entries, index),
+        match (queue, arrival) {
+            (Queue::Fair(lane), _) => self.flows.wait(connection, lane, arrival, &mut self.entries, index),
+            (Queue::Arrivals, Arrival::New) => self.arrivals.push_last(&mut self.entries, index),
+            (Queue::Arrivals, Arrival::Returned) => self.arrivals.push_first(&mut self.entries, index),
         }
     }
 
-    /// Which line an entry goes to. One that has to stop goes first in its connection, but once: then it has heard of it.
-    fn line(&mut self, index: usize, now: Instant) -> Line {
+    /// The queue for an entry. One that must stop goes to the front of its connection, but only once.
+    fn queue_for(&mut self, index: usize, now: Instant) -> Queue {
         if self.scheduling == Scheduling::FirstComeFirstServed {
-            return Line::Arrivals;
+            return Queue::Arrivals;
         }
         let entry = &mut self.entries[index];
         if entry.is_hurried {
-            return Line::Fair(Lane::Live);
+            return Queue::Fair(Lane::Live);
         }
         if entry.cancellation.check(now).is_err() {
             self.expect_end(index);
-            return Line::Fair(Lane::Ending);
+            return Queue::Fair(Lane::Ending);
         }
         if entry.deadline.is_none()
             && let Some(deadline) = entry.cancellation.deadline()
@@ -455,19 +455,19 @@ impl<T: Clone> Scheduler<T> {
             entry.deadline = Some(deadline);
             self.deadlines.insert((deadline, index));
         }
-        Line::Fair(Lane::Live)
+        Queue::Fair(Lane::Live)
     }
 
-    /// Removes an entry from its line, for a slice.
+    /// Removes an entry from its queue, for a slice.
     fn take_out(&mut self, index: usize) -> Lane {
         let (connection, expected) = (self.entries[index].connection, self.entries[index].expected);
         self.waiting -= 1;
-        match self.entries[index].line() {
-            Line::Fair(lane) => {
+        match self.entries[index].queue() {
+            Queue::Fair(lane) => {
                 self.flows.begin(connection, lane, &mut self.entries, index, expected);
                 lane
             }
-            Line::Arrivals => {
+            Queue::Arrivals => {
                 self.arrivals.remove(&mut self.entries, index);
                 self.flows.charge(connection, expected);
                 Lane::Live
@@ -475,26 +475,26 @@ impl<T: Clone> Scheduler<T> {
         }
     }
 
-    /// Removes an entry from its line permanently.
+    /// Removes an entry from its queue permanently.
     fn unqueue(&mut self, index: usize) {
         let connection = self.entries[index].connection;
         self.waiting -= 1;
-        match self.entries[index].line() {
-            Line::Fair(lane) => self.flows.leave(connection, lane, &mut self.entries, index),
-            Line::Arrivals => self.arrivals.remove(&mut self.entries, index),
+        match self.entries[index].queue() {
+            Queue::Fair(lane) => self.flows.leave(connection, lane, &mut self.entries, index),
+            Queue::Arrivals => self.arrivals.remove(&mut self.entries, index),
         }
     }
 
-    /// Lets an entry that waits go first in its connection.
+    /// Moves a waiting entry to the front of its connection.
     fn put_first(&mut self, index: usize) {
         let entry = &mut self.entries[index];
-        entry.turn = Turn::Queued(Line::Fair(Lane::Ending));
+        entry.turn = Turn::Queued(Queue::Fair(Lane::Ending));
         let connection = entry.connection;
         self.flows.put_first(connection, &mut self.entries, index);
         self.expect_end(index);
     }
 
-    /// Notes that an entry has to stop, which takes little time.
+    /// Records that an entry must stop, which takes little time.
     fn expect_end(&mut self, index: usize) {
         let entry = &mut self.entries[index];
         entry.is_hurried = true;
@@ -504,8 +504,8 @@ impl<T: Clone> Scheduler<T> {
         self.flows.expect(entry.connection, before, after);
     }
 
-    /// Lets some of those that wait beyond their deadlines go first in their connections: more than are taken meanwhile, but not so many
-    /// that it takes long.
+    /// Moves some waiting entries whose deadlines have passed to the front of their connections: more than are taken meanwhile, but not so
+    /// many that it takes long.
     fn hurry_late(&mut self, now: Instant) {
         for _ in 0..HURRIED_MAX {
             let Some(&(deadline, index)) = self.deadlines.first() else { break };
@@ -514,14 +514,14 @@ impl<T: Clone> Scheduler<T> {
             }
             self.deadlines.pop_first();
             let entry = &self.entries[index];
-            if entry.turn == Turn::Queued(Line::Fair(Lane::Live)) && !entry.is_hurried {
+            if entry.turn == Turn::Queued(Queue::Fair(Lane::Live)) && !entry.is_hurried {
                 self.put_first(index);
             }
         }
     }
 
-    /// Puts in what a slice did cost.
-    fn settle(&mut self, hand: Hand, outcome: Outcome, cost: u64, now: Instant) {
+    /// Settles the cost of a slice.
+    fn settle(&mut self, hand: SliceHandle, outcome: Outcome, cost: u64, now: Instant) {
         let entry = &mut self.entries[hand.ticket.index];
         let counted = cost.min(EXPECTED_MAX_NS);
         entry.expected = counted;
@@ -536,7 +536,7 @@ impl<T: Clone> Scheduler<T> {
         }
     }
 
-    /// Learns from a job that is done what such jobs cost. One that had to stop has cost less than it would have.
+    /// Updates the expected cost of such jobs with a finished job. One that had to stop cost less than a complete one.
     fn learn(&mut self, index: usize, now: Instant) {
         let entry = &self.entries[index];
         let costs = self.flows.costs_mut(entry.connection);
@@ -547,7 +547,7 @@ impl<T: Clone> Scheduler<T> {
         }
     }
 
-    /// Takes an entry out of everything but the ledger.
+    /// Removes an entry from everything but the ledger.
     fn remove(&mut self, index: usize, end: End) -> Ending<T> {
         let entry = self.entries.remove(index);
         if let Some(deadline) = entry.deadline {

@@ -12,25 +12,25 @@ use crate::scheduler::Scheduling;
 pub struct PoolSettings {
     /// Threads, at least 1. Default: one per core.
     pub workers: usize,
-    /// Most jobs held, waiting or running. Default 16,384.
+    /// Maximum number of waiting or running jobs. Default 16,384.
     pub queue_jobs_max: usize,
     /// Maximum bytes held by these jobs, as given at submission. Default 1 GiB.
     pub queue_bytes_max: usize,
-    /// Most jobs held for one tenant. Default: no less than in all.
+    /// Maximum number of jobs per tenant. Default: the total limit.
     pub tenant_jobs_max: usize,
-    /// Most bytes held for one tenant. Default: no less than in all.
+    /// Maximum bytes per tenant. Default: the total limit.
     pub tenant_bytes_max: usize,
-    /// Most jobs held for one connection, whatever their tenants. Default: no less than in all.
+    /// Maximum number of jobs per connection, over all tenants. Default: the total limit.
     pub connection_jobs_max: usize,
-    /// Most bytes held for one connection. Default: no less than in all.
+    /// Maximum bytes per connection. Default: the total limit.
     pub connection_bytes_max: usize,
-    /// How long a worker that comes from a job on which others still work looks out for its next part, computing nothing, before it
-    /// sleeps. Its turn is mostly free again in a few µs, and to be woken takes many more. Default 20 µs.
+    /// How long a worker that leaves a job on which others still work polls for its next part before it sleeps. The turn is usually free
+    /// again in a few µs, and waking a worker takes much longer. Default 20 µs.
     pub linger: Duration,
-    /// In which order jobs are worked on. Default: fairly.
+    /// The order in which jobs run. Default: fair.
     pub scheduling: Scheduling,
-    /// Whether a job is refused that would not be done before its deadline, by an estimate of what waits before it and of what the
-    /// workers do. Not where jobs are served in the order of arrival. Default: yes.
+    /// Whether a job is refused that would miss its deadline, by an estimate from the waiting jobs and the workers' capacity. Not if jobs
+    /// are served in the order of arrival. Default: yes.
     pub refuse_early: bool,
     /// The observer of times. Default: none.
     pub observer: Arc<dyn Observer>,
@@ -49,7 +49,7 @@ impl Default for PoolSettings {
             linger: Duration::from_micros(20),
             scheduling: Scheduling::default(),
             refuse_early: true,
-            observer: Arc::new(Nobody),
+            observer: Arc::new(NoObserver),
         }
     }
 }
@@ -75,22 +75,22 @@ impl PoolSettings {
     }
 }
 
-/// Receives times: once per slice, from the worker, outside every lock. Must be quick.
+/// Receives durations: once per slice, from the worker, outside every lock. Must be quick.
 pub trait Observer: Send + Sync {
-    /// A job waited this long from its admission to its first slice.
+    /// A job has waited this long from its admission to its first slice.
     fn waited(&self, _time: Duration) {}
 
-    /// A slice took this long, of one worker's time.
+    /// A slice has taken this long of one worker's time.
     fn slice(&self, _time: Duration) {}
 }
 
-struct Nobody;
+struct NoObserver;
 
-impl Observer for Nobody {}
+impl Observer for NoObserver {}
 
-/// Tells the time. Simulations bring their own.
+/// A clock. Simulations provide their own.
 pub trait Clock: Send + Sync {
-    /// Never earlier than before.
+    /// The current time, which never decreases.
     fn now(&self) -> Instant;
 }
 

@@ -1,4 +1,4 @@
-//! The primitives of the threads' shell: the standard library's, or loom's, which explores every interleaving.
+//! Synchronization primitives: the standard library's, or loom's, which explores every interleaving.
 
 #[cfg(not(all(test, loom)))]
 pub(crate) use std::{

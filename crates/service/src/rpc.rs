@@ -31,9 +31,9 @@ pub trait FailureObserver: Send + Sync {
     fn ended(&self, caller: &Caller, app: &str, report: &Report);
 }
 
-struct Nobody;
+struct NoObserver;
 
-impl FailureObserver for Nobody {
+impl FailureObserver for NoObserver {
     fn ended(&self, _: &Caller, _: &str, _: &Report) {}
 }
 
@@ -52,7 +52,7 @@ impl EngineService {
     /// refused with `too_large`.
     pub fn new(engine: Engine, limits: Limits, answer_size_max: usize) -> Self {
         engine.prepare();
-        Self { engine, limits, answer_size_max, failures: Arc::new(Nobody), store_lost_since: Mutex::default() }
+        Self { engine, limits, answer_size_max, failures: Arc::new(NoObserver), store_lost_since: Mutex::default() }
     }
 
     /// The same service, which reports failed envelopes to `failures`.

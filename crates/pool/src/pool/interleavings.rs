@@ -1,12 +1,12 @@
-//! The shell under every interleaving of its threads, by loom: no wake-up is lost, every job ends once, a shutdown ends all.
-//! `make loom` runs each model on every schedule with at most three preemptions.
+//! Checks the worker threads under every interleaving, with loom: no wake-up is lost, every job ends once, a shutdown ends all. `make loom`
+//! runs each model on every schedule with at most three preemptions.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use super::*;
 use crate::settings::PoolSettings;
 
-/// A constant clock, so that the same interleaving always does the same.
+/// A constant clock, so that an interleaving is deterministic.
 struct Still(Instant);
 
 impl Clock for Still {
@@ -38,7 +38,7 @@ fn model(run: impl Fn() + Send + Sync + 'static) {
     builder.check(run);
 }
 
-/// How jobs ended, over all of them. Plain counters of the standard library, which loom does not track.
+/// Counts how jobs ended. Plain counters of the standard library, which loom does not track.
 #[derive(Default)]
 struct Ends {
     done: AtomicUsize,
@@ -185,7 +185,7 @@ fn a_shared_turn_wakes_an_idle_worker() {
     });
 }
 
-/// Parts that are planned one after another by the worker with the turn, and run side by side.
+/// Parts that are planned one after another by the worker with the turn, and run in parallel.
 struct Parts {
     left: AtomicUsize,
     inside: AtomicUsize,

@@ -1,6 +1,5 @@
-//! Thousands of schedules of virtual workers in virtual time: random jobs arrive, spread over workers, are cancelled, run late,
-//! panic or are refused, and after every event the scheduler's guarantees are checked. A failing seed prints itself;
-//! `FIELDSEAL_SEED=N` replays it.
+//! Thousands of schedules of virtual workers in virtual time: random jobs arrive, spread over workers, are cancelled, are late, panic or
+//! are refused; the scheduler's guarantees are checked after every event. A failing seed is printed; `FIELDSEAL_SEED=N` replays it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -25,9 +24,9 @@ use world::{Plan, Seen, World};
 const SCHEDULES: u64 = 2_000;
 
 /// Prints the seed when a schedule panics.
-struct Naming(u64);
+struct PrintSeedOnPanic(u64);
 
-impl Drop for Naming {
+impl Drop for PrintSeedOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("replay with FIELDSEAL_SEED={}", self.0);
@@ -35,12 +34,12 @@ impl Drop for Naming {
     }
 }
 
-/// Plays `schedule` for each of `count` seeds, or for the one that the environment names. True if all were played.
+/// Runs `schedule` for each of `count` seeds, or for the one that the environment names. Returns true if all ran.
 fn play(count: u64, mut schedule: impl FnMut(StdRng)) -> bool {
     let named: Option<u64> =
         std::env::var("FIELDSEAL_SEED").ok().map(|seed| seed.parse().expect("FIELDSEAL_SEED is a number"));
     for seed in named.map_or(0..count, |seed| seed..seed + 1) {
-        let _naming = Naming(seed);
+        let _naming = PrintSeedOnPanic(seed);
         schedule(StdRng::seed_from_u64(seed));
     }
     named.is_none()
@@ -53,7 +52,7 @@ fn every_schedule_keeps_the_promises() {
         let plan = Plan::random(&mut rng);
         seen.add(World::new(rng, plan).run());
     });
-    // Events that never happened were not tested.
+    // Events that never occurred were not tested.
     assert!(!is_whole || seen.least() > 50, "{seen:?}");
 }
 

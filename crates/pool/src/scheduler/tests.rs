@@ -1,4 +1,4 @@
-//! The states of an entry, and the lines that it can be in.
+//! The states of an entry, and the queues that it can be in.
 
 use super::*;
 use crate::cancellation::Reason;
@@ -7,16 +7,16 @@ use crate::ledger::Amount;
 
 const SLICE: Duration = Duration::from_micros(50);
 
-struct Stage {
+struct TestScheduler {
     scheduler: Scheduler<char>,
     now: Instant,
 }
 
-impl Stage {
+impl TestScheduler {
     fn new(scheduling: Scheduling) -> Self {
         let most = Amount { jobs: 100, bytes: 1000 };
         let limits = Limits { total: most, tenant: most, connection: most };
-        Stage { scheduler: Scheduler::new(limits, scheduling, 1, false), now: Instant::now() }
+        TestScheduler { scheduler: Scheduler::new(limits, scheduling, 1, false), now: Instant::now() }
     }
 
     fn submit_with(&mut self, name: char, tenant: u64, connection: u64, cancellation: &Arc<Cancellation>) -> Ticket {
@@ -32,26 +32,26 @@ impl Stage {
         self.scheduler.take(self.now)
     }
 
-    /// Takes what must be there.
-    fn hand(&mut self, name: char) -> Hand {
+    /// Takes a slice, which must exist.
+    fn hand(&mut self, name: char) -> SliceHandle {
         let taken = self.take().expect("something waits");
         assert_eq!(taken.item, name);
         taken.hand
     }
 
-    fn share(&mut self, hand: &mut Hand) -> bool {
+    fn share(&mut self, hand: &mut SliceHandle) -> bool {
         self.scheduler.share(hand, self.now)
     }
 
     /// Returns the result of a slice; returns how the entry ended, and releases it.
-    fn give_back(&mut self, hand: Hand, outcome: Outcome) -> Option<End> {
+    fn give_back(&mut self, hand: SliceHandle, outcome: Outcome) -> Option<End> {
         self.now += SLICE;
         let ending = self.scheduler.give_back(hand, outcome, SLICE, self.now)?;
         self.scheduler.release(ending.receipt);
         Some(ending.end)
     }
 
-    /// Runs all to their ends on one worker, each for as many slices as it occurs in `slices`.
+    /// Runs all jobs to their ends on one worker, each for as many slices as it occurs in `slices`.
     fn run(&mut self, slices: &str) -> String {
         let mut left: Vec<char> = slices.chars().collect();
         let mut order = String::new();
@@ -67,242 +67,245 @@ impl Stage {
 
     fn assert_empty(&self) {
         let scheduler = &self.scheduler;
-        assert_eq!((scheduler.jobs(), scheduler.bytes(), scheduler.waiting(), scheduler.in_hand()), (0, 0, 0, 0));
+        assert_eq!(
+            (scheduler.jobs(), scheduler.bytes(), scheduler.waiting(), scheduler.running_slices()),
+            (0, 0, 0, 0)
+        );
         assert!(scheduler.entries.is_empty() && scheduler.deadlines.is_empty());
         assert!(scheduler.flows.is_empty());
     }
 }
 
-fn fair() -> Stage {
-    Stage::new(Scheduling::Fair)
+fn fair() -> TestScheduler {
+    TestScheduler::new(Scheduling::Fair)
 }
 
 #[test]
 fn jobs_of_a_connection_take_turns() {
-    let mut stage = fair();
+    let mut test = fair();
     for name in ['A', 'B', 's'] {
-        stage.submit(name, 0, 0);
+        test.submit(name, 0, 0);
     }
-    assert_eq!(stage.run("AAABBs"), "ABsABA");
-    stage.assert_empty();
+    assert_eq!(test.run("AAABBs"), "ABsABA");
+    test.assert_empty();
 }
 
 #[test]
 fn connections_share_what_their_tenant_gets() {
-    let mut stage = fair();
+    let mut test = fair();
     // Tenant 1 with three connections, the first with three jobs; tenant 2 with one.
     for (name, tenant, connection) in
         [('a', 1, 10), ('b', 1, 10), ('c', 1, 10), ('d', 1, 11), ('e', 1, 12), ('X', 2, 20)]
     {
-        stage.submit(name, tenant, connection);
+        test.submit(name, tenant, connection);
     }
-    assert_eq!(stage.run("aabbccdddddeeeeeXXXXXXXXXXXXXXXX"), "aXdXeXbXdXeXcXdXeXaXdXeXbXdXeXcX");
-    stage.assert_empty();
+    assert_eq!(test.run("aabbccdddddeeeeeXXXXXXXXXXXXXXXX"), "aXdXeXbXdXeXcXdXeXaXdXeXbXdXeXcX");
+    test.assert_empty();
 }
 
 #[test]
 fn first_come_first_served_keeps_the_order() {
-    let mut stage = Stage::new(Scheduling::FirstComeFirstServed);
+    let mut test = TestScheduler::new(Scheduling::FirstComeFirstServed);
     let gone = Arc::new(Cancellation::new());
     for (name, tenant) in [('A', 1), ('B', 2)] {
-        stage.submit(name, tenant, tenant);
+        test.submit(name, tenant, tenant);
     }
-    let late = stage.submit_with('C', 3, 3, &gone);
+    let late = test.submit_with('C', 3, 3, &gone);
     gone.cancel(Reason::Cancelled);
-    stage.scheduler.hurry(late);
-    let mut hand = stage.hand('A');
-    assert!(!stage.share(&mut hand));
-    assert_eq!(stage.give_back(hand, Outcome::More), None);
-    assert_eq!(stage.run("AABBBC"), "AABBBC");
-    stage.assert_empty();
+    test.scheduler.hurry(late);
+    let mut hand = test.hand('A');
+    assert!(!test.share(&mut hand));
+    assert_eq!(test.give_back(hand, Outcome::More), None);
+    assert_eq!(test.run("AABBBC"), "AABBBC");
+    test.assert_empty();
 }
 
 #[test]
 fn a_shared_job_is_worked_on_by_several() {
-    let mut stage = fair();
-    stage.submit('A', 0, 0);
-    let mut first = stage.hand('A');
-    assert!(stage.take().is_none(), "the turn is held");
-    assert!(stage.share(&mut first) && !stage.share(&mut first), "once");
-    let taken = stage.take().unwrap();
+    let mut test = fair();
+    test.submit('A', 0, 0);
+    let mut first = test.hand('A');
+    assert!(test.take().is_none(), "the turn is held");
+    assert!(test.share(&mut first) && !test.share(&mut first), "once");
+    let taken = test.take().unwrap();
     assert!(taken.is_spread);
     let second = taken.hand;
-    // More from one that has shared, while the other holds the turn: remembered until that one comes back.
-    assert_eq!(stage.give_back(first, Outcome::More), None);
-    assert!(stage.take().is_none());
-    assert_eq!(stage.give_back(second, Outcome::Left), None);
-    let mut third = stage.hand('A');
-    assert!(stage.share(&mut third));
-    let fourth = stage.hand('A');
-    // The holder has no part to give, and nor has anybody else: the turn is taken until the other returns `More`.
-    assert_eq!(stage.give_back(fourth, Outcome::Left), None);
-    assert!(stage.take().is_none());
-    assert_eq!(stage.give_back(third, Outcome::More), None);
-    let fifth = stage.hand('A');
-    assert_eq!(stage.give_back(fifth, Outcome::Done), Some(End::Done));
-    stage.assert_empty();
+    // `More` from a worker that has shared while another has the turn is remembered until that one returns.
+    assert_eq!(test.give_back(first, Outcome::More), None);
+    assert!(test.take().is_none());
+    assert_eq!(test.give_back(second, Outcome::Left), None);
+    let mut third = test.hand('A');
+    assert!(test.share(&mut third));
+    let fourth = test.hand('A');
+    // The holder of the turn has no part, and no other worker has one: the turn is kept until the other returns `More`.
+    assert_eq!(test.give_back(fourth, Outcome::Left), None);
+    assert!(test.take().is_none());
+    assert_eq!(test.give_back(third, Outcome::More), None);
+    let fifth = test.hand('A');
+    assert_eq!(test.give_back(fifth, Outcome::Done), Some(End::Done));
+    test.assert_empty();
 }
 
 #[test]
 fn done_waits_for_the_worker_that_has_just_taken_the_turn() {
-    let mut stage = fair();
-    stage.submit('A', 0, 0);
-    let mut first = stage.hand('A');
-    assert!(stage.share(&mut first));
-    let second = stage.hand('A');
-    assert_eq!(stage.give_back(first, Outcome::Done), None);
-    assert_eq!(stage.scheduler.jobs(), 1);
-    assert_eq!(stage.give_back(second, Outcome::More), Some(End::Done), "what it returns does not matter");
-    stage.assert_empty();
+    let mut test = fair();
+    test.submit('A', 0, 0);
+    let mut first = test.hand('A');
+    assert!(test.share(&mut first));
+    let second = test.hand('A');
+    assert_eq!(test.give_back(first, Outcome::Done), None);
+    assert_eq!(test.scheduler.jobs(), 1);
+    assert_eq!(test.give_back(second, Outcome::More), Some(End::Done), "what it returns does not matter");
+    test.assert_empty();
 }
 
 #[test]
 fn done_takes_the_job_out_of_its_line() {
-    let mut stage = fair();
-    stage.submit('A', 0, 0);
-    let mut hand = stage.hand('A');
-    assert!(stage.share(&mut hand));
-    assert_eq!(stage.give_back(hand, Outcome::Done), Some(End::Done));
-    assert!(stage.take().is_none());
-    stage.assert_empty();
+    let mut test = fair();
+    test.submit('A', 0, 0);
+    let mut hand = test.hand('A');
+    assert!(test.share(&mut hand));
+    assert_eq!(test.give_back(hand, Outcome::Done), Some(End::Done));
+    assert!(test.take().is_none());
+    test.assert_empty();
 }
 
 #[test]
 fn a_panic_ends_the_job_when_the_last_worker_is_out() {
-    let mut stage = fair();
-    stage.submit('A', 0, 0);
-    let mut first = stage.hand('A');
-    assert!(stage.share(&mut first));
-    let mut second = stage.hand('A');
-    assert!(stage.share(&mut second));
-    assert_eq!(stage.give_back(first, Outcome::Panicked), None);
-    assert!(stage.take().is_none(), "handed out no more");
-    assert_eq!(stage.give_back(second, Outcome::More), Some(End::Panicked));
-    stage.assert_empty();
+    let mut test = fair();
+    test.submit('A', 0, 0);
+    let mut first = test.hand('A');
+    assert!(test.share(&mut first));
+    let mut second = test.hand('A');
+    assert!(test.share(&mut second));
+    assert_eq!(test.give_back(first, Outcome::Panicked), None);
+    assert!(test.take().is_none(), "handed out no more");
+    assert_eq!(test.give_back(second, Outcome::More), Some(End::Panicked));
+    test.assert_empty();
 }
 
 #[test]
 fn a_job_that_returns_done_is_done_despite_panics() {
-    let mut stage = fair();
-    stage.submit('A', 0, 0);
-    let mut first = stage.hand('A');
-    assert!(stage.share(&mut first));
-    let second = stage.hand('A');
-    assert_eq!(stage.give_back(first, Outcome::Panicked), None);
-    assert_eq!(stage.give_back(second, Outcome::Done), Some(End::Done));
-    stage.assert_empty();
+    let mut test = fair();
+    test.submit('A', 0, 0);
+    let mut first = test.hand('A');
+    assert!(test.share(&mut first));
+    let second = test.hand('A');
+    assert_eq!(test.give_back(first, Outcome::Panicked), None);
+    assert_eq!(test.give_back(second, Outcome::Done), Some(End::Done));
+    test.assert_empty();
 }
 
 #[test]
 fn a_job_that_everybody_left_is_not_held_forever() {
-    let mut stage = fair();
-    stage.submit('A', 0, 0);
-    let hand = stage.hand('A');
-    assert_eq!(stage.give_back(hand, Outcome::Left), Some(End::Panicked));
-    stage.assert_empty();
+    let mut test = fair();
+    test.submit('A', 0, 0);
+    let hand = test.hand('A');
+    assert_eq!(test.give_back(hand, Outcome::Left), Some(End::Panicked));
+    test.assert_empty();
 }
 
 #[test]
 fn a_hurried_job_goes_first_and_once() {
-    let mut stage = fair();
+    let mut test = fair();
     for (name, connection) in [('A', 1), ('B', 1), ('C', 2)] {
-        stage.submit(name, 0, connection);
+        test.submit(name, 0, connection);
     }
-    let ticket = stage.submit('D', 0, 1);
-    stage.scheduler.hurry(ticket);
-    let hand = stage.hand('D');
-    stage.scheduler.hurry(ticket);
-    assert_eq!(stage.give_back(hand, Outcome::More), None);
-    stage.scheduler.hurry(ticket);
-    assert_eq!(stage.run("ABCDD"), "CABDD");
-    stage.scheduler.hurry(ticket);
-    let other = stage.submit('E', 0, 1);
+    let ticket = test.submit('D', 0, 1);
+    test.scheduler.hurry(ticket);
+    let hand = test.hand('D');
+    test.scheduler.hurry(ticket);
+    assert_eq!(test.give_back(hand, Outcome::More), None);
+    test.scheduler.hurry(ticket);
+    assert_eq!(test.run("ABCDD"), "CABDD");
+    test.scheduler.hurry(ticket);
+    let other = test.submit('E', 0, 1);
     assert_eq!(other.index, ticket.index, "the place is used again");
-    stage.submit('F', 0, 2);
-    stage.scheduler.hurry(ticket);
-    assert_eq!(stage.run("EF"), "EF", "the old ticket names nothing");
-    stage.assert_empty();
+    test.submit('F', 0, 2);
+    test.scheduler.hurry(ticket);
+    assert_eq!(test.run("EF"), "EF", "the old ticket names nothing");
+    test.assert_empty();
 }
 
 #[test]
 fn a_running_job_that_is_cancelled_goes_first_on_return() {
-    let mut stage = fair();
+    let mut test = fair();
     let cancellation = Arc::new(Cancellation::new());
-    stage.submit_with('A', 0, 1, &cancellation);
-    stage.submit('B', 0, 1);
-    let hand = stage.hand('A');
+    test.submit_with('A', 0, 1, &cancellation);
+    test.submit('B', 0, 1);
+    let hand = test.hand('A');
     cancellation.cancel(Reason::Disconnected);
-    assert_eq!(stage.give_back(hand, Outcome::More), None);
-    assert_eq!(stage.run("ABB"), "ABB");
-    stage.assert_empty();
+    assert_eq!(test.give_back(hand, Outcome::More), None);
+    assert_eq!(test.run("ABB"), "ABB");
+    test.assert_empty();
 }
 
 #[test]
 fn the_late_go_first_in_their_connection_and_their_tenant_pays_for_it() {
-    let mut stage = fair();
-    let start = stage.now;
-    stage.submit('L', 0, 0);
+    let mut test = fair();
+    let start = test.now;
+    test.submit('L', 0, 0);
     for (name, slices) in [('A', 5), ('B', 1), ('C', 5)] {
         let cancellation = Arc::new(Cancellation::new());
         cancellation.set_deadline(start + SLICE * slices);
-        stage.submit_with(name, 0, 0, &cancellation);
+        test.submit_with(name, 0, 0, &cancellation);
     }
-    stage.submit('x', 1, 100);
+    test.submit('x', 1, 100);
     // After one slice B is late, after five A and C; a live one has its turn after each that took as long as a slice.
-    assert_eq!(stage.run("LLLLABCxxxxxxxxx"), "LxBxAxCxLxLxLxxx");
-    stage.assert_empty();
+    assert_eq!(test.run("LLLLABCxxxxxxxxx"), "LxBxAxCxLxLxLxxx");
+    test.assert_empty();
 }
 
-/// However many are late at a moment, one call moves but a few of them.
+/// However many are late at once, one call moves only a few of them.
 #[test]
 fn many_that_are_late_at_once_are_moved_a_few_at_a_time() {
-    let mut stage = fair();
-    let deadline = stage.now + SLICE;
+    let mut test = fair();
+    let deadline = test.now + SLICE;
     for connection in 0..99 {
         let cancellation = Arc::new(Cancellation::new());
         cancellation.set_deadline(deadline);
-        stage.submit_with('l', 0, connection, &cancellation);
+        test.submit_with('l', 0, connection, &cancellation);
     }
-    stage.now += SLICE;
-    let mut left = stage.scheduler.deadlines.len();
-    while let Some(taken) = stage.take() {
-        let moved = left - stage.scheduler.deadlines.len();
+    test.now += SLICE;
+    let mut left = test.scheduler.deadlines.len();
+    while let Some(taken) = test.take() {
+        let moved = left - test.scheduler.deadlines.len();
         assert!(moved <= HURRIED_MAX + 1, "{moved}");
-        stage.give_back(taken.hand, Outcome::Done);
-        left = stage.scheduler.deadlines.len();
+        test.give_back(taken.hand, Outcome::Done);
+        left = test.scheduler.deadlines.len();
     }
-    stage.assert_empty();
+    test.assert_empty();
 }
 
-/// Stopped jobs and live ones take turns by time, so that neither starves the other.
+/// Stopped and live jobs take turns by time, so that neither starve.
 #[test]
 fn ending_jobs_leave_the_live_ones_of_their_connection_their_turns() {
-    let mut stage = fair();
-    stage.submit('L', 0, 0);
+    let mut test = fair();
+    test.submit('L', 0, 0);
     for name in ['g', 'h', 'i', 'j'] {
         let gone = Arc::new(Cancellation::new());
         gone.cancel(Reason::Cancelled);
-        stage.submit_with(name, 0, 0, &gone);
+        test.submit_with(name, 0, 0, &gone);
     }
-    assert_eq!(stage.run("LLLLLghij"), "gLhLiLjLL");
-    stage.assert_empty();
+    assert_eq!(test.run("LLLLLghij"), "gLhLiLjLL");
+    test.assert_empty();
 }
 
-fn deadline_in(slices: u32, stage: &Stage) -> Arc<Cancellation> {
+fn deadline_in(slices: u32, test: &TestScheduler) -> Arc<Cancellation> {
     let cancellation = Arc::new(Cancellation::new());
-    cancellation.set_deadline(stage.now + SLICE * slices);
+    cancellation.set_deadline(test.now + SLICE * slices);
     cancellation
 }
 
-impl Stage {
-    /// With early refusals, where jobs have cost one slice so far.
+impl TestScheduler {
+    /// With early refusal, where jobs have cost one slice so far.
     fn refusing() -> Self {
         let most = Amount { jobs: 10_000, bytes: usize::MAX };
         let limits = Limits { total: most, tenant: most, connection: most };
-        Stage { scheduler: Scheduler::new(limits, Scheduling::Fair, 1, true), now: Instant::now() }
+        TestScheduler { scheduler: Scheduler::new(limits, Scheduling::Fair, 1, true), now: Instant::now() }
     }
 
-    /// Whether a job with a deadline after so many slices is admitted; if it is, it is held.
+    /// Whether a job with a deadline after this many slices is admitted; if so, it is queued.
     fn admits(&mut self, tenant: u64, client: u64, connection: u64, slices: u32) -> bool {
         let cancellation = deadline_in(slices, self);
         let admission = Admission { tenant, client, connection, bytes: 1, cancellation };
@@ -324,98 +327,98 @@ impl Stage {
 
 #[test]
 fn a_job_that_would_be_late_is_refused_while_others_wait_and_only_then() {
-    let mut stage = Stage::refusing();
-    assert!(stage.admits(1, 0, 0, 1), "nothing waits");
+    let mut test = TestScheduler::refusing();
+    assert!(test.admits(1, 0, 0, 1), "nothing waits");
     for _ in 0..5_000 {
-        stage.submit('b', 1, 0);
+        test.submit('b', 1, 0);
     }
-    stage.now += SLICE;
-    assert!(!stage.admits(1, 0, 0, 100), "thousands wait");
-    assert!(stage.admits(1, 0, 1, 100), "another connection does not wait for them");
-    assert!(stage.admits(1, 1, 2, 100), "nor another client");
-    assert!(stage.admits(2, 0, 3, 100), "nor another tenant");
-    assert!(stage.admits(1, 0, 0, 1_000_000), "there is time");
-    stage.finish();
-    assert!(stage.admits(1, 0, 0, 1), "nothing waits any more");
-    stage.finish();
-    stage.assert_empty();
+    test.now += SLICE;
+    assert!(!test.admits(1, 0, 0, 100), "thousands wait");
+    assert!(test.admits(1, 0, 1, 100), "another connection does not wait for them");
+    assert!(test.admits(1, 1, 2, 100), "nor another client");
+    assert!(test.admits(2, 0, 3, 100), "nor another tenant");
+    assert!(test.admits(1, 0, 0, 1_000_000), "there is time");
+    test.finish();
+    assert!(test.admits(1, 0, 0, 1), "nothing waits any more");
+    test.finish();
+    test.assert_empty();
 }
 
 #[test]
 fn a_small_job_among_large_ones_of_its_connection_is_not_refused() {
-    let mut stage = Stage::refusing();
+    let mut test = TestScheduler::refusing();
     for _ in 0..4 {
         let admission = Admission { tenant: 1, client: 1, connection: 0, bytes: 1 << 30, cancellation: Arc::default() };
-        assert!(stage.scheduler.admit('L', admission, stage.now).is_ok());
+        assert!(test.scheduler.admit('L', admission, test.now).is_ok());
     }
-    stage.now += Duration::from_secs(1);
+    test.now += Duration::from_secs(1);
     // 300 slices are much less than the large ones need, but they take turns.
-    assert!(stage.admits(1, 1, 0, 300));
+    assert!(test.admits(1, 1, 0, 300));
 }
 
 #[test]
 fn an_odd_slice_is_soon_forgotten() {
-    let mut stage = Stage::refusing();
+    let mut test = TestScheduler::refusing();
     for _ in 0..100 {
-        assert!(stage.admits(1, 0, 0, 1));
-        stage.finish();
+        assert!(test.admits(1, 0, 0, 1));
+        test.finish();
     }
-    stage.submit('o', 1, 0);
-    stage.submit('w', 1, 0);
-    let hand = stage.take().unwrap().hand;
-    stage.now += Duration::from_secs(10);
-    let ending = stage.scheduler.give_back(hand, Outcome::Done, Duration::from_secs(10), stage.now).unwrap();
-    stage.scheduler.release(ending.receipt);
-    // Some tens wait: with ten seconds for each nothing would be in time.
+    test.submit('o', 1, 0);
+    test.submit('w', 1, 0);
+    let hand = test.take().unwrap().hand;
+    test.now += Duration::from_secs(10);
+    let ending = test.scheduler.give_back(hand, Outcome::Done, Duration::from_secs(10), test.now).unwrap();
+    test.scheduler.release(ending.receipt);
+    // Some tens wait: at ten seconds each, none would be in time.
     for _ in 0..50 {
-        stage.submit('w', 1, 0);
+        test.submit('w', 1, 0);
     }
-    assert!(stage.admits(1, 0, 0, 400));
-    stage.finish();
-    stage.assert_empty();
+    assert!(test.admits(1, 0, 0, 400));
+    test.finish();
+    test.assert_empty();
 }
 
 #[test]
 fn a_stop_ends_waiting_jobs_at_once_and_running_ones_on_return() {
-    let mut stage = fair();
+    let mut test = fair();
     for name in ['A', 'B', 'C'] {
-        stage.submit(name, 0, 0);
+        test.submit(name, 0, 0);
     }
-    let mut running = stage.hand('A');
-    let done = stage.hand('B');
-    stage.scheduler.set_draining();
+    let mut running = test.hand('A');
+    let done = test.hand('B');
+    test.scheduler.set_draining();
     let admission = Admission { tenant: 0, client: 0, connection: 0, bytes: 0, cancellation: Arc::default() };
-    assert_eq!(stage.scheduler.admit('D', admission, stage.now).unwrap_err().2, Rejection::ShuttingDown);
-    let ended: Vec<(char, End)> = stage.scheduler.stop().into_iter().map(|ending| (ending.item, ending.end)).collect();
+    assert_eq!(test.scheduler.admit('D', admission, test.now).unwrap_err().2, Rejection::ShuttingDown);
+    let ended: Vec<(char, End)> = test.scheduler.stop().into_iter().map(|ending| (ending.item, ending.end)).collect();
     assert_eq!(ended, [('C', End::ShutDown)]);
-    stage.scheduler.release(Receipt { tenant: 0, connection: 0, bytes: 1 });
-    assert!(stage.take().is_none() && !stage.share(&mut running));
-    assert_eq!(stage.give_back(running, Outcome::More), Some(End::ShutDown));
-    assert_eq!(stage.give_back(done, Outcome::Done), Some(End::Done), "it has answered");
-    stage.assert_empty();
+    test.scheduler.release(Receipt { tenant: 0, connection: 0, bytes: 1 });
+    assert!(test.take().is_none() && !test.share(&mut running));
+    assert_eq!(test.give_back(running, Outcome::More), Some(End::ShutDown));
+    assert_eq!(test.give_back(done, Outcome::Done), Some(End::Done), "it has answered");
+    test.assert_empty();
 }
 
-/// Newcomers go first, each of them, and are remembered for what they had; but neither without end.
+/// New flows are served first, and are remembered with their service; but neither without limit.
 #[test]
 fn a_stream_of_newcomers_neither_fills_memory_nor_starves_others() {
-    let mut stage = fair();
-    stage.submit('A', 0, 0);
+    let mut test = fair();
+    test.submit('A', 0, 0);
     let mut turns = 0;
     for newcomer in 1..2_000 {
         let (tenant, connection) = if newcomer % 2 == 0 { (newcomer, 0) } else { (0, newcomer) };
-        stage.submit('n', tenant, connection);
-        let taken = stage.take().unwrap();
+        test.submit('n', tenant, connection);
+        let taken = test.take().unwrap();
         turns += u64::from(taken.item == 'A');
         let outcome = if taken.item == 'A' { Outcome::More } else { Outcome::Done };
-        stage.give_back(taken.hand, outcome);
-        let (held, scheduler) = (stage.scheduler.jobs(), &stage.scheduler);
+        test.give_back(taken.hand, outcome);
+        let (held, scheduler) = (test.scheduler.jobs(), &test.scheduler);
         for (level, _, children) in scheduler.flows.remembered() {
             assert!(children <= 2 * held + IDLE_FLOWS_SPARE, "{children} at level {level}");
         }
     }
     assert!(turns > 10, "{turns}");
-    while let Some(taken) = stage.take() {
-        stage.give_back(taken.hand, Outcome::Done);
+    while let Some(taken) = test.take() {
+        test.give_back(taken.hand, Outcome::Done);
     }
-    stage.assert_empty();
+    test.assert_empty();
 }

@@ -1,4 +1,4 @@
-//! The pool with real threads: fairness, bounds, panics, shutdown, and a storm that everything must survive.
+//! The pool with real threads: fairness, limits, panics, shutdown, and a stress test.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -57,7 +57,7 @@ fn script<F: FnMut() -> Slice + Send + 'static>(slice: F) -> (Arc<dyn Job>, Rece
     (Arc::new(Script::new(slice, ended)), end)
 }
 
-/// `slices` slices, each noted under `name`.
+/// `slices` slices, each of which appends `name` to the log.
 fn noting(name: char, slices: usize, log: &Arc<Mutex<String>>) -> (Arc<dyn Job>, Receiver<Option<Abandoned>>) {
     let (log, mut left) = (Arc::clone(log), slices);
     script(move || {

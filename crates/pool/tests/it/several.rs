@@ -1,4 +1,4 @@
-//! Several workers inside one job, with real threads; and one worker's steps by hand, in virtual time.
+//! Several workers in one job, with real threads; and single steps in virtual time.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -20,10 +20,10 @@ fn pool(workers: usize) -> Pool {
     Pool::new(PoolSettings { workers, ..PoolSettings::default() }).unwrap()
 }
 
-/// Parts that any worker can do, planned one after the other.
+/// Parts that any worker can run, planned one after the other.
 struct Parts<F> {
     state: Mutex<State>,
-    /// Works on the part of this number.
+    /// Runs the part with this number.
     part: F,
     cancellation: Arc<Cancellation>,
     ended: Sender<(usize, Option<Abandoned>)>,
@@ -41,7 +41,7 @@ struct State {
 enum Entered {
     /// Another worker has returned that the job is done.
     Late,
-    /// All parts are in other workers' hands, or it was cancelled.
+    /// Other workers have all parts, or the job was cancelled.
     NothingLeft,
     Part {
         number: usize,
@@ -127,7 +127,7 @@ fn a_single_job_uses_all_workers_at_once() {
     const WORKERS: usize = 4;
     let pool = pool(WORKERS);
     let (ended, end) = channel();
-    // Nobody continues before all workers are inside.
+    // No worker continues before all have entered.
     let meeting = Barrier::new(WORKERS);
     let part = move |_| {
         meeting.wait();
@@ -142,11 +142,11 @@ fn a_single_job_uses_all_workers_at_once() {
 fn no_turn_is_shared_while_others_wait() {
     let pool = Arc::new(pool(1));
     let (seen, looks) = channel();
-    struct Looks {
+    struct CountingJob {
         pool: Arc<Pool>,
         seen: Sender<(bool, bool, bool)>,
     }
-    impl Job for Looks {
+    impl Job for CountingJob {
         fn run_slice(&self, turn: &Turn<'_>) -> Slice {
             let before = turn.others_wait();
             let (ended, _) = channel();
@@ -156,11 +156,11 @@ fn no_turn_is_shared_while_others_wait() {
             Slice::Done
         }
     }
-    pool.submit(Arc::new(Looks { pool: Arc::clone(&pool), seen }), admission(1, 1)).unwrap();
+    pool.submit(Arc::new(CountingJob { pool: Arc::clone(&pool), seen }), admission(1, 1)).unwrap();
     assert_eq!(looks.recv_timeout(WAIT), Ok((false, true, false)));
 }
 
-/// Jobs of many parts from many threads, some cancelled, some with parts that panic: all parts of the others are done once.
+/// Jobs of many parts from many threads, some cancelled, some with parts that panic: all parts of the others run exactly once.
 #[test]
 fn a_storm_of_parallel_jobs_ends_every_one_exactly_once() {
     const SUBMITTERS: u64 = 3;
@@ -207,7 +207,7 @@ fn a_storm_of_parallel_jobs_ends_every_one_exactly_once() {
     assert_eq!(all.iter().map(|(done, _)| done).sum::<usize>(), worked.load(Ordering::Relaxed));
 }
 
-/// Time that jobs move on.
+/// A clock that jobs advance.
 #[derive(Clone)]
 struct Virtual {
     start: Instant,
@@ -230,7 +230,7 @@ impl Clock for Virtual {
     }
 }
 
-/// Writes its name down for each slice, each of which takes this long.
+/// Appends its name to the log for each slice, each of which takes this long.
 struct Noting {
     name: char,
     slices: AtomicU64,
@@ -251,17 +251,17 @@ impl Job for Noting {
     }
 }
 
-/// A pool without threads, and what its jobs have written down.
-struct Stage {
+/// A pool without threads, and the log of its jobs.
+struct ManualPool {
     pool: Pool,
     clock: Virtual,
     log: Arc<Mutex<String>>,
 }
 
-impl Stage {
+impl ManualPool {
     fn new(settings: PoolSettings) -> Self {
         let clock = Virtual::new();
-        Stage { pool: Pool::manual(settings, Arc::new(clock.clone())), clock, log: Arc::default() }
+        ManualPool { pool: Pool::manual(settings, Arc::new(clock.clone())), clock, log: Arc::default() }
     }
 
     fn submit(
@@ -306,53 +306,53 @@ fn one_worker() -> PoolSettings {
 
 #[test]
 fn by_hand_tenants_share_by_the_time_that_slices_take() {
-    let stage = Stage::new(one_worker());
-    stage.submit('A', 1, 3, 30);
-    stage.submit('b', 2, 9, 10);
-    assert_eq!(stage.run(), "AbbbAbbbAbbb");
-    let counters = stage.pool.counters();
+    let manual = ManualPool::new(one_worker());
+    manual.submit('A', 1, 3, 30);
+    manual.submit('b', 2, 9, 10);
+    assert_eq!(manual.run(), "AbbbAbbbAbbb");
+    let counters = manual.pool.counters();
     assert_eq!((counters.slices, counters.jobs_done, counters.jobs_held, counters.wakes), (12, 2, 0, 0));
 }
 
 #[test]
 fn by_hand_the_cancelled_and_the_late_go_first() {
-    // L is late by intent: the pool takes it all the same.
-    let stage = Stage::new(PoolSettings { refuse_early: false, ..one_worker() });
+    // L is late on purpose: the pool accepts it nevertheless.
+    let manual = ManualPool::new(PoolSettings { refuse_early: false, ..one_worker() });
     let late = Arc::new(Cancellation::new());
-    late.set_deadline(stage.clock.now() + Duration::from_micros(60));
-    stage.submit('A', 1, 4, 50);
-    stage.submit('B', 1, 1, 50);
-    stage.submit_with('L', 1, (1, 50), &late);
-    let (ticket, cancellation) = stage.submit('C', 1, 1, 50);
-    assert!(stage.pool.run_one());
+    late.set_deadline(manual.clock.now() + Duration::from_micros(60));
+    manual.submit('A', 1, 4, 50);
+    manual.submit('B', 1, 1, 50);
+    manual.submit_with('L', 1, (1, 50), &late);
+    let (ticket, cancellation) = manual.submit('C', 1, 1, 50);
+    assert!(manual.pool.run_one());
     cancellation.cancel(Reason::Cancelled);
-    stage.pool.hurry(&ticket);
-    // C hears of it at once, L when its time is over; neither takes any.
-    assert_eq!(stage.run(), "ACBLAAA");
+    manual.pool.hurry(&ticket);
+    // C ends at once, L when its deadline has passed; neither takes time.
+    assert_eq!(manual.run(), "ACBLAAA");
 }
 
 #[test]
 fn by_hand_first_come_first_served_serves_whole_jobs() {
-    let stage = Stage::new(PoolSettings { scheduling: Scheduling::FirstComeFirstServed, ..one_worker() });
-    stage.submit('A', 1, 3, 50);
-    stage.submit('B', 2, 2, 50);
-    assert_eq!(stage.run(), "AAABB");
+    let manual = ManualPool::new(PoolSettings { scheduling: Scheduling::FirstComeFirstServed, ..one_worker() });
+    manual.submit('A', 1, 3, 50);
+    manual.submit('B', 2, 2, 50);
+    assert_eq!(manual.run(), "AAABB");
 }
 
 #[test]
 fn by_hand_a_shutdown_abandons_jobs_that_did_not_run() {
-    let stage = Stage::new(one_worker());
-    stage.submit('A', 1, 2, 50);
-    stage.submit('B', 2, 1, 50);
-    assert!(stage.pool.run_one());
-    assert_eq!(stage.pool.shutdown(WAIT), Drained { jobs_abandoned: 2 });
-    assert_eq!((stage.run(), stage.pool.counters().bytes_held), ("A".to_owned(), 0));
+    let manual = ManualPool::new(one_worker());
+    manual.submit('A', 1, 2, 50);
+    manual.submit('B', 2, 1, 50);
+    assert!(manual.pool.run_one());
+    assert_eq!(manual.pool.shutdown(WAIT), Drained { jobs_abandoned: 2 });
+    assert_eq!((manual.run(), manual.pool.counters().bytes_held), ("A".to_owned(), 0));
 }
 
 #[derive(Default)]
-struct Heard(Mutex<Vec<(&'static str, u128)>>);
+struct RecordingObserver(Mutex<Vec<(&'static str, u128)>>);
 
-impl Observer for Heard {
+impl Observer for RecordingObserver {
     fn waited(&self, time: Duration) {
         self.0.lock().unwrap().push(("waited", time.as_micros()));
     }
@@ -364,12 +364,12 @@ impl Observer for Heard {
 
 #[test]
 fn the_observer_hears_of_each_wait_and_each_slice() {
-    let heard = Arc::new(Heard::default());
-    let stage = Stage::new(PoolSettings { observer: Arc::clone(&heard) as Arc<dyn Observer>, ..one_worker() });
-    stage.submit('A', 1, 2, 30);
-    stage.clock.advance(7);
-    stage.submit('B', 2, 1, 40);
-    stage.run();
-    let heard = heard.0.lock().unwrap();
-    assert_eq!(*heard, [("waited", 7), ("slice", 30), ("waited", 30), ("slice", 40), ("slice", 30)]);
+    let observer = Arc::new(RecordingObserver::default());
+    let manual = ManualPool::new(PoolSettings { observer: Arc::clone(&observer) as Arc<dyn Observer>, ..one_worker() });
+    manual.submit('A', 1, 2, 30);
+    manual.clock.advance(7);
+    manual.submit('B', 2, 1, 40);
+    manual.run();
+    let observer = observer.0.lock().unwrap();
+    assert_eq!(*observer, [("waited", 7), ("slice", 30), ("waited", 30), ("slice", 40), ("slice", 30)]);
 }

@@ -1,5 +1,5 @@
-//! The gain of a client that sends each small job over its own connection: from its own busy connection, and from another client of
-//! the same tenant.
+//! What a client gains by sending each small job over its own connection: from its own busy connection, and from another client of the same
+//! tenant.
 
 use super::workers::Workers;
 use super::*;
@@ -9,7 +9,7 @@ const TIME_NS: u64 = 40_000_000;
 const BUSY: usize = 0;
 const FRESH: usize = 1;
 
-/// The part of the service that the fresh connections get, where `client` is theirs and the busy connection's is 0.
+/// The share of the service that new connections get; they belong to `client`, the busy connection to client 0.
 fn share_of_fresh(mut rng: StdRng, client: u64) -> f64 {
     let mut workers = Workers::new(1, usize::MAX, true);
     let mut connection = 0;
@@ -18,7 +18,7 @@ fn share_of_fresh(mut rng: StdRng, client: u64) -> f64 {
         let now = workers.now();
         workers.scheduler.admit(job, admission, now).expect("room");
     };
-    // However many jobs the busy connection has waiting.
+    // Independent of the number of jobs that wait on the busy connection.
     let busy = rng.random_range(1..300);
     (0..busy).for_each(|_| submit(&mut workers, BUSY, 0, connection));
     let longest = [2_000, 20_000, 100_000][rng.random_range(0..3)];
@@ -41,7 +41,7 @@ fn share_of_fresh(mut rng: StdRng, client: u64) -> f64 {
 
 #[test]
 fn fresh_connections_leave_a_busy_one_of_the_same_client_a_tenth() {
-    // As if each of those that are remembered, and one more, were busy.
+    // As if each of the remembered connections, and one more, were busy.
     let most = (IDLE_CONNECTIONS_MAX + 1) as f64 / (IDLE_CONNECTIONS_MAX + 2) as f64;
     play(SCHEDULES, |rng| {
         let share = share_of_fresh(rng, 0);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A slice takes at most this long.
+/// Maximum duration of a slice.
 const SLICE_MAX_NS: u64 = 200_000;
 const SCHEDULES: u64 = 300;
 const SLICES: usize = 4_000;
@@ -10,11 +10,11 @@ const SLICES: usize = 4_000;
 struct Client {
     tenant: u64,
     connection: u64,
-    /// Slices take from 1 µs to this.
+    /// Maximum duration of its slices; the minimum is 1 µs.
     slice_ns: u64,
-    /// Whether its jobs give their turn back early.
+    /// Whether its jobs release their turn early.
     shares: bool,
-    /// It has one job at a time, of one slice, and after each a pause of up to this.
+    /// If set, it has one job at a time, of one slice, and a pause of up to this after each.
     pause_ns: Option<u64>,
 }
 
@@ -26,7 +26,7 @@ impl Client {
 
 struct Working {
     client: usize,
-    hand: Hand,
+    hand: SliceHandle,
     began_ns: u64,
     until_ns: u64,
 }
@@ -40,7 +40,7 @@ struct Floor {
     workers: Vec<Option<Working>>,
     /// Finished service by client.
     served_ns: Vec<u64>,
-    /// When which clients come back from their pause.
+    /// When which clients return from their pause.
     pausing: Vec<(u64, usize)>,
 }
 
@@ -79,7 +79,7 @@ impl Floor {
             rng,
         };
         for client in 0..floor.clients.len() {
-            // So many that some always wait, whatever the workers run.
+            // So many that some always wait, whichever the workers run.
             let jobs = if floor.clients[client].is_busy() { workers + 1 } else { 1 };
             (0..jobs).for_each(|_| floor.submit(client));
         }
@@ -115,7 +115,7 @@ impl Floor {
         }
     }
 
-    /// The next slice ends.
+    /// Ends the next slice.
     fn step(&mut self) {
         self.hand_out();
         let next = |work: &Option<Working>| work.as_ref().expect("all work").until_ns;
@@ -126,7 +126,7 @@ impl Floor {
         self.served_ns[work.client] += cost;
         let cost = Duration::from_nanos(cost);
         let pause_ns = self.clients[work.client].pause_ns;
-        // Jobs end now and then, and the next one comes at once.
+        // Jobs end occasionally, and the next one arrives at once.
         let is_done = pause_ns.is_some() || !work.hand.has_shared && self.rng.random_range(0..10) == 0;
         let outcome = if is_done { Outcome::Done } else { Outcome::More };
         if let Some(ending) = self.scheduler.give_back(work.hand, outcome, cost, self.instant()) {
@@ -143,8 +143,8 @@ impl Floor {
     fn service(&self, is_counted: impl Fn(&Client) -> bool) -> u64 {
         let finished: u64 =
             self.clients.iter().zip(&self.served_ns).filter(|(client, _)| is_counted(client)).map(|(_, ns)| ns).sum();
-        let in_hand = self.workers.iter().flatten().filter(|work| is_counted(&self.clients[work.client]));
-        finished + in_hand.map(|work| self.now_ns - work.began_ns).sum::<u64>()
+        let running_slices = self.workers.iter().flatten().filter(|work| is_counted(&self.clients[work.client]));
+        finished + running_slices.map(|work| self.now_ns - work.began_ns).sum::<u64>()
     }
 
     /// The largest difference in service between two busy tenants, and between two busy connections of a tenant.
@@ -161,7 +161,7 @@ impl Floor {
         (spread(tenants.clone().map(|tenant| self.tenant_service(tenant))), tenants.map(within).max().expect("tenants"))
     }
 
-    /// By how much a tenant that pauses got more than the busy one that got least.
+    /// By how much a tenant with pauses got more than the busy one that got least.
     fn won_by_pauses(&self) -> u64 {
         let least = self.busy_tenants().map(|tenant| self.tenant_service(tenant)).min().expect("tenants");
         let pausing = self.clients.iter().filter(|client| !client.is_busy());
@@ -185,8 +185,8 @@ fn spread(services: impl Iterator<Item = u64> + Clone) -> u64 {
 fn busy_flows_get_equal_shares_and_pauses_gain_nothing() {
     play(SCHEDULES, |rng| {
         let mut floor = Floor::new(rng);
-        // Two slices, and half a one for each further worker: costs are random here, so running slices cost anything but the
-        // expectation. It does not grow with time.
+        // Two slices, and half a slice for each further worker: costs are random here, so running slices cost anything but the expectation.
+        // The bound does not grow with time.
         let most = SLICE_MAX_NS * (floor.workers.len() as u64 + 3) / 2;
         for _ in 0..SLICES {
             floor.step();

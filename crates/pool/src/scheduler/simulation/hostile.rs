@@ -1,5 +1,5 @@
-//! A tenant that lets jobs expire or cancels them as fast as it can, from one connection or a thousand: how long the jobs of a
-//! quiet tenant take beside it, compared with the same load of jobs that are not cancelled.
+//! A tenant that lets jobs expire or cancels them as fast as it can, from one connection or a thousand: how long the jobs of a quiet tenant
+//! take meanwhile, compared with the same load of jobs that are not cancelled.
 
 use std::ops::Range;
 
@@ -17,8 +17,8 @@ const BUSY: Range<u64> = 2..4;
 
 /// What the hostile tenant does with its jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Habit {
-    /// Nothing: the load to compare with.
+enum Behaviour {
+    /// Nothing: the reference load.
     Waits,
     Expires,
     Cancels,
@@ -30,45 +30,54 @@ struct Job {
     submitted_ns: u64,
 }
 
-struct Stage {
+struct HostileSimulation {
     rng: StdRng,
     workers: Workers,
-    habit: Habit,
+    behaviour: Behaviour,
     connections: u64,
     /// Jobs that the hostile tenant keeps in the queue.
     most: usize,
     slice_ns: u64,
     jobs: Vec<Job>,
-    /// When the quiet tenant's next job comes, while it has none.
+    /// When the quiet tenant's next job arrives, while it has none.
     quiet_ns: Option<u64>,
     took_ns: Vec<u64>,
 }
 
-impl Stage {
-    fn new(mut rng: StdRng, habit: Habit) -> Self {
+impl HostileSimulation {
+    fn new(mut rng: StdRng, behaviour: Behaviour) -> Self {
         let workers = Workers::new(rng.random_range(1..=4), usize::MAX, rng.random());
         let connections = [1, 10, 1_000][rng.random_range(0..3)];
         let most = [1, 16, 256, 1_024][rng.random_range(0..4)];
         let slice_ns = [20_000, 50_000, 150_000][rng.random_range(0..3)];
         let jobs = Vec::new();
-        let mut stage =
-            Stage { rng, workers, habit, connections, most, slice_ns, jobs, quiet_ns: Some(0), took_ns: Vec::new() };
+        let mut simulation = HostileSimulation {
+            rng,
+            workers,
+            behaviour,
+            connections,
+            most,
+            slice_ns,
+            jobs,
+            quiet_ns: Some(0),
+            took_ns: Vec::new(),
+        };
         for tenant in BUSY {
-            (0..=stage.workers.count()).for_each(|_| stage.submit(tenant));
+            (0..=simulation.workers.count()).for_each(|_| simulation.submit(tenant));
         }
-        (0..most).for_each(|_| stage.submit(HOSTILE));
-        stage
+        (0..most).for_each(|_| simulation.submit(HOSTILE));
+        simulation
     }
 
     fn submit(&mut self, tenant: u64) {
         let cancellation = Arc::new(Cancellation::new());
         let is_hostile = tenant == HOSTILE;
-        if is_hostile && self.habit == Habit::Expires {
+        if is_hostile && self.behaviour == Behaviour::Expires {
             // Many at the same moment.
             let deadline_ns = (self.workers.now_ns / 300_000 + 1) * 300_000;
             cancellation.set_deadline(self.workers.at(deadline_ns));
         }
-        // Drawn whatever the habit is, so that all see the same schedule.
+        // Drawn for every behaviour, so that all have the same schedule.
         let connection = self.rng.random_range(0..self.connections);
         let connection = if is_hostile { connection } else { 0 };
         let job = self.jobs.len();
@@ -76,9 +85,9 @@ impl Stage {
         let admission =
             Admission { tenant, client: tenant, connection, bytes: 100, cancellation: Arc::clone(&cancellation) };
         let now = self.workers.now();
-        // A refusal is an end like any other.
+        // A refusal ends a job too.
         let Ok(ticket) = self.workers.scheduler.admit(job, admission, now) else { return };
-        if is_hostile && self.habit == Habit::Cancels {
+        if is_hostile && self.behaviour == Behaviour::Cancels {
             cancellation.cancel(Reason::Cancelled);
             self.workers.scheduler.hurry(ticket);
         }
@@ -94,12 +103,12 @@ impl Stage {
     fn step(&mut self) {
         self.arrive();
         let now = self.workers.now();
-        let Stage { rng, workers, jobs, slice_ns, .. } = self;
+        let HostileSimulation { rng, workers, jobs, slice_ns, .. } = self;
         workers.hand_out(|job| match jobs[job].cancellation.check(now) {
             Ok(()) => rng.random_range(1_000..*slice_ns),
             Err(_) => rng.random_range(ENDING_NS),
         });
-        // The quiet tenant's job may come while all work.
+        // The quiet tenant's job may arrive while all workers are busy.
         if let Some(at) = self.quiet_ns
             && self.workers.next_ns().is_none_or(|next| at < next)
         {
@@ -115,7 +124,7 @@ impl Stage {
             self.took_ns.push(self.workers.now_ns - submitted_ns);
             self.quiet_ns = Some(self.workers.now_ns + self.rng.random_range(0..100_000));
         } else if tenant == HOSTILE {
-            // As fast as it can: at once, and where one was refused with the next that ends.
+            // As fast as it can: at once, and after a refusal with the next job that ends.
             while self.workers.scheduler.jobs() < self.most + BUSY.count() * (self.workers.count() + 1) {
                 let before = self.workers.scheduler.jobs();
                 self.submit(HOSTILE);
@@ -126,7 +135,7 @@ impl Stage {
         }
     }
 
-    /// How long the quiet tenant's jobs took, in order.
+    /// The durations of the quiet tenant's jobs, in order.
     fn run(mut self) -> Vec<u64> {
         while self.took_ns.len() < QUIET_JOBS {
             self.step();
@@ -145,11 +154,11 @@ fn jobs_cancelled_as_fast_as_possible_do_not_affect_a_quiet_tenant() {
     let mut all: [Vec<u64>; 3] = Default::default();
     play(SCHEDULES, |mut rng| {
         let seed = rng.random();
-        let habits = [Habit::Waits, Habit::Expires, Habit::Cancels];
-        let took_ns = habits.map(|habit| Stage::new(StdRng::seed_from_u64(seed), habit).run());
+        let habits = [Behaviour::Waits, Behaviour::Expires, Behaviour::Cancels];
+        let took_ns = habits.map(|behaviour| HostileSimulation::new(StdRng::seed_from_u64(seed), behaviour).run());
         let [waits, given_up @ ..] = took_ns.each_ref().map(|took_ns| p99(took_ns));
-        for (habit, p99) in habits[1..].iter().zip(given_up) {
-            assert!(p99 <= 2 * waits, "{habit:?}: {p99} ns against {waits}");
+        for (behaviour, p99) in habits[1..].iter().zip(given_up) {
+            assert!(p99 <= 2 * waits, "{behaviour:?}: {p99} ns against {waits}");
         }
         all.iter_mut().zip(took_ns).for_each(|(all, took_ns)| all.extend(took_ns));
     });

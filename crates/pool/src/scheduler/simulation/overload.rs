@@ -1,40 +1,40 @@
-//! Ten times what the workers can do, with deadlines: what they do nearly all of their time is done in time.
+//! Ten times the load that the workers can process, with deadlines: almost all of the work that they do is finished in time.
 
 use super::workers::Workers;
 use super::*;
 
 const DEADLINE_NS: u64 = 500_000_000;
-/// The bound of jobs that an engine has by default.
+/// The engine's default limit of jobs.
 const JOBS_MAX: usize = 8_192;
 
 struct Job {
     cancellation: Arc<Cancellation>,
     deadline_ns: u64,
-    /// Time that it needs in all, and what is left of it.
+    /// Its cost, and what is left of it.
     cost_ns: u64,
     left_ns: u64,
-    /// A slice found that nobody waits for it.
+    /// A slice found that the job was stopped.
     is_stopped: bool,
 }
 
-/// How long half of what the workers can do comes first, so that it is known what jobs cost.
+/// Duration of half the workers' capacity at the start, in which the cost of jobs is learned.
 const QUIET_NS: u64 = 500_000_000;
 const SLICE_NS: u64 = 50_000;
 const ENDING_NS: u64 = 3_000;
 const INTERRUPTION_NS: u64 = 4_000_000;
 
-/// How much comes, and what it is like.
+/// The amount and the kind of load.
 struct Plan {
     workers: usize,
     tenants: u64,
     clients: u64,
     connections: u64,
-    /// The mean of what a job costs, where jobs of a tenant differ by `spread`.
+    /// The mean cost of a job; the costs of a tenant's jobs differ by `spread`.
     cost_ns: u64,
     spread: u64,
-    /// The chance that the system takes the core away during a slice, in a thousand.
+    /// The chance, in a thousand, that the system interrupts a slice.
     interrupted: u32,
-    /// The time, and how much comes while it passes, in times of what the workers do.
+    /// The duration, and the load as a multiple of the workers' capacity.
     time_ns: u64,
     load: u64,
 }
@@ -56,7 +56,7 @@ impl Plan {
 }
 
 impl Plan {
-    /// Nanoseconds of work that the workers do in one of time.
+    /// Nanoseconds of work that the workers do per nanosecond.
     fn capacity(&self) -> f64 {
         let interruption = f64::from(self.interrupted) / 1000.0 * INTERRUPTION_NS as f64;
         self.workers as f64 * SLICE_NS as f64 / (SLICE_NS as f64 + interruption)
@@ -85,7 +85,7 @@ impl Overload {
         let pause_ns = (plan.cost_ns as f64 / load / plan.capacity()) as u64;
         self.next_ns += self.rng.random_range(0..=2 * pause_ns);
         let tenant = self.rng.random_range(0..plan.tenants);
-        // Tenants differ in what their bytes cost, and jobs in how many they have.
+        // The cost per byte differs by tenant, and the number of bytes by job.
         let times = self.rng.random_range(1..=2 * plan.spread - 1);
         let cost_ns = plan.cost_ns * times / plan.spread;
         let bytes = cost_ns / 10 / (tenant + 1);
@@ -161,7 +161,7 @@ fn at_ten_times_their_capacity_workers_finish_nine_tenths_of_it_in_time() {
     });
 }
 
-/// Jobs of a field or two, one connection, a minute.
+/// Jobs of one or two fields, one connection, one minute.
 #[test]
 fn a_minute_of_overload_changes_nothing() {
     play(1, |rng| {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Jobs are numbered by who submits them.
+/// Jobs are numbered by their submitters.
 pub(super) struct Workers {
     pub(super) scheduler: Scheduler<usize>,
     start: Instant,
@@ -12,15 +12,15 @@ pub(super) struct Workers {
 
 struct Work {
     job: usize,
-    hand: Hand,
+    hand: SliceHandle,
     began_ns: u64,
     until_ns: u64,
 }
 
-/// A slice that has ended.
+/// A finished slice.
 pub(super) struct Ended {
     pub(super) job: usize,
-    pub(super) hand: Hand,
+    pub(super) hand: SliceHandle,
     pub(super) cost_ns: u64,
 }
 
@@ -48,7 +48,7 @@ impl Workers {
         self.start + Duration::from_nanos(ns)
     }
 
-    /// Gives waiting jobs to idle workers; `cost_ns` returns the length of a job's next slice.
+    /// Assigns waiting jobs to idle workers; `cost_ns` returns the length of a job's next slice.
     pub(super) fn hand_out(&mut self, mut cost_ns: impl FnMut(usize) -> u64) {
         let now = self.now();
         for place in self.hands.iter_mut().filter(|hand| hand.is_none()) {
@@ -63,7 +63,7 @@ impl Workers {
         self.hands.iter().flatten().map(|work| work.until_ns).min()
     }
 
-    /// Goes on to the end of the next slice.
+    /// Advances to the end of the next slice.
     pub(super) fn end_next(&mut self) -> Ended {
         let next_ns = self.next_ns().expect("a worker works");
         let is_next = |hand: &&mut Option<Work>| hand.as_ref().is_some_and(|work| work.until_ns == next_ns);

@@ -1,4 +1,4 @@
-//! Virtual workers, jobs and time around a scheduler, and what must hold after each event.
+//! Virtual workers, jobs and time around a scheduler, with checks after each event.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,7 +9,7 @@ mod checks;
 
 use checks::account;
 
-/// How jobs come and what they are like.
+/// The properties of arriving jobs.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) workers: usize,
@@ -23,16 +23,16 @@ pub(super) struct Plan {
     pause_ns: Range<u64>,
     parts: Range<u32>,
     pub(super) part_ns: Range<u64>,
-    /// From being handed a slice to beginning with it.
+    /// From the assignment of a slice to its start.
     latency_ns: Range<u64>,
-    /// Chances of each, in percent.
+    /// Chances of each event, in percent.
     shares: u32,
     cancelled: u32,
     deadline: u32,
     panics: u32,
-    /// Jobs of a tenant or a connection that nobody has seen before.
+    /// Jobs of a tenant or a connection that is new.
     newcomers: u32,
-    /// Parts that are put aside half-way.
+    /// Parts that are paused half-way.
     put_aside: u32,
     stops: u32,
 }
@@ -70,7 +70,7 @@ impl Plan {
         }
     }
 
-    /// One job of equal parts that can be shared, and nothing else.
+    /// Plans a single job of equal parts that can be shared.
     pub(super) fn parallel(workers: usize, parts: u32) -> Plan {
         let most = Amount { jobs: 1, bytes: 1000 };
         Plan {
@@ -96,7 +96,7 @@ impl Plan {
     }
 }
 
-/// How often what happened.
+/// Counts of events.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
     done: u64,
@@ -123,7 +123,7 @@ impl Seen {
         self.newcomers_waited += other.newcomers_waited;
     }
 
-    /// The count of what happened least.
+    /// The count of the rarest event.
     pub(super) fn least(&self) -> u64 {
         let Seen { done, panicked, shut_down, refused, refused_early, ended_first, .. } = *self;
         let Seen { shared, entered_after_done, newcomers_waited, .. } = *self;
@@ -136,19 +136,19 @@ impl Seen {
 enum Event {
     Arrive,
     Cancel(usize),
-    /// A worker begins with the slice that it was handed.
+    /// A worker begins the slice that it was assigned.
     Enter(usize),
     Share(usize),
-    /// It has finished its part; the job decides what remains.
+    /// It has finished its part; the job determines what remains.
     Leave(usize),
     GiveBack(usize, Outcome),
     Stop,
 }
 
-/// How quiet it was where a job that waits came from, and still is; so much the less may go before it.
+/// How quiet the origin of a waiting job was on arrival, and still is; it limits what may run before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Quiet {
-    /// Others of its connection are worked on.
+    /// Other jobs of its connection are processed.
     None,
     /// No other job of its client may go before it.
     Connection,
@@ -168,35 +168,35 @@ struct Job {
     late_deadline: Option<Instant>,
     connection: u64,
     quiet: Quiet,
-    /// Set while it has to stop and waits for the slice that ends it.
+    /// Set while it must stop and waits for the slice that ends it.
     ending: Option<WaitsToEnd>,
-    /// The service of its tenant, client and connection at its arrival.
+    /// The service of its tenant, client and connection on its arrival.
     began_at: [u64; 3],
     shares: bool,
-    /// A panic leaves the job's own count of workers unchanged: then no other worker can tell that it is the last.
+    /// A panic leaves the job's own count of workers unchanged, so that no other worker can know that it is the last.
     leaks_on_panic: bool,
-    /// Parts that nobody has.
+    /// Parts that no worker has.
     parts: u32,
-    /// Workers inside, as the job counts them.
+    /// Workers that run it, as the job counts them.
     inside: u32,
     said_done: bool,
     has_panicked: bool,
-    /// Slices begun after it had to stop.
+    /// Slices started after it had to stop.
     takes_after_stop: u32,
-    /// The maximum: one, plus one for each worker that returned `More` before and comes back later.
+    /// The maximum: one, plus one for each worker that returned `More` before and returns later.
     takes_after_stop_max: u32,
     end: Option<End>,
 }
 
-/// Service in nanoseconds by tenant, client and connection, each with those that it belongs to.
+/// Service in nanoseconds by tenant, client and connection, each identified together with its parents.
 type Served = BTreeMap<(usize, [u64; 3]), u64>;
 
-/// A job that has to stop and waits: others may not go before it for long.
+/// A job that must stop and waits: others may not run before it for long.
 #[derive(Clone, Debug)]
 struct WaitsToEnd {
-    /// The service of everybody.
+    /// The service of all accounts.
     since: Served,
-    /// Slices of its connection that may be of jobs which live on.
+    /// Slices of live jobs that may run in its connection.
     live_slices_max: usize,
 }
 
@@ -205,7 +205,7 @@ impl Job {
         [self.tenant, self.client, self.connection]
     }
 
-    /// Whether it began where the account of `other` began, on the outermost level that they do not share.
+    /// Whether it began with the same account as `other`, on the outermost level that they do not share.
     fn ties(&self, other: &Job) -> bool {
         let apart = (0..3).find(|&level| self.path()[level] != other.path()[level]);
         apart.is_some_and(|level| self.began_at[level] <= other.began_at[level])
@@ -215,7 +215,7 @@ impl Job {
 /// A worker's slice.
 struct Work {
     job: usize,
-    hand: Hand,
+    hand: SliceHandle,
     is_spread: bool,
     taken_ns: u64,
     has_entered: bool,
@@ -267,7 +267,7 @@ impl World {
         self.now_ns
     }
 
-    /// Plays until nothing is left.
+    /// Runs until no job is left.
     pub(super) fn run(&mut self) -> Seen {
         while let Some(Reverse((time, _, event))) = self.events.pop() {
             self.now_ns = time;
@@ -379,7 +379,7 @@ impl World {
         (job, Admission { tenant, client, connection, bytes, cancellation })
     }
 
-    /// How quiet it is where `job` comes from: nothing is held, and what was served no longer counts.
+    /// How quiet the origin of `job` is: it has no jobs, and past service does not count.
     fn quiet(&self, job: &Job) -> Quiet {
         match self.scheduler.flows.quiet_levels([job.tenant, job.client, job.connection]) {
             0 => Quiet::None,
@@ -389,7 +389,7 @@ impl World {
         }
     }
 
-    /// Whether a job may be refused because it would be late: others wait, some of its tenant among those held, and it has a deadline.
+    /// Whether a job may be refused for its deadline: others wait, including some of its tenant.
     fn may_be_late(&self, admission: &Admission) -> bool {
         let mut entries = self.scheduler.entries.iter();
         let is_waiting = self.scheduler.waiting() > 0;
@@ -397,7 +397,7 @@ impl World {
         self.plan.refuses_early && is_waiting && has_others && admission.cancellation.deadline().is_some()
     }
 
-    /// The result that the limits require, computed from the jobs that are alive.
+    /// The result that the limits require, computed from the live jobs.
     fn expected_answer(&self, admission: &Admission) -> Result<(), Rejection> {
         use crate::ledger::{Measure, Scope};
         if self.scheduler.phase() != Phase::Open {
@@ -438,7 +438,7 @@ impl World {
         }
     }
 
-    /// Gives idle workers what waits, as the shell does.
+    /// Assigns waiting jobs to idle workers, as the pool does.
     fn hand_out(&mut self) {
         for worker in 0..self.workers.len() {
             if self.workers[worker].is_some() {
@@ -493,7 +493,7 @@ impl World {
     fn share(&mut self, worker: usize) {
         let now = self.instant();
         let work = self.workers[worker].as_mut().expect("works");
-        let is_idle = self.plan.workers > self.scheduler.in_hand() + self.scheduler.waiting();
+        let is_idle = self.plan.workers > self.scheduler.running_slices() + self.scheduler.waiting();
         if (is_idle || work.is_spread) && self.scheduler.share(&mut work.hand, now) {
             self.seen.shared += 1;
         }
@@ -504,7 +504,7 @@ impl World {
         let outcome = if work.has_entered {
             self.outcome(work.job, work.has_part)
         } else {
-            // After the job has returned `Done`, nothing matters any more.
+            // Once the job has returned `Done`, no other result matters.
             [Outcome::Left, Outcome::More, Outcome::Panicked][self.rng.random_range(0..3)]
         };
         let latency = self.rng.random_range(self.plan.latency_ns.clone());

@@ -1,9 +1,9 @@
-//! What must hold after each event of the simulated world.
+//! The checks after each event of the simulation.
 
 use super::*;
 
 impl World {
-    /// Checks whom a worker may take: nobody with precedence is skipped.
+    /// Checks which job a worker may take: none with precedence is skipped.
     pub(super) fn check_taken(&mut self, index: usize, is_first: bool, lane: Lane) {
         let taken = &self.jobs[index];
         assert_eq!(taken.end, None, "nobody comes back");
@@ -28,12 +28,12 @@ impl World {
     fn check_passed(&mut self, index: usize, is_first: bool, lane: Lane) {
         let taken = &self.jobs[index];
         for (_, entry) in &self.scheduler.entries {
-            let Turn::Queued(Line::Fair(passed_lane)) = entry.turn else { continue };
+            let Turn::Queued(Queue::Fair(passed_lane)) = entry.turn else { continue };
             let passed = &self.jobs[entry.item];
             let is_same_client = (passed.tenant, passed.client) == (taken.tenant, taken.client);
             let is_ending = Lane::Ending == lane || Lane::Ending == passed_lane;
             if is_same_client && passed.connection == taken.connection && is_ending {
-                // Those of a connection that have to stop go first in their own order, and take turns with the others.
+                // Those of a connection that must stop run first in their own order, and take turns with the others.
                 continue;
             }
             let may_pass = match passed.quiet {
@@ -47,20 +47,20 @@ impl World {
             let was_earlier = was_earlier || (lane == Lane::Ending && taken.ties(passed));
             assert!(may_pass || was_earlier, "{} waits for more than the slices in hand: {index}", entry.item);
         }
-        if taken.quiet == Quiet::Tenant && self.scheduler.in_hand() == self.plan.workers {
+        if taken.quiet == Quiet::Tenant && self.scheduler.running_slices() == self.plan.workers {
             self.seen.newcomers_waited += 1;
         }
     }
 
-    /// Jobs that have to stop leave in the fair share of their connection, their client and their tenant.
+    /// Checks that jobs that must stop end within the fair share of their connection, client and tenant.
     fn check_ending(&mut self, index: usize, lane: Lane) {
         let (path, workers) = (self.jobs[index].path(), self.plan.workers);
-        // Each worker may have taken a slice for one and for the other side that was not expected to be long.
+        // Each worker may have taken a slice for one flow and for the other that was not expected to be long.
         let lead_max_ns = (2 * workers as u64 + 1) * self.longest_ns();
         self.jobs[index].ending = None;
         for (_, entry) in &self.scheduler.entries {
             let job = &mut self.jobs[entry.item];
-            if entry.turn != Turn::Queued(Line::Fair(Lane::Ending)) || entry.item == index {
+            if entry.turn != Turn::Queued(Queue::Fair(Lane::Ending)) || entry.item == index {
                 continue;
             }
             let waiting = job
@@ -68,7 +68,7 @@ impl World {
                 .get_or_insert_with(|| WaitsToEnd { since: self.served.clone(), live_slices_max: 1 + workers });
             let passed = [job.tenant, job.client, job.connection];
             match (0..3).find(|&level| path[level] != passed[level]) {
-                // A live one's turn comes once at most for each slice that ends a job.
+                // A live job has its turn at most once per slice that ends a job.
                 None if lane == Lane::Ending => waiting.live_slices_max += 1,
                 None => {
                     let left = waiting.live_slices_max.checked_sub(1);
@@ -86,8 +86,8 @@ impl World {
 
     /// The longest slice so far, including running ones.
     fn longest_ns(&self) -> u64 {
-        let in_hand = self.workers.iter().flatten().map(|work| self.now_ns - work.taken_ns);
-        in_hand.fold(self.longest_ns, u64::max)
+        let running_slices = self.workers.iter().flatten().map(|work| self.now_ns - work.taken_ns);
+        running_slices.fold(self.longest_ns, u64::max)
     }
 
     /// Checks the properties that hold after every event.
@@ -97,7 +97,7 @@ impl World {
         let (jobs, bytes) = living.fold((0, 0), |(jobs, bytes), job| (jobs + 1, bytes + job.bytes));
         assert_eq!((scheduler.jobs(), scheduler.bytes()), (jobs, bytes));
         let working = self.workers.iter().flatten().count();
-        assert_eq!(scheduler.in_hand(), working);
+        assert_eq!(scheduler.running_slices(), working);
         let queued = scheduler.entries.iter().filter(|(_, entry)| matches!(entry.turn, Turn::Queued(_))).count();
         assert_eq!(scheduler.waiting(), queued);
         let is_open = scheduler.phase() != Phase::Stopped;
@@ -124,7 +124,10 @@ impl World {
     pub(super) fn check_end(&self) {
         assert!(self.jobs.iter().all(|job| job.end.is_some()), "every job ends");
         let scheduler = &self.scheduler;
-        assert_eq!((scheduler.jobs(), scheduler.bytes(), scheduler.waiting(), scheduler.in_hand()), (0, 0, 0, 0));
+        assert_eq!(
+            (scheduler.jobs(), scheduler.bytes(), scheduler.waiting(), scheduler.running_slices()),
+            (0, 0, 0, 0)
+        );
         assert!(scheduler.entries.is_empty() && scheduler.deadlines.is_empty());
         assert!(scheduler.flows.is_empty());
     }
