@@ -29,7 +29,7 @@ const HEAD: &[u8] = b"ev:Tk9D:";
 const IV_SIZE: usize = 16;
 const MIDDLE: [u8; 46] = *b":A1234567890123456789012345678901234567890123:";
 const END: &[u8] = b":$";
-/// How long one row may take in all rounds together.
+/// Time budget of one row over all rounds.
 const ROW_TIME: Duration = Duration::from_millis(600);
 const ROUNDS_MAX: usize = 102;
 
@@ -56,7 +56,7 @@ fn document(count: usize) -> String {
     format!("{{{}}}", members.join(","))
 }
 
-/// A library that seals and opens one message at a time.
+/// A library that encrypts and decrypts one message at a time.
 trait OneShot {
     fn seal(&self, nonce: [u8; 12], text: &[u8], sealed: &mut [u8; TEXT_SIZE + TAG_SIZE]);
     fn open<'s>(
@@ -67,10 +67,10 @@ trait OneShot {
     ) -> &'s [u8];
 }
 
-/// BoringSSL: our key with its lanes turned off.
+/// BoringSSL: our key with its SIMD lanes turned off.
 struct BoringSsl(AeadKey);
 
-/// aws-lc-rs, which seals and opens in place.
+/// aws-lc-rs, in place.
 struct AwsLc(LessSafeKey);
 
 impl OneShot for BoringSsl {
@@ -211,7 +211,7 @@ fn row<'a>(name: impl Into<String>, once: impl FnMut(&mut Vec<u8>) + 'a) -> Row<
     Row { name: name.into(), once: Box::new(once), times: Vec::new() }
 }
 
-/// Every row for one number of fields: its name and nanoseconds a field.
+/// Every row for one number of fields: its name and nanoseconds per field.
 fn measure(fixture: &Fixture, count: usize) -> Vec<(String, f64)> {
     let engine = &fixture.engine;
     let texts = texts(count);
@@ -279,7 +279,7 @@ fn aws_lc() -> AwsLc {
 
 type Sealed = (Curve, Vec<u8>, Vec<(usize, usize)>, Vec<u8>);
 
-/// Envelopes of one request, their places, and a document of them.
+/// Envelopes of one request, their positions, and a document of them.
 fn seal(engine: &Engine, curve: Curve, values: &[Value<'_>], document: &str) -> Sealed {
     let options = options(curve, Keying::Request);
     let (mut text, mut places, mut sealed_document) = (Vec::new(), Vec::new(), Vec::new());
@@ -290,9 +290,9 @@ fn seal(engine: &Engine, curve: Curve, values: &[Value<'_>], document: &str) -> 
     (curve, text, places, sealed_document)
 }
 
-/// Round after round over all rows, so that interference affects every row; a row ends when its time is used up. All rows write to
-/// one buffer, as an engine's connection does, so that none pays for another's cold memory. Every second round runs backwards: of
-/// two requests one generates the other's key too, and it must not always be the same row.
+/// Round after round over all rows, so that interference affects every row; a row ends when its time is used up. All rows write to one
+/// buffer, as an engine's connection does, so that none pays for another's cold memory. Every second round runs backwards: of two requests
+/// one generates the other's key too, and it must not always be the same row.
 fn take_in_turn(rows: &mut [Row<'_>], count: usize) {
     let mut out = Vec::with_capacity(count * 200);
     for round in 0..ROUNDS_MAX {
@@ -312,7 +312,7 @@ fn take_in_turn(rows: &mut [Row<'_>], count: usize) {
     }
 }
 
-/// The median of what two rounds took on the average, one there and one back.
+/// The median of the averages of two rounds, one forwards and one backwards.
 fn median(times: &[f64]) -> f64 {
     let (rounds, _) = times.as_chunks::<2>();
     let mut means: Vec<f64> = rounds.iter().map(|[there, back]| (there + back) / 2.0).collect();
@@ -335,35 +335,35 @@ fn table(fixture: &Fixture) {
         }
         println!();
     }
-    let place = COUNTS.iter().position(|&count| count == BAR_COUNT).expect("one of the counts");
+    let place = COUNTS.iter().position(|&count| count == TARGET_COUNT).expect("one of the counts");
     print_bars(&columns[place]);
 }
 
-/// The limit for the middle case, in nanoseconds per field, and the required speed-up over the loops that do the same work one
-/// field after another.
-const BAR_COUNT: usize = 2_000;
+/// The limit for the middle case, in nanoseconds per field, and the required speed-up over the loops that do the same work one field after
+/// another.
+const TARGET_COUNT: usize = 2_000;
 
-struct Bar {
+struct Target {
     row: &'static str,
     loops: &'static str,
     most: f64,
     least_ratio: f64,
 }
 
-const BARS: [Bar; 4] = [
-    Bar { row: "r1 request, envelope text", loops: "r1 one-shot request", most: 45.0, least_ratio: 3.5 },
-    Bar { row: "k1 request, envelope text", loops: "k1 one-shot request", most: 45.0, least_ratio: 3.5 },
-    Bar { row: "r1 opened, envelope text", loops: "opened, ", most: 60.0, least_ratio: 1.0 },
-    Bar { row: "k1 opened, envelope text", loops: "opened, ", most: 60.0, least_ratio: 1.0 },
+const TARGETS: [Target; 4] = [
+    Target { row: "r1 request, envelope text", loops: "r1 one-shot request", most: 45.0, least_ratio: 3.5 },
+    Target { row: "k1 request, envelope text", loops: "k1 one-shot request", most: 45.0, least_ratio: 3.5 },
+    Target { row: "r1 opened, envelope text", loops: "opened, ", most: 60.0, least_ratio: 1.0 },
+    Target { row: "k1 opened, envelope text", loops: "opened, ", most: 60.0, least_ratio: 1.0 },
 ];
 
 fn print_bars(rows: &[(String, f64)]) {
-    println!("\n{BAR_COUNT} fields beside the faster loop that does the same work\n");
+    println!("\n{TARGET_COUNT} fields beside the faster loop that does the same work\n");
     let time_of = |name: &str| {
         let named = rows.iter().filter(|row| row.0.starts_with(name));
         named.map(|row| row.1).fold(f64::INFINITY, f64::min)
     };
-    for bar in BARS {
+    for bar in TARGETS {
         let (time, one_shot) = (time_of(bar.row), time_of(bar.loops));
         let ratio = one_shot / time;
         let result = if time <= bar.most && ratio >= bar.least_ratio { "met" } else { "missed" };

@@ -1,4 +1,5 @@
-//! The text of API keys: `fsk_ID_SECRET`, the id as the store has it, the secret as 64 hexadecimal digits. And who shows one.
+//! The text of API keys: `fsk_ID_SECRET`, with the id as in the store and the secret as 64 hexadecimal digits; and the callers that present
+//! them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,14 +15,14 @@ use crate::permissions::{Caller, Rights, not_a_key};
 
 /// The first characters of every key, so that people and secret scanners recognise it.
 const PREFIX: &str = "fsk_";
-/// Random bytes of a key: nobody guesses one, and one SHA-256 hides it.
+/// Random bytes of a secret: it cannot be guessed, and one SHA-256 protects it.
 const SECRET_SIZE: usize = 32;
 
-/// The secret of a new API key. Shown once, never stored.
+/// The secret of a new API key. Displayed once, never stored.
 pub struct ApiKeySecret(Secret<SECRET_SIZE>);
 
 impl ApiKeySecret {
-    /// A random one.
+    /// Generates a random secret.
     pub fn generate(rng: &mut dyn CryptoRng) -> Self {
         Self(Secret::random(rng))
     }
@@ -31,13 +32,13 @@ impl ApiKeySecret {
         sha256(&[self.0.expose()])
     }
 
-    /// The key as its user shows it.
+    /// The text of the key.
     pub fn text(&self, id: &ApiKeyId) -> Zeroizing<String> {
         Zeroizing::new(format!("{PREFIX}{id}_{}", *hex(self.0.expose())))
     }
 }
 
-/// Id and SHA-256 of the secret of a key's text; nothing where it is none.
+/// Parses the text of a key into its id and the SHA-256 of its secret; `None` if it is not a key.
 pub fn read_api_key(text: &str) -> Option<(ApiKeyId, [u8; 32])> {
     let (id, secret) = text.strip_prefix(PREFIX)?.split_once('_')?;
     let secret = Zeroizing::new(unhex(secret)?);
@@ -77,12 +78,12 @@ impl ApiCaller {
         &self.caller
     }
 
-    /// Names the key; no secret.
+    /// Identifies the key; not secret.
     pub fn id(&self) -> &ApiKeyId {
         &self.key.id
     }
 
-    /// The one app that the key is for.
+    /// The only app that the key is for.
     pub fn app(&self) -> &AppName {
         &self.key.app
     }
@@ -92,18 +93,18 @@ impl ApiCaller {
         &self.key.operations
     }
 
-    /// Which data roles it shows.
+    /// The data roles that the key may read.
     pub fn roles(&self) -> &Roles {
         &self.key.roles
     }
 }
 
-/// Lower-case hexadecimal digits. Constant time in the bytes, which may be secret.
+/// Encodes lower-case hexadecimal digits. Constant time in the bytes, which may be secret.
 pub(crate) fn hex(bytes: &[u8]) -> Zeroizing<String> {
     Zeroizing::new(base16ct::lower::encode_string(bytes))
 }
 
-/// The bytes of lower-case hexadecimal digits. Constant time in the digits, except that it shows whether all are valid.
+/// Decodes lower-case hexadecimal digits. Constant time in the digits, except that it shows whether all are valid.
 pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
     base16ct::lower::decode_vec(text).ok()
 }

@@ -1,5 +1,5 @@
-//! Apps and grants in memory, read from the store on first use and dropped when the store changes. Private keys exist decrypted
-//! only here and in what is derived from them; they are wiped when the last request that uses them ends.
+//! Caches apps and grants, which are read from the store on first use and dropped when the store changes. Private keys exist decrypted only
+//! here and in what is derived from them; they are wiped when the last request that uses them ends.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,12 +18,12 @@ pub(crate) struct App {
 }
 
 impl App {
-    /// Pairs that may decrypt on a curve with their versions, newest first.
+    /// The key pairs of a curve that may decrypt, with their versions, newest first.
     pub(crate) fn versions(&self, curve: Curve) -> impl Iterator<Item = (u32, &KeyPair)> {
         self.keys.active_versions().map(move |version| (version.version, version.pair(curve)))
     }
 
-    /// The version that encrypts, and its pair on a curve.
+    /// The version that encrypts, and its key pair on a curve.
     pub(crate) fn newest(&self, curve: Curve) -> (u32, &KeyPair) {
         self.versions(curve).next().expect("checked when the app was loaded")
     }
@@ -55,7 +55,7 @@ impl Known {
     }
 }
 
-/// The engine's cache of the store, bounded by the store's own limits.
+/// The engine's cache of the store. Its size is limited by the store's own limits.
 pub(crate) struct Directory {
     store: Box<dyn Keystore>,
     known: Mutex<Known>,
@@ -71,11 +71,11 @@ impl Directory {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        // Every change under the lock is one insertion or removal: a panic elsewhere leaves nothing half done.
+        // Every change under the lock is one insertion or removal: a panic elsewhere leaves nothing incomplete.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How well apps, grants and API keys were known.
+    /// Cache counters of apps, grants and API keys.
     pub(crate) fn counters(&self) -> [CacheCounters; 3] {
         let known = self.known();
         [
@@ -93,7 +93,7 @@ impl Directory {
         Ok(known.generation.replace(generation) != Some(generation))
     }
 
-    /// How long the store has not answered.
+    /// For how long the store has not responded.
     pub(crate) fn silence(&self, now: Duration) -> Duration {
         now.saturating_sub(self.known().answered_at)
     }

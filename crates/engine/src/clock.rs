@@ -1,18 +1,18 @@
-//! Time as the engine sees it: a parameter, so that tests move it.
+//! The engine's clock: a parameter, so that tests can advance it.
 
 use std::time::{Duration, Instant, SystemTime};
 
-/// Tells the time.
+/// A clock.
 pub trait Clock: Send + Sync {
     /// Unix seconds, written into metadata.
     fn now_unix_s(&self) -> u32;
 
-    /// Unix milliseconds, by which tokens expire.
+    /// Unix milliseconds, for the expiry of tokens.
     fn now_unix_ms(&self) -> u64 {
         u64::from(self.now_unix_s()) * 1000
     }
 
-    /// Time since some fixed moment; never goes back. Ages of keys are measured by it.
+    /// Time since a fixed moment, for the age of keys; never decreases.
     fn monotonic(&self) -> Duration;
 }
 

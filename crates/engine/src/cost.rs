@@ -1,25 +1,25 @@
-//! The cost model from which all sizes of steps and parts follow. Figures are nanoseconds, rounded up from `docs/measurements.md`;
-//! on a slower machine steps take proportionally longer.
+//! The cost model that determines the sizes of steps and parts. Figures are nanoseconds, rounded up from `docs/measurements.md`; on a
+//! slower machine steps take proportionally longer.
 //!
-//! A worker yields between two steps: a step should take some 50 µs and must not take 200, whatever the request. A step processes
-//! up to [`STEP_VALUES_MAX`] values with up to [`STEP_BYTES_MAX`] bytes and at most one key agreement in addition: 115 µs in the
-//! worst case and nearly always half of it. Longer values, files, and bytes that are only copied between two values are processed
-//! in pieces of as many bytes. A public key's table is computed in pieces: one in each step with a key agreement for it, until it
-//! is complete, which may make a step 50 µs longer, a few times per key.
+//! A worker yields between two steps: a step should take about 50 µs and must not take 200, whatever the request. A step processes up to
+//! [`STEP_VALUES_MAX`] values with up to [`STEP_BYTES_MAX`] bytes and at most one key agreement in addition: 115 µs in the worst case and
+//! nearly always half of it. Longer values, files, and bytes that are only copied between two values are processed in pieces of that size.
+//! A public key's table is computed in pieces: one in each step with a key agreement for it, until it is complete, which may make a step 50
+//! µs longer, a few times per key.
 
 /// Target time of a step without a key agreement.
 const STEP_NS: u64 = 50_000;
 /// Maximum time of a step.
 const STEP_CEILING_NS: u64 = 200_000;
-/// One value that is encrypted or decrypted under a cached key, without its bytes.
+/// A value encrypted or decrypted under a cached key, excluding its bytes.
 const VALUE_NS: u64 = 120;
-/// 1 KiB that is encrypted or decrypted under a cached key, with its base64.
+/// 1 KiB encrypted or decrypted under a cached key, with its base64.
 const KIB_NS: u64 = 300;
-/// 1 KiB of document that is walked without a match.
+/// 1 KiB of a document scanned without a match.
 const WALKED_KIB_NS: u64 = 1_000;
-/// One key agreement, on the dearer of the two curves.
+/// A key agreement, on the slower of the two curves.
 const AGREEMENT_NS: u64 = 65_000;
-/// One key agreement with a recipient that has a table, and the sealing of a value under it, likewise.
+/// A key agreement with a recipient that has a table, and the encryption of a value under it, on the slower curve.
 const TABLE_AGREEMENT_NS: u64 = 24_000;
 
 /// A piece of a recipient's table.
@@ -29,9 +29,9 @@ const TABLE_PIECE_NS: u64 = 60_000;
 pub(crate) const STEP_AGREEMENTS_MAX: usize = 1;
 /// Key agreements in a step with a recipient that has a table. Two share an inversion; a third would save a twentieth of each.
 pub(crate) const STEP_TABLE_AGREEMENTS_MAX: usize = 2;
-/// Values in a step, by default: together with [`STEP_BYTES_MAX`] they fill it.
+/// Default number of values in a step: together with [`STEP_BYTES_MAX`] they fill it.
 pub(crate) const STEP_VALUES_MAX: usize = 256;
-/// Bytes of values in a step, by default.
+/// Default bytes of values in a step.
 pub(crate) const STEP_BYTES_MAX: usize = 64 << 10;
 
 const _: () = assert!(
@@ -53,12 +53,12 @@ const _: () = assert!(
     "a full step in which a request's key and a spare one are made is not too long"
 );
 
-/// Bytes that a step walks where one encrypts `step_bytes_max`: half, as walking takes longer a byte.
+/// Bytes that a step scans if it encrypts `step_bytes_max`: half, because scanning takes longer per byte.
 pub(crate) fn walked_bytes_max(step_bytes_max: usize) -> usize {
     (step_bytes_max / 2).max(1)
 }
 
-/// How many values fit a step where `values` of the same request have cost `agreements` key agreements so far.
+/// The number of values that fit into a step if `values` of the same request have cost `agreements` key agreements so far.
 pub(crate) fn values_in_step(values: u64, agreements: u64) -> usize {
     let each = VALUE_NS + AGREEMENT_NS * agreements / values.max(1);
     (STEP_NS / each).max(1) as usize

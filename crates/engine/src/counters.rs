@@ -1,6 +1,6 @@
 //! Counters of an engine, for metrics: the effect of its caches, and the work that they save.
 
-/// An engine's counts at one moment.
+/// An engine's counters at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Apps with their keys, read from the store.
@@ -9,22 +9,22 @@ pub struct Counters {
     pub grants: CacheCounters,
     /// API keys, read from the store.
     pub api_keys: CacheCounters,
-    /// Sealing keys of sessions. A lookup for each step of a request.
+    /// Sealing keys of sessions. One lookup per step of a request.
     pub sessions: CacheCounters,
-    /// Sealing keys that were made ahead for the next request. A lookup for each fresh key.
+    /// Sealing keys generated ahead for the next request. One lookup per fresh key.
     pub spare_keys: CacheCounters,
-    /// Opening keys that are kept across requests. A lookup for each ephemeral key of a request.
+    /// Opening keys that are kept across requests. One lookup per ephemeral key of a request.
     pub opening_keys: CacheCounters,
-    /// Key agreements that were made to open envelopes since the engine began.
+    /// Key agreements for decryption since the engine's start.
     pub opening_agreements: u64,
 }
 
 /// Counters and size of a cache since the engine's start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CacheCounters {
-    /// Lookups that found what they looked for.
+    /// Successful lookups.
     pub hits: u64,
-    /// Lookups that did not, or only what was too old.
+    /// Lookups that found nothing, or only an expired entry.
     pub misses: u64,
     /// Current number of entries.
     pub entries: usize,
@@ -38,7 +38,7 @@ pub(crate) struct Lookups {
 }
 
 impl Lookups {
-    /// Counts what a lookup has found, and hands it on.
+    /// Counts the result of a lookup and returns it.
     pub(crate) fn note<T>(&mut self, found: Option<T>) -> Option<T> {
         match found {
             Some(_) => self.hits += 1,

@@ -1,5 +1,5 @@
-//! Decrypting values: a [`Decryptor`] is one request's right to decrypt for an app. Neighbours with one ephemeral key are opened
-//! together.
+//! Decryption of values: a [`Decryptor`] is one request's permission to decrypt for an app. Adjacent values with the same ephemeral key are
+//! decrypted together.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::permissions::{Act, Caller, Rights};
 use crate::permit::{Permit, Renewal};
 use crate::report::{OnFailure, Report, Tally};
 
-/// Neighbours that are taken apart before they are opened: what is known of them then stays in a first-level cache.
+/// Maximum number of adjacent values that are parsed before they are decrypted, so that the results stay in the first-level cache.
 const RUN_VALUES_MAX: usize = 64;
 
 /// The options of a decryption.
@@ -28,7 +28,7 @@ pub struct DecryptOptions<'a> {
 }
 
 impl<'a> DecryptOptions<'a> {
-    /// For `app`, values of any role that the caller may see; what does not open fails.
+    /// For `app`, values of any role that the caller may read; values that fail to decrypt fail the request.
     pub fn new(app: &'a str) -> Self {
         Self { app, role: None, on_failure: OnFailure::Fail }
     }
@@ -45,7 +45,7 @@ pub struct Decryptor {
 }
 
 impl Engine {
-    /// Begins to decrypt.
+    /// Starts decrypting.
     ///
     /// # Errors
     /// Forbidden, unknown app, disabled app, invalid role, store unavailable.
@@ -53,7 +53,7 @@ impl Engine {
         self.decryptor_for(caller, options, &[Act::Decrypt])
     }
 
-    /// The same for a caller who must have several rights.
+    /// The same for a caller that needs several permissions.
     pub(crate) fn decryptor_for(
         &self,
         caller: &Caller,
@@ -73,17 +73,18 @@ impl Engine {
 }
 
 impl Decryptor {
-    /// How many texts one step should offer.
+    /// The number of texts that one step should be offered.
     pub fn step_values_max(&self) -> usize {
         self.permit.engine.settings().step_values_max.max(1)
     }
 
-    /// How many texts one worker should take at a time: fewer than a step offers where the texts so far have cost key agreements.
+    /// The number of texts that one worker should take at a time: fewer than a step is offered if the texts so far have cost key
+    /// agreements.
     pub fn part_values_max(&self) -> usize {
         self.openings.values_in_step().min(self.step_values_max())
     }
 
-    /// A decryptor of the same request for another worker: what one has opened helps the other.
+    /// Creates a decryptor of the same request for another worker; both share the keys that they find.
     pub fn fork(&mut self) -> Self {
         Self {
             permit: self.permit.clone(),
@@ -100,7 +101,7 @@ impl Decryptor {
         self.on_failure
     }
 
-    /// Records, for the report, an envelope that failed to decrypt; `path` returns its path in a document.
+    /// Records an envelope that failed to decrypt, for the report; `path` returns its path in a document.
     pub fn note_failure(&mut self, position: u64, path: impl FnOnce() -> String) {
         self.tally.add_failure(position, self.permit.engine.settings().failure_paths_max, path);
     }
@@ -110,12 +111,13 @@ impl Decryptor {
         self.tally.report()
     }
 
-    /// Opens texts from the first on and hands each to `each` with its index, in order: `None` for a text that is no envelope.
-    /// Leaves off before a second key agreement, so that a step stays short; gives how many are done. That is none where a version
-    /// of the app's keys was tried in vain: the next call, which begins with the same text, tries the next one.
+    /// Decrypts texts from the first on and passes each to `each` with its index, in order: `None` for a text that is not an envelope.
+    /// Stops before a second key agreement, so that a step stays short; returns how many are done. That is none if a version of the app's
+    /// keys was tried without success: the next call, which begins with the same text, tries the next one.
     ///
     /// # Errors
-    /// The first text that is malformed, fails to decrypt or may not be shown, with its index. Earlier results of `each` are void.
+    /// The first text that is malformed, fails to decrypt or has a role that the caller may not read, with its index. Earlier results of
+    /// `each` are void.
     pub fn decrypt(
         &mut self,
         texts: &[&[u8]],
@@ -135,11 +137,11 @@ impl Decryptor {
         fault.map_or(Ok(done), Err)
     }
 
-    /// The same for a caller that continues after a text that fails to decrypt: `each` receives the error of such a text, without
-    /// an index. After an error it receives nothing more than the run of neighbours in which the error occurred.
+    /// The same for a caller that continues after a text that fails to decrypt: `each` receives the error of such a text, without an index.
+    /// After an error it receives only the rest of the run of adjacent values in which the error occurred.
     ///
     /// # Errors
-    /// The right to decrypt, or the app's keys, were taken away since the last call; or the store does not answer.
+    /// The permission to decrypt, or the app's keys, were revoked since the last call; or the store does not respond.
     pub fn open_texts(
         &mut self,
         texts: &[&[u8]],
@@ -187,7 +189,7 @@ impl Decryptor {
         Ok(done)
     }
 
-    /// To be called at the beginning of each step.
+    /// Call it at the beginning of each step.
     pub(crate) fn renew(&mut self) -> Result<Renewal, Error> {
         let renewal = self.permit.renew()?;
         if renewal == Renewal::Renewed {
@@ -223,7 +225,7 @@ impl Decryptor {
     }
 }
 
-/// Takes neighbours with one ephemeral key from the front; none when the first text is no envelope.
+/// Takes adjacent values with the same ephemeral key from the front; none if the first text is not an envelope.
 fn take_run<'a>(texts: &[&'a [u8]], run: &mut Vec<Envelope<'a>>) -> Result<(), Malformed> {
     for text in texts.iter().take(RUN_VALUES_MAX) {
         match Envelope::parse_next(text, run) {
@@ -234,7 +236,7 @@ fn take_run<'a>(texts: &[&'a [u8]], run: &mut Vec<Envelope<'a>>) -> Result<(), M
                     break;
                 }
             }
-            // A fault after others waits for its turn: the first fault of all is reported.
+            // A fault after other values is reported later, so that the first fault of all is reported.
             Err(malformed) if malformed != Malformed::NotAnEnvelope && run.is_empty() => return Err(malformed),
             Err(_) => break,
         }

@@ -1,7 +1,7 @@
-//! Documents: the walk finds the values, an [`Encryptor`], [`Decryptor`] or [`Rewrapper`] replaces them, and the bytes in between
-//! are copied unchanged. The walk returns consecutive stretches of the document; a stretch is rewritten in bounded steps, by the
-//! main worker or another one. Anything longer than a step, a value or the bytes before one, is processed in pieces. The document
-//! is passed in each call, so that a request can wait beside it in a queue.
+//! Documents: the walk finds the values, an [`Encryptor`], [`Decryptor`] or [`Rewrapper`] replaces them, and the bytes in between are
+//! copied unchanged. The walk returns consecutive stretches of the document; a stretch is rewritten in bounded steps, by the main worker or
+//! another one. Anything longer than a step, a value or the bytes before one, is processed in pieces. The document is passed in each call,
+//! so that a request can wait with it in a queue.
 
 mod rewriters;
 
@@ -30,9 +30,9 @@ use rewriters::{placed, plain_text, value_type};
 /// Whether a document, or a part of one, is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// There is more to do.
+    /// More steps follow.
     More,
-    /// The output is whole.
+    /// The output is complete.
     Done,
 }
 
@@ -40,7 +40,7 @@ pub enum Progress {
 pub type DocumentEncryption = DocumentWork<Encryptor>;
 /// Decrypts the selected envelopes of a document.
 pub type DocumentDecryption = DocumentWork<Decryptor>;
-/// Brings the envelopes of a document to the newest key version.
+/// Rewraps the envelopes of a document to the newest key version.
 pub type DocumentRewrap = DocumentWork<Rewrapper>;
 
 /// A document in progress: `R` replaces its values.
@@ -50,12 +50,12 @@ pub struct DocumentWork<R: Rewriter> {
     /// The stretch that [`DocumentWork::step`] is processing.
     stretch: Stretch<R::Long>,
     count: u64,
-    /// Where the output begins in its buffer, once known.
+    /// The offset of the output in its buffer, once known.
     output_start: Option<usize>,
     output_size_max: usize,
 }
 
-/// A part of a document for one worker: the outputs of all parts in order are the whole.
+/// A part of a document for one worker: the outputs of all parts in order are the result.
 pub struct DocumentPart<R: Rewriter> {
     rewriter: R,
     stretch: Stretch<R::Long>,
@@ -66,14 +66,14 @@ pub struct DocumentPart<R: Rewriter> {
 pub enum Planned<P> {
     /// A part; more may follow.
     Part(P),
-    /// None yet: the document was walked on.
+    /// No part yet: a piece of the document was scanned.
     Walked,
     /// All parts have been returned.
     All,
 }
 
 impl Engine {
-    /// Begins to encrypt a document of `size` bytes: what `selection` selects, else every scalar.
+    /// Starts encrypting a document of `size` bytes: the scalars that `selection` selects, or all.
     ///
     /// # Errors
     /// As [`Engine::encryptor`]; too large.
@@ -87,7 +87,7 @@ impl Engine {
         self.rewrite_document(self.encryptor(caller, options)?, selection, size)
     }
 
-    /// Begins to decrypt a document of `size` bytes: the envelopes that `selection` selects, else every envelope.
+    /// Starts decrypting a document of `size` bytes: the envelopes that `selection` selects, or all.
     ///
     /// # Errors
     /// As [`Engine::decryptor`]; too large.
@@ -101,7 +101,7 @@ impl Engine {
         self.rewrite_document(self.decryptor(caller, options)?, selection, size)
     }
 
-    /// Begins to rewrap a document of `size` bytes.
+    /// Starts rewrapping a document of `size` bytes.
     ///
     /// # Errors
     /// As [`Engine::rewrapper`]; too large.
@@ -138,7 +138,7 @@ impl Engine {
 }
 
 impl<R: Rewriter> DocumentWork<R> {
-    /// The same work, which fails if a selector matches nothing: once everything else is done, and without a result.
+    /// Fails if a selector matches nothing: once everything else is done, and without a result.
     pub fn strict(mut self, is_strict: bool) -> Self {
         self.plan.is_strict = is_strict;
         self
@@ -150,11 +150,11 @@ impl<R: Rewriter> DocumentWork<R> {
         Report { matched, ..self.rewriter.report() }
     }
 
-    /// Goes on through `document`, always the same, and appends to `out`, always the same.
+    /// Processes the next step of `document` and appends to `out`; both must be the same in each call.
     ///
     /// # Errors
-    /// The document is not JSON (with the byte), or a selected string is no Unicode text. An envelope is malformed, does not open or
-    /// may not be shown: with the byte. A selector matched nothing, in strict work: with its index.
+    /// The document is not JSON, or a selected string is not Unicode, with the byte. An envelope is malformed, fails to decrypt or has a
+    /// role that the caller may not read, with the byte. In strict mode, a selector matched nothing, with its index.
     pub fn step(&mut self, document: &[u8], out: &mut Vec<u8>) -> Result<Progress, Error> {
         let output_start = *self.output_start.get_or_insert(out.len());
         if self.stretch.is_done() && !self.plan.is_over() {
@@ -205,12 +205,12 @@ impl<R: Rewriter> DocumentWork<R> {
         Error::new(ErrorKind::TooLarge, message)
     }
 
-    /// Memory of the search for values in addition to the document: a tree, if selectors have filters.
+    /// Memory of the search for values besides the document: a tree, if selectors have filters.
     pub fn memory(&self) -> usize {
         self.plan.walk.memory()
     }
 
-    /// How many values the steps replaced so far, without those of parts.
+    /// The number of values that the steps have replaced, excluding parts.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -222,7 +222,8 @@ impl<R: Rewriter> DocumentWork<R> {
 }
 
 impl<R: Rewriter> DocumentPart<R> {
-    /// Goes on through its part of `document`, always the same, and appends to `out`, which is this part's own.
+    /// Processes the next step of its part of `document`, which must be the same in each call, and appends to `out`, which belongs to this
+    /// part.
     ///
     /// # Errors
     /// As [`DocumentWork::step`], except for errors of the document's form, which are found when the part is planned.
@@ -231,7 +232,7 @@ impl<R: Rewriter> DocumentPart<R> {
         Ok(if self.stretch.is_done() { Progress::Done } else { Progress::More })
     }
 
-    /// How many values were replaced so far.
+    /// The number of values replaced so far.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -245,9 +246,9 @@ struct Plan {
     values_max: usize,
     walked_bytes_max: usize,
     has_selectors: bool,
-    /// Whether the places of matches are wanted.
+    /// Whether the paths of matches are needed.
     locates: bool,
-    /// Whether each selector has to match something, which is not known yet.
+    /// Whether each selector must match something, which is not known yet.
     is_strict: bool,
 }
 
@@ -286,14 +287,14 @@ impl Plan {
         self.walked == WalkProgress::Done && !self.is_strict
     }
 
-    /// The result of strict mode, once the document is walked.
+    /// Checks strict mode, once the whole document is scanned.
     fn check_matched(&mut self) -> Result<(), Error> {
         self.is_strict = false;
         let unmatched = self.walk.matched().iter().position(|&matched| matched == 0);
         unmatched.filter(|_| self.has_selectors).map_or(Ok(()), |index| Err(Error::unmatched_selector(index)))
     }
 
-    /// Walks on to the next stretch. It stays empty where the walk goes through the document before the first match.
+    /// Scans on to the next stretch. It is empty while no match has been found.
     fn next<L>(&mut self, document: &[u8], stretch: &mut Stretch<L>) -> Result<(), Error> {
         stretch.matches.clear();
         stretch.done = 0;
@@ -307,7 +308,7 @@ impl Plan {
             (Ok(WalkProgress::Done), _) => document.len(),
             // No match begins before this position, and none ends after it.
             (Ok(WalkProgress::More), _) => self.walk.position().max(self.planned),
-            // The fault is returned again when everything before it is done: the first fault of all is reported.
+            // The fault is returned again when everything before it is done, so that the first fault of all is reported.
             (Err(_), Some(last)) => last.end,
             (Err(error), None) => return Err(error.into()),
         };
@@ -318,16 +319,16 @@ impl Plan {
     }
 }
 
-/// A piece of a document with the values in it, and how far it is rewritten.
+/// A stretch of a document with the values in it, and its progress.
 struct Stretch<L> {
     matches: Vec<Match>,
     /// The paths of the matches, and the index of the first, if paths may be requested.
     places: Option<(Arc<Places>, usize)>,
-    /// How many of the matches are done.
+    /// The number of finished matches.
     done: usize,
-    /// The next one, if it is long and has been begun.
+    /// The next match, if it is long and has been started.
     long: Option<Box<LongMatch<L>>>,
-    /// Bytes of the document before this place are written.
+    /// The document is written up to this byte.
     copied: usize,
     end: usize,
 }
@@ -335,9 +336,9 @@ struct Stretch<L> {
 /// A long value of a document.
 #[derive(Default)]
 struct LongMatch<L> {
-    /// The text of a string with escape sequences, as far as it is known.
+    /// The unescaped part of a string with escape sequences.
     text: String,
-    /// Bytes of the token that this is the text of.
+    /// Bytes of the token that have been unescaped.
     unescaped: usize,
     work: L,
 }
@@ -353,7 +354,7 @@ impl<L: Default> Stretch<L> {
         self.done == self.matches.len() && self.copied == self.end
     }
 
-    /// Takes up to `values_max` of the values from the front, with the bytes before them; the last ones with the bytes after them.
+    /// Takes up to `values_max` values from the front, with the bytes before them; the last ones with the bytes after them.
     fn take(&mut self, values_max: usize) -> Self {
         let left = &self.matches[self.done..];
         if left.len() <= values_max {
@@ -392,7 +393,7 @@ impl<L: Default> Stretch<L> {
         Ok(count)
     }
 
-    /// How many of the next values, and of the gaps before them, have at most `bytes_max` bytes each.
+    /// The number of next values that, like the gaps before them, have at most `bytes_max` bytes each.
     fn short(&self, bytes_max: usize) -> usize {
         let left = &self.matches[self.done..];
         if self.end - self.copied <= bytes_max {
@@ -443,7 +444,7 @@ impl<L: Default> Stretch<L> {
         Ok(1)
     }
 
-    /// Notes, for the report, that the match of this number did not open.
+    /// Records, for the report, that this match failed to decrypt.
     fn note_failure<R: Rewriter>(&self, rewriter: &mut R, document: &[u8], number: usize) {
         let path = || match &self.places {
             Some((places, first)) => places.path(document, first + number),
@@ -453,7 +454,7 @@ impl<L: Default> Stretch<L> {
     }
 }
 
-/// Replaces an envelope that fails to decrypt, if the request says so.
+/// The replacement of an envelope that fails to decrypt, if requested.
 const NULL: &[u8] = b"null";
 
 impl<L> LongMatch<L> {
@@ -494,31 +495,31 @@ impl<L> LongMatch<L> {
     }
 }
 
-/// A document on its way into the output.
+/// A document being copied to the output.
 pub struct Copy<'a> {
     document: &'a [u8],
     copied: usize,
     count: u64,
     out: &'a mut Vec<u8>,
-    /// Which of the values that were offered did not open.
+    /// The indexes of offered values that failed to decrypt.
     failed: Vec<usize>,
 }
 
 impl Copy<'_> {
-    /// Copies up to `found`, in whose place the caller then writes what it became.
+    /// Copies up to `found`; the caller then writes the replacement.
     fn replace(&mut self, found: &Match) -> &mut Vec<u8> {
         self.count += 1;
         self.remove(found)
     }
 
-    /// Copies up to `found`, in whose place the caller then writes.
+    /// Copies up to `found`; the caller then writes the replacement of its content.
     fn remove(&mut self, found: &Match) -> &mut Vec<u8> {
         self.out.extend_from_slice(&self.document[self.copied..found.start]);
         self.copied = found.end;
         self.out
     }
 
-    /// Records that the value at `index` of those offered failed to decrypt, and applies the request's action.
+    /// Records that the offered value at `index` failed to decrypt, and applies the request's action.
     fn fail(&mut self, index: usize, found: &Match, on_failure: OnFailure) {
         self.failed.push(index);
         if on_failure == OnFailure::Null {
@@ -527,31 +528,31 @@ impl Copy<'_> {
     }
 }
 
-/// Replaces a document's values: [`Encryptor`], [`Decryptor`] and [`Rewrapper`]. Other crates cannot implement it, because the copy
-/// type is private.
+/// Replaces a document's values: [`Encryptor`], [`Decryptor`] and [`Rewrapper`]. Other crates cannot implement it, because the copy type is
+/// private.
 pub trait Rewriter: Sized {
-    /// Which values it is for.
+    /// The purpose of the walk.
     const PURPOSE: Purpose;
 
-    /// How far a long value is.
+    /// The progress of a long value.
     type Long: Default + Send + 'static;
 
-    /// Rewrites matches from the first on, none of them long; gives how many are done.
+    /// Rewrites matches from the first on, none of them long; returns how many are done.
     fn rewrite(&mut self, offered: &[Match], copy: &mut Copy<'_>) -> Result<usize, Error>;
 
-    /// Goes on with a long value.
+    /// Continues with a long value.
     fn rewrite_long(&mut self, long: &mut Self::Long, value: &Value<'_>, out: &mut Vec<u8>) -> Result<LongStep, Error>;
 
     /// Maximum bytes of one value, or of a gap, per step.
     fn bytes_max(&self) -> usize;
 
-    /// How many bytes `size` bytes with `count` values may well become.
+    /// An estimate of the size that `size` bytes with `count` values will have.
     fn output_size(&self, size: usize, count: usize) -> usize;
 
-    /// How many values a part should have.
+    /// The number of values that a part should have.
     fn part_values_max(&self) -> usize;
 
-    /// The same for another worker.
+    /// Creates a copy for another worker.
     fn fork(&mut self) -> Result<Self, Error>;
 
     /// The report so far, without selector matches.
@@ -569,6 +570,6 @@ pub trait Rewriter: Sized {
         self.on_failure() != OnFailure::Fail
     }
 
-    /// Notes an envelope that did not open.
+    /// Records an envelope that failed to decrypt.
     fn note_failure(&mut self, _position: u64, _path: impl FnOnce() -> String) {}
 }

@@ -24,7 +24,7 @@ pub struct EncryptOptions<'a> {
     pub app: &'a str,
     /// The curve.
     pub curve: Option<Curve>,
-    /// How often a fresh ephemeral key is made.
+    /// How often a fresh ephemeral key is generated.
     pub keying: Option<Keying>,
     /// The data role to write into each envelope.
     pub role: Option<&'a str>,
@@ -33,7 +33,7 @@ pub struct EncryptOptions<'a> {
 }
 
 impl<'a> EncryptOptions<'a> {
-    /// For `app`, by the engine's settings, without a role.
+    /// For `app`, with the engine's settings, without a role.
     pub fn new(app: &'a str) -> Self {
         Self { app, curve: None, keying: None, role: None, skip_sealed: false }
     }
@@ -47,7 +47,7 @@ pub struct Encryptor {
     pub(crate) metadata: Option<Metadata>,
     keying: Keying,
     key: Option<Arc<SealingKey>>,
-    /// The table that keying `field` goes through.
+    /// The table for keying `field`.
     table: Option<Arc<Recipient>>,
     scratch: SealScratch,
     /// Decrypts values that are already encrypted, if such are skipped.
@@ -57,7 +57,7 @@ pub struct Encryptor {
 
 /// The decision about some of the texts, if envelopes that decrypt are skipped.
 pub struct Settled {
-    /// How many texts are settled; the others wait for the next step.
+    /// The number of decided texts; the others wait for the next step.
     pub done: usize,
     left: Vec<bool>,
 }
@@ -68,7 +68,7 @@ impl Settled {
         Self { done: count, left: Vec::new() }
     }
 
-    /// Whether the text at `index` is left as it is.
+    /// Whether the text at `index` stays unchanged.
     pub fn leaves(&self, index: usize) -> bool {
         self.left.get(index).is_some_and(|&left| left)
     }
@@ -115,7 +115,7 @@ impl Engine {
 }
 
 impl Encryptor {
-    /// How many values one step should take: as many as keep it short.
+    /// The number of values that one step should take to stay short.
     pub fn step_values_max(&self) -> usize {
         let values_max = self.permit.engine.settings().step_values_max.max(1);
         match self.keying {
@@ -157,11 +157,11 @@ impl Encryptor {
         self.tally.report()
     }
 
-    /// Decides which texts are skipped because they are envelopes that decrypt: as many from the front as fit a step, which may be
-    /// none if a version of the app's keys was tried without success. If nothing is skipped all are decided at once.
+    /// Decides which texts are skipped because they are envelopes that decrypt: as many from the front as fit into a step, which may be
+    /// none if a version of the app's keys was tried without success. If nothing is to be skipped all are decided at once.
     ///
     /// # Errors
-    /// The right to decrypt, or the app's keys, were taken away since the last call; or the store does not answer.
+    /// The permission to decrypt, or the app's keys, were revoked since the last call; or the store does not respond.
     pub fn settle(&mut self, texts: &[&[u8]]) -> Result<Settled, Error> {
         let Some(opener) = &mut self.opener else { return Ok(Settled::all(texts.len())) };
         let plain = texts.iter().take_while(|text| !is_sealed(text)).count();
@@ -189,7 +189,7 @@ impl Encryptor {
         self.tally.add_resealed(values.iter().filter(is_sealed).count() as u64);
     }
 
-    /// Whether the value stays as it is by the engine's settings.
+    /// Whether the engine's settings leave the value unchanged.
     pub fn leaves(&self, value: &Value<'_>) -> bool {
         self.permit.engine.settings().empty_strings == EmptyStrings::Leave
             && value.value_type == ValueType::String
@@ -199,7 +199,7 @@ impl Encryptor {
     /// Appends the envelope of every value to `out`; before each, `before(index, envelope size, out)` may append bytes in between.
     ///
     /// # Errors
-    /// The right to encrypt, or the app's keys, were taken away since the last call; or the store does not answer.
+    /// The permission to encrypt, or the app's keys, were revoked since the last call; or the store does not respond.
     pub fn encrypt(
         &mut self,
         values: &[Value<'_>],
@@ -222,7 +222,7 @@ impl Encryptor {
             let shifted = |index: usize, size: usize, out: &mut Vec<u8>| before(done + index, size, out);
             match key.seal_many(self.metadata.as_ref(), part, &mut self.scratch, out, shifted) {
                 Ok(()) => done += count,
-                // Another request of the session took the rest: the next round has a fresh key.
+                // Another request of the session used up the key: the next iteration gets a fresh one.
                 Err(_) => self.key = None,
             }
         }
@@ -238,7 +238,7 @@ impl Encryptor {
         Ok(())
     }
 
-    /// The recipient, whose table is kept once it has one.
+    /// The recipient; keeps its table once there is one.
     fn with_table(&mut self) -> Arc<Recipient> {
         if let Some(recipient) = &self.table {
             return Arc::clone(recipient);
@@ -248,7 +248,7 @@ impl Encryptor {
         recipient
     }
 
-    /// The current key, unless it is used up. A session's key is requested again in each step, so that its age limit holds within a
+    /// The current key, unless it is used up. A session's key is requested again in each step, so that its age limit applies within a
     /// request; with keying per value each value has its own.
     pub(crate) fn key(&mut self) -> Arc<SealingKey> {
         match self.keying {

@@ -1,4 +1,4 @@
-//! The engine itself: what all requests share, and where each of them begins.
+//! The engine: the state shared by all requests, and the entry points of requests.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -44,13 +44,13 @@ struct Shared {
 
 /// The last known state of the store, for non-blocking queries.
 struct StoreWatch {
-    /// Whether it has been silent for too long.
+    /// Whether it has not responded for too long.
     is_silent: AtomicBool,
-    /// When it last answered, in milliseconds of the clock.
+    /// When it last responded, in milliseconds of the clock.
     answered_ms: AtomicU64,
 }
 
-/// How much longer than `store_silence_max` a call of [`Engine::maintain`] may hang, in a store that does not even fail.
+/// How much longer than `store_silence_max` a call of [`Engine::maintain`] may hang, in a store that does not even return an error.
 const STORE_HANG_MAX: Duration = Duration::from_secs(10);
 
 struct Blinding {
@@ -59,7 +59,7 @@ struct Blinding {
 }
 
 impl Engine {
-    /// An engine over `store`.
+    /// Creates an engine over `store`.
     pub fn new(store: Box<dyn Keystore>, settings: Settings) -> Self {
         Self::with_clock(store, settings, Box::new(SystemClock::default()))
     }
@@ -100,18 +100,18 @@ impl Engine {
         &self.shared.settings
     }
 
-    /// Computes what all tables of recipients share, which takes some milliseconds: servers call it so that no request waits for
-    /// it.
+    /// Computes what all recipients' tables share, which takes some milliseconds: servers call it at the start, so that no request waits
+    /// for it.
     pub fn prepare(&self) {
         if self.settings().recipients_max > 0 {
             prepare_tables();
         }
     }
 
-    /// To be called about once a second: notices changes of the store, drops keys that are too old, draws new blinding.
+    /// Call it about once a second: detects changes of the store, drops expired keys, renews the blinding.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] when the store does not answer; what is known stays in use until that has lasted for
+    /// [`ErrorKind::Unavailable`] if the store does not respond; cached keys and grants stay in use until that has lasted for
     /// `store_silence_max`.
     pub fn maintain(&self) -> Result<(), Error> {
         let now = self.now();
@@ -140,7 +140,7 @@ impl Engine {
         }
     }
 
-    /// Whether the store answers, or has not been silent for longer than `store_silence_max`. Never waits.
+    /// Checks that the store responds, or has not responded for no longer than `store_silence_max`. Never blocks.
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`].
@@ -163,12 +163,12 @@ impl Engine {
         self.shared.epoch.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts how often everything known was forgotten.
+    /// Counts how often the caches were cleared.
     pub(crate) fn epoch(&self) -> u64 {
         self.shared.epoch.load(Ordering::Relaxed)
     }
 
-    /// Whether the caller may make any request now.
+    /// Checks that the caller may make any request.
     ///
     /// # Errors
     /// Forbidden, store unavailable.
@@ -183,7 +183,7 @@ impl Engine {
         }
     }
 
-    /// The counts as they are now.
+    /// The current counters.
     pub fn counters(&self) -> Counters {
         let Shared { directory, sessions, spares, openings, opening_agreements, .. } = &*self.shared;
         let [apps, grants, api_keys] = directory.counters();
@@ -198,7 +198,7 @@ impl Engine {
         }
     }
 
-    /// The caller with this certificate, if its grant is in force.
+    /// The caller with this certificate, if its grant is valid.
     ///
     /// # Errors
     /// [`ErrorKind::Forbidden`] with a reason; [`ErrorKind::Unavailable`].
@@ -210,10 +210,10 @@ impl Engine {
         Ok(caller)
     }
 
-    /// The caller with this API key, if the key is in force. May wait for the store.
+    /// The caller with this API key, if the key is valid. May wait for the store.
     ///
     /// # Errors
-    /// [`ErrorKind::Forbidden`], the same for every key that is not good; [`ErrorKind::Unavailable`].
+    /// [`ErrorKind::Forbidden`], the same for every invalid key; [`ErrorKind::Unavailable`].
     pub fn api_caller(&self, id: &ApiKeyId, secret_sha256: [u8; 32]) -> Result<ApiCaller, Error> {
         ApiCaller::new(self.shared.directory.api_key(id)?, secret_sha256)
     }
@@ -223,14 +223,13 @@ impl Engine {
         ApiCaller::new(Some(self.shared.directory.known_api_key(id)?), secret_sha256).ok()
     }
 
-    /// Identifies the caller of an API key. `asker` must be allowed to use the key's app, as a relay that receives keys from its
-    /// clients. May wait for the store.
+    /// Identifies the caller of an API key. `agent`, such as a relay that receives keys from its clients, must be permitted to use the
+    /// key's app. May wait for the store.
     ///
     /// # Errors
-    /// [`ErrorKind::Forbidden`]: the key is invalid, whatever the reason, or its app is not the asker's;
-    /// [`ErrorKind::Unavailable`].
-    pub fn authenticate(&self, asker: &Caller, api_key: &str) -> Result<ApiCaller, Error> {
-        let rights = self.rights(asker)?;
+    /// [`ErrorKind::Forbidden`]: the key is invalid, for any reason, or `agent` may not use its app; [`ErrorKind::Unavailable`].
+    pub fn authenticate(&self, agent: &Caller, api_key: &str) -> Result<ApiCaller, Error> {
+        let rights = self.rights(agent)?;
         let (id, secret_sha256) = read_api_key(api_key).ok_or_else(not_a_key)?;
         let shown = self.api_caller(&id, secret_sha256)?;
         rights
@@ -239,7 +238,7 @@ impl Engine {
         Ok(shown)
     }
 
-    /// The secret that tokens are signed with, read from the store when first needed.
+    /// The secret that tokens are signed with, read from the store on first use.
     pub(crate) fn token_secret(&self) -> Result<&Secret<TOKEN_SECRET_SIZE>, Error> {
         if let Some(secret) = self.shared.token_secret.get() {
             return Ok(secret);
@@ -248,14 +247,14 @@ impl Engine {
         Ok(self.shared.token_secret.get_or_init(|| secret))
     }
 
-    /// Whether the app exists and the caller may use it, from the cache only, without blocking: false for anything that no request
-    /// has needed since the store last changed.
+    /// Whether the app exists and the caller may use it, from the cache only, without blocking: false for anything that no request has used
+    /// since the store last changed.
     pub fn is_known_to_use(&self, caller: &Caller, app: &str) -> bool {
         let Ok(app) = AppName::parse(app) else { return false };
         let directory = &self.shared.directory;
         let rights = match caller {
             Caller::Owner => Some(Rights::Everything),
-            Caller::OnBehalf { asker, .. } => return self.is_known_to_use(asker, app.as_str()),
+            Caller::OnBehalf { agent, .. } => return self.is_known_to_use(agent, app.as_str()),
             Caller::Client { name, certificate_sha256 } => {
                 directory.known_client(name).and_then(|grant| Rights::granted(grant, certificate_sha256).ok())
             }
@@ -270,12 +269,12 @@ impl Engine {
     /// Compiles selectors.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidSelector`] with the selector's index and the place in it.
+    /// [`ErrorKind::InvalidSelector`] with the selector's index and the position in it.
     pub fn selection(&self, selectors: &[impl AsRef<str>]) -> Result<Selection, Error> {
         Ok(Selection::parse(selectors, &self.settings().document)?)
     }
 
-    /// Begins a selection that is compiled selector by selector; [`Engine::selection`] does it at once.
+    /// Returns a builder that compiles selectors one by one; [`Engine::selection`] compiles all at once.
     pub fn selection_builder(&self) -> SelectionBuilder {
         Selection::builder(&self.settings().document)
     }
@@ -287,12 +286,12 @@ impl Engine {
             Caller::Owner => Ok(Rights::Everything),
             Caller::Client { name, certificate_sha256 } => Rights::granted(directory.client(name)?, certificate_sha256),
             Caller::ApiKey { id, secret_sha256 } => Rights::of_key(directory.api_key(id)?, secret_sha256),
-            Caller::OnBehalf { asker, key } => Rights::on_behalf(self.rights(asker)?, directory.api_key(key)?),
+            Caller::OnBehalf { agent, key } => Rights::on_behalf(self.rights(agent)?, directory.api_key(key)?),
             Caller::Token { app, roles } => Ok(Rights::Token { app: app.clone(), roles: roles.clone() }),
         }
     }
 
-    /// The app, once the caller's rights to it were checked.
+    /// Returns the app, after checking the caller's permissions for it.
     pub(crate) fn authorised(&self, caller: &Caller, acts: &[Act], app: &str) -> Result<(Rights, Arc<App>), Error> {
         let rights = self.rights(caller)?;
         let name = app_name(app)?;
@@ -300,7 +299,7 @@ impl Engine {
         Ok((rights, self.shared.directory.app(&name)?))
     }
 
-    /// The app, if the caller may use it at all.
+    /// Returns the app, if the caller may use it at all.
     pub(crate) fn authorised_any(&self, caller: &Caller, app: &str) -> Result<Arc<App>, Error> {
         let name = app_name(app)?;
         self.rights(caller)?.check_any(&name)?;
@@ -331,7 +330,7 @@ impl Engine {
         self.shared.clock.now_unix_ms()
     }
 
-    /// The recipient with this key, with a table if it is met often.
+    /// The recipient with this key, with a table if it is used often.
     pub(crate) fn recipient(&self, public: &PublicKey) -> Arc<Recipient> {
         self.shared.recipients.get(public)
     }
@@ -382,9 +381,9 @@ mod tests {
 
     use super::*;
 
-    struct Hands(Arc<AtomicU64>);
+    struct ManualClock(Arc<AtomicU64>);
 
-    impl Clock for Hands {
+    impl Clock for ManualClock {
         fn now_unix_s(&self) -> u32 {
             0
         }
@@ -394,8 +393,8 @@ mod tests {
         }
     }
 
-    /// An engine whose clock shows the seconds that are stored, and the file of its store.
-    fn engine(folder: &tempfile::TempDir, hands: &Arc<AtomicU64>) -> (Engine, std::path::PathBuf) {
+    /// An engine whose clock returns the stored seconds, and the file of its store.
+    fn engine(folder: &tempfile::TempDir, seconds: &Arc<AtomicU64>) -> (Engine, std::path::PathBuf) {
         let environment = Environment {
             root_key: Box::new(LocalRootKey::generate(&mut rand::rng())),
             clock: Box::new(system_clock),
@@ -403,15 +402,15 @@ mod tests {
         };
         let path = folder.path().join("private").join("store.sqlite");
         let store = SqliteKeystore::open(&path, OpenMode::CreateIfMissing, environment, Limits::default());
-        let clock = Box::new(Hands(Arc::clone(hands)));
+        let clock = Box::new(ManualClock(Arc::clone(seconds)));
         (Engine::with_clock(Box::new(store.expect("opens")), Settings::default(), clock), path)
     }
 
     #[test]
     fn it_is_ready_as_long_as_the_store_was_not_silent_for_too_long() {
-        let (folder, hands) = (tempfile::tempdir().expect("a folder"), Arc::new(AtomicU64::new(0)));
-        let (engine, path) = engine(&folder, &hands);
-        let at = |seconds| hands.store(seconds, Ordering::Relaxed);
+        let (folder, seconds) = (tempfile::tempdir().expect("a folder"), Arc::new(AtomicU64::new(0)));
+        let (engine, path) = engine(&folder, &seconds);
+        let at = |second| seconds.store(second, Ordering::Relaxed);
         let is_ready = || engine.readiness().is_ok();
         engine.maintain().expect("maintained");
         let content = std::fs::read(&path).expect("a store");
@@ -423,7 +422,7 @@ mod tests {
         std::fs::write(&path, content).expect("written");
         at(61);
         assert!(engine.maintain().is_ok() && is_ready());
-        // A hanging store never returns to report that.
+        // A hanging store never returns an error.
         at(61 + 69);
         assert!(is_ready());
         at(61 + 70);
@@ -432,13 +431,13 @@ mod tests {
 
     #[test]
     fn blinding_is_renewed_at_its_age_limit_and_not_before() {
-        let (folder, hands) = (tempfile::tempdir().expect("a folder"), Arc::new(AtomicU64::new(0)));
-        let (engine, _) = engine(&folder, &hands);
+        let (folder, seconds) = (tempfile::tempdir().expect("a folder"), Arc::new(AtomicU64::new(0)));
+        let (engine, _) = engine(&folder, &seconds);
         let first = engine.ec();
-        hands.store(59, Ordering::Relaxed);
+        seconds.store(59, Ordering::Relaxed);
         engine.maintain().expect("maintained");
         assert!(Arc::ptr_eq(&engine.ec(), &first), "60 s are not over");
-        hands.store(60, Ordering::Relaxed);
+        seconds.store(60, Ordering::Relaxed);
         engine.maintain().expect("maintained");
         assert!(!Arc::ptr_eq(&engine.ec(), &first), "60 s are over");
     }

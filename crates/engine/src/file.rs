@@ -1,4 +1,4 @@
-//! Files in the file form: whole in memory, one key agreement each, in steps like everything else.
+//! Files in the encrypted file form: complete in memory, one key agreement each, processed in steps.
 
 use std::sync::Arc;
 
@@ -26,20 +26,20 @@ pub struct FileEncryption {
 pub struct FileDecryption {
     permit: Permit,
     stage: Stage,
-    /// Where the content begins in its buffer.
+    /// The offset of the content in its buffer.
     start: usize,
 }
 
 enum Stage {
     Check(FileCheck),
-    /// The tag is being checked, with one key after the other.
+    /// The tag is being verified, with one key after the other.
     Search(LongSearch),
-    /// It is not for the caller to see: what was written is being wiped, up to this byte of the buffer it is.
+    /// The caller may not read it: the output is being wiped, up to this byte of the buffer so far.
     Wipe(Error, usize),
 }
 
 impl Engine {
-    /// Begins to encrypt a file.
+    /// Starts encrypting a file.
     ///
     /// # Errors
     /// Forbidden, unknown app, disabled app, store unavailable.
@@ -49,7 +49,7 @@ impl Engine {
         Ok(FileEncryption { permit, recipient, sealing: None, done: 0 })
     }
 
-    /// Begins to decrypt a file.
+    /// Starts decrypting a file.
     ///
     /// # Errors
     /// Forbidden, unknown app, disabled app, store unavailable.
@@ -60,10 +60,10 @@ impl Engine {
 }
 
 impl FileEncryption {
-    /// Goes on through `content`, always the same, and appends to `out`, always the same.
+    /// Processes the next step of `content` and appends to `out`; both must be the same in each call.
     ///
     /// # Errors
-    /// The right to encrypt was taken away; the store does not answer.
+    /// The permission to encrypt was revoked; the store does not respond.
     pub fn step(&mut self, content: &[u8], out: &mut Vec<u8>) -> Result<Progress, Error> {
         self.permit.renew()?;
         let Some(sealing) = &mut self.sealing else {
@@ -85,12 +85,12 @@ impl FileEncryption {
 }
 
 impl FileDecryption {
-    /// Goes on through `file`, always the same, and appends its content to `out`, always the same, which is good only once it is
-    /// done.
+    /// Processes the next step of `file` and appends its content to `out`; both must be the same in each call. The content is valid only
+    /// when it is done.
     ///
     /// # Errors
-    /// No encrypted file, damaged, decrypt failed; forbidden where the content is a value of a role that the caller may not see, or
-    /// where the right to decrypt was taken away; the store does not answer.
+    /// Not an encrypted file, damaged, decrypt failed; forbidden if the content is a value of a role that the caller may not read, or if
+    /// the permission to decrypt was revoked; the store does not respond.
     pub fn step(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Progress, Error> {
         let file = EncryptedFile::parse(bytes)?;
         let size = self.permit.step_bytes_max();
@@ -125,7 +125,7 @@ impl FileDecryption {
         Ok(LongSearch::new(self.permit.engine.opening(&self.permit.app, ephemeral)?, self.start))
     }
 
-    /// Once a file has opened, whether its content may be seen.
+    /// Checks whether the caller may read the content of a decrypted file.
     fn check_role(&self, is_open: bool, out: &[u8]) -> Result<Progress, Error> {
         if !is_open {
             return Ok(Progress::More);

@@ -17,7 +17,7 @@ use crate::permit::{Permit, Renewal};
 pub struct Inspected {
     /// The format version.
     pub version: Version,
-    /// The type that the text states.
+    /// The type stated in the text.
     pub value_type: ValueType,
     /// Live or debug.
     pub marking: Marking,
@@ -27,9 +27,9 @@ pub struct Inspected {
     pub role: Option<String>,
     /// The software that wrote it.
     pub origin: Option<u32>,
-    /// When, in Unix seconds.
+    /// The time of encryption in Unix seconds.
     pub encrypted_at: Option<u32>,
-    /// Which key version opens it.
+    /// The key version that decrypts it.
     pub key_version: Option<u32>,
 }
 
@@ -102,14 +102,14 @@ impl Engine {
 }
 
 impl Inspector {
-    /// How many envelopes one worker should take at a time: fewer where the envelopes so far have cost key agreements.
+    /// The number of envelopes that one worker should take at a time: fewer if the envelopes so far have cost key agreements.
     pub fn part_values_max(&self) -> usize {
         let fitting = self.inside.as_ref().map_or(usize::MAX, |inside| inside.openings.values_in_step());
         fitting.min(self.step_values_max)
     }
 
-    /// An inspector of the same request for another worker: what one has opened helps the other. An envelope that takes further
-    /// steps goes to the first of them.
+    /// Creates an inspector of the same request for another worker; both share the keys that they find. The first fork continues with an
+    /// unfinished envelope.
     pub fn fork(&mut self) -> Self {
         let inside = self.inside.as_mut().map(|inside| Inside {
             permit: inside.permit.clone(),
@@ -120,11 +120,11 @@ impl Inspector {
         Self { inside, step_values_max: self.step_values_max }
     }
 
-    /// Returns the metadata of `text`, with an app including the fields inside; never its value. `None` if that takes further
+    /// Returns the metadata of `text`, with an app including the fields inside; never its value. Returns `None` if that needs further
     /// steps: call again with the same text.
     ///
     /// # Errors
-    /// Malformed; with an app also: decrypt failed, a role that the caller may not see.
+    /// Malformed; with an app also: decrypt failed, a role that the caller may not read.
     pub fn inspect(&mut self, text: &[u8]) -> Result<Option<Inspected>, Error> {
         let envelope = Envelope::parse(text)?;
         let mut inspected = Inspected {
@@ -139,15 +139,15 @@ impl Inspector {
         };
         let is_told = match &mut self.inside {
             None => envelope.ephemeral_key().map(|_| true)?,
-            Some(inside) => inside.tell(&envelope, &mut inspected)?,
+            Some(inside) => inside.fill(&envelope, &mut inspected)?,
         };
         Ok(is_told.then_some(inspected))
     }
 }
 
 impl Inside {
-    /// Says whether it has opened the envelope.
-    fn tell(&mut self, envelope: &Envelope<'_>, inspected: &mut Inspected) -> Result<bool, Error> {
+    /// Fills in the fields inside; returns whether the envelope was decrypted.
+    fn fill(&mut self, envelope: &Envelope<'_>, inspected: &mut Inspected) -> Result<bool, Error> {
         if self.permit.renew()? == Renewal::Renewed {
             self.openings = RequestOpenings::new(self.permit.engine.settings().request_opening_keys_max);
             self.long = None;
@@ -164,7 +164,7 @@ impl Inside {
         let Some(key) = key else { return Ok(false) };
         let opened = key.open(envelope, scratch)?;
         check_role(rights, None, opened.metadata)?;
-        inspected.tell(opened.metadata, opening.version());
+        inspected.fill(opened.metadata, opening.version());
         Ok(true)
     }
 
@@ -175,14 +175,14 @@ impl Inside {
             return Ok(false);
         }
         check_role(&self.permit.rights, None, long.metadata())?;
-        inspected.tell(long.metadata(), long.opening().version());
+        inspected.fill(long.metadata(), long.opening().version());
         self.long = None;
         Ok(true)
     }
 }
 
 impl Inspected {
-    fn tell(&mut self, metadata: Option<OpenedMetadata<'_>>, key_version: Option<u32>) {
+    fn fill(&mut self, metadata: Option<OpenedMetadata<'_>>, key_version: Option<u32>) {
         let metadata = metadata.unwrap_or_default();
         self.role = metadata.role.map(str::to_owned);
         self.origin = metadata.origin;

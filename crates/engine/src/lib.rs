@@ -1,14 +1,14 @@
 //! The entry point to Fieldseal: all encryption, decryption, rewrapping and inspection goes through an [`Engine`], which checks
-//! permissions, finds the keys, and caches what is worth caching (sealing keys of sessions, opening keys by ephemeral key, tables
-//! of recipients).
+//! permissions, finds the keys, and caches what is worth caching (sealing keys of sessions, opening keys by ephemeral key, tables of
+//! recipients).
 //!
-//! Work is done in steps that the caller drives ([`Encryptor`], [`Decryptor`], [`DocumentEncryption`], …): each step is bounded,
-//! borrows its input only for the call, and ends between two values or within a long one, so that a server can run other work in
-//! between and stop when nobody waits any more. Large work is divided for several workers: `fork` prepares another worker for a
-//! list of the same request, [`DocumentWork::next_part`] returns a part of the same document.
+//! Work is done in steps that the caller drives ([`Encryptor`], [`Decryptor`], [`DocumentEncryption`], …): each step is bounded, borrows
+//! its input only for the call, and ends between two values or within a long one, so that a server can run other work in between and stop
+//! when the result is not needed any more. Large work is divided for several workers: `fork` prepares another worker for a list of the same
+//! request, [`DocumentWork::next_part`] returns a part of the same document.
 //!
-//! Promises: private keys stay inside; every tag, key or content fault is the same `decrypt failed`; no error holds a value.
-//! Not here: sockets, wire formats, threads, the queue.
+//! Guarantees: private keys stay inside; every tag, key or content fault is the same `decrypt failed`; no error contains a value. Not here:
+//! sockets, wire formats, threads, the queue.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -81,12 +81,12 @@ pub mod pool {
     pub use fieldseal_pool::*;
 }
 
-/// A generator for creating stores and certificates: ChaCha seeded from the operating system.
+/// A random generator for creating stores and certificates: ChaCha seeded from the operating system.
 pub fn system_random() -> impl fieldseal_crypto::CryptoRng + Send {
     rand::make_rng::<rand::rngs::StdRng>()
 }
 
-/// Version, CPU and which implementation serves each primitive: pairs of name and fact.
+/// Version, CPU and the implementation of each primitive, as pairs of name and value.
 pub fn facts() -> Vec<(&'static str, String)> {
     let mut facts = vec![
         ("version", env!("CARGO_PKG_VERSION").to_owned()),

@@ -26,11 +26,11 @@ const ENVELOPE_END_SIZE: usize = 30 + SHAPE_END_SIZE;
 /// The result of a step of a long value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LongStep {
-    /// There is more to do.
+    /// More steps follow.
     More,
     /// The value is replaced.
     Done,
-    /// The value stays as it is; nothing was written.
+    /// The value stays unchanged; nothing was written.
     Left,
     /// It is an envelope that fails to decrypt, and the request has an action for such: nothing was written.
     Failed,
@@ -44,24 +44,24 @@ pub trait Shape {
     /// Writes the bytes before a text of `size` bytes.
     ///
     /// # Errors
-    /// The output cannot hold such a value.
+    /// If the output cannot represent such a value.
     fn begin(&self, value_type: ValueType, size: usize, out: &mut Vec<u8>) -> Result<(), Error>;
 
-    /// Writes the next piece of an opened text.
+    /// Writes the next piece of a decrypted text.
     fn piece(&self, value_type: ValueType, piece: &[u8], out: &mut Vec<u8>);
 
-    /// Writes the bytes after it.
+    /// Writes the bytes after the text.
     fn end(&self, value_type: ValueType, out: &mut Vec<u8>);
 }
 
-/// A text on its way into an envelope.
+/// A text that is being encrypted.
 struct Sealing {
     sealing: LongSealing,
     done: usize,
 }
 
 impl Sealing {
-    /// Writes the envelope's beginning; nothing where another request took the key's last value.
+    /// Writes the envelope's beginning; returns `None` if another request used up the key.
     fn begin(
         key: &SealingKey,
         metadata: Option<&Metadata>,
@@ -78,10 +78,10 @@ impl Sealing {
         Ok(sealing.ok().map(|sealing| Self { sealing, done: 0 }))
     }
 
-    /// Seals the next piece of `text`.
+    /// Encrypts the next piece of `text`.
     fn step(&mut self, text: &[u8], size: usize, out: &mut Vec<u8>) -> LongStep {
         let rest = &text[self.done..];
-        // At once, as a buffer that grows may be copied; the next steps find it done, unless they write to another buffer.
+        // Reserved at once, because a growing buffer may be copied; later steps find it done, unless they write to another buffer.
         out.reserve(rest.len().div_ceil(3) * 4 + ENVELOPE_END_SIZE);
         let piece = piece(rest, size);
         self.sealing.update(piece, out);
@@ -99,13 +99,13 @@ fn piece(rest: &[u8], size: usize) -> &[u8] {
     &rest[..size.min(rest.len())]
 }
 
-/// How far a long value is encrypted.
+/// The progress of encrypting a long value.
 #[derive(Default)]
 pub struct LongEncryption {
     sealing: Option<Sealing>,
     /// The progress of checking whether it is an envelope that decrypts, if such are skipped.
     opening: Option<LongDecryption>,
-    /// Whether it is known to be none.
+    /// Whether it is known not to be skipped.
     is_settled: bool,
 }
 
@@ -158,7 +158,7 @@ impl Encryptor {
     }
 }
 
-/// How far a long envelope is opened.
+/// The progress of decrypting a long envelope.
 #[derive(Default)]
 pub(crate) struct LongOpen {
     stage: Stage,
@@ -169,12 +169,12 @@ pub(crate) struct LongOpen {
 enum Stage {
     #[default]
     Arrived,
-    /// The tag is being checked, with one key after the other.
+    /// The tag is being verified, with one key after the other.
     Search(LongSearch),
-    /// The tag was right; the text is being checked.
+    /// The tag was correct; the text is being checked.
     Check(Open),
     Open(Open),
-    /// It does not open: what was written is being wiped, so many bytes of it are.
+    /// It fails to decrypt: the output is being wiped, this many bytes so far.
     Wipe(OpenError, usize),
 }
 
@@ -183,7 +183,7 @@ struct Open {
     opening: Arc<Opening>,
     form: Form,
     text: LongText,
-    /// Bytes that the text takes in the output.
+    /// The size of the text in the output.
     size: usize,
 }
 
@@ -192,8 +192,7 @@ impl LongOpen {
         matches!(self.stage, Stage::Open(_))
     }
 
-    /// Continues with an envelope that is not decrypted yet; `measure` returns how many bytes a piece of its text takes in the
-    /// output.
+    /// Continues an envelope that is not decrypted yet; `measure` returns the size of a piece of its text in the output.
     pub(crate) fn step(
         &mut self,
         permit: &Permit,
@@ -257,21 +256,21 @@ impl LongOpen {
     }
 }
 
-/// Wipes a piece of what did not open; gives how far that is.
+/// Wipes a piece of the output of a failed decryption; returns the progress.
 pub(crate) fn wipe(plaintext: &mut [u8], start: usize, size: usize) -> usize {
     let end = start.saturating_add(size).min(plaintext.len());
     plaintext[start..end].zeroize();
     end
 }
 
-/// How far a long text is decrypted.
+/// The progress of decrypting a long text.
 #[derive(Default)]
 pub struct LongDecryption {
     open: LongOpen,
     written: Option<Written>,
 }
 
-/// How much of an opened text is written.
+/// How much of a decrypted text is written.
 struct Written {
     /// Bytes of the text.
     done: usize,
@@ -280,10 +279,11 @@ struct Written {
 }
 
 impl Decryptor {
-    /// Goes on with a long text; one that is no envelope is left. One that does not open has failed, unless the request fails with it.
+    /// Continues a long text; a text that is not an envelope stays unchanged. One that fails to decrypt has the result `Failed`, unless the
+    /// request fails.
     ///
     /// # Errors
-    /// As [`Decryptor::decrypt`], with index 0; the shape cannot hold the value.
+    /// As [`Decryptor::decrypt`], with index 0; the shape cannot represent the value.
     pub fn decrypt_long(
         &mut self,
         long: &mut LongDecryption,
@@ -292,16 +292,16 @@ impl Decryptor {
         out: &mut Vec<u8>,
     ) -> Result<LongStep, Error> {
         match self.decrypt_long_strictly(long, text, shape, out) {
-            // Errors of the value have its index; others are of the request.
+            // Errors of the value have its index; others concern the request.
             Err(error) if error.index.is_some() && self.on_failure() != OnFailure::Fail => Ok(LongStep::Failed),
             step => step,
         }
     }
 
-    /// Goes on to open a long text without writing it: done once it is open and may be shown, left where it is no envelope, failed
-    /// where it does not open.
+    /// Continues decrypting a long text without writing it: `Done` once it is decrypted and may be read, `Left` if it is not an envelope,
+    /// `Failed` if it fails to decrypt.
     pub(crate) fn open_long(&mut self, long: &mut LongDecryption, text: &[u8]) -> Result<LongStep, Error> {
-        let step = self.decrypt_long(long, text, &NoShape, &mut Vec::new())?;
+        let step = self.decrypt_long(long, text, &Discard, &mut Vec::new())?;
         Ok(if step == LongStep::More && long.written.is_some() { LongStep::Done } else { step })
     }
 
@@ -342,10 +342,10 @@ impl Decryptor {
     }
 }
 
-/// A text that is opened and written nowhere.
-struct NoShape;
+/// Discards a decrypted text.
+struct Discard;
 
-impl Shape for NoShape {
+impl Shape for Discard {
     fn size(&self, _value_type: ValueType, _piece: &[u8]) -> usize {
         0
     }
@@ -359,7 +359,7 @@ impl Shape for NoShape {
     fn end(&self, _value_type: ValueType, _out: &mut Vec<u8>) {}
 }
 
-/// The envelope that a text is, if it is one.
+/// Parses a text that may be an envelope.
 fn parse(text: &[u8]) -> Result<Option<Envelope<'_>>, Error> {
     match Envelope::parse(text) {
         Err(Malformed::NotAnEnvelope) => Ok(None),
@@ -367,12 +367,12 @@ fn parse(text: &[u8]) -> Result<Option<Envelope<'_>>, Error> {
     }
 }
 
-/// The same error at the value, which is the only one of the call.
+/// Sets the index of the value, which is the only one of the call.
 fn of_the_value(error: Error) -> Error {
     error.at_index(0)
 }
 
-/// How far a long envelope is rewrapped.
+/// The progress of rewrapping a long envelope.
 #[derive(Default)]
 pub struct LongRewrap {
     open: LongOpen,
@@ -380,7 +380,7 @@ pub struct LongRewrap {
 }
 
 impl Rewrapper {
-    /// Goes on with a long text; one that is no envelope, or is of the newest version already, is left.
+    /// Continues a long text; one that is not an envelope, or is of the newest version already, stays unchanged.
     ///
     /// # Errors
     /// As [`Rewrapper::rewrap`], with index 0.

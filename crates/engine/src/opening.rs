@@ -1,6 +1,6 @@
-//! Opening keys by ephemeral key. The format does not name the key version of an envelope: the versions are tried newest first, and
-//! the successful one is cached, so that an ephemeral key costs one search; each trial is a separate step. Derived keys are cached
-//! for the request and, limited in number and age, across requests; they are wiped when dropped.
+//! Opening keys by ephemeral key. The format does not name the key version of an envelope: the versions are tried newest first, and the
+//! successful one is cached, so that an ephemeral key costs one search; each trial is a separate step. Derived keys are cached for the
+//! request and, limited in number and age, across requests; they are wiped on drop.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use crate::apps::App;
 use crate::cost;
 use crate::counters::{CacheCounters, Lookups};
 
-/// An ephemeral key as envelopes state it: compressed, so that a key that is known need not be taken apart and validated again.
+/// An ephemeral key as envelopes contain it: compressed, so that a known key need not be decompressed and validated again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct EphemeralId {
     pub(crate) curve: Curve,
@@ -28,7 +28,7 @@ impl EphemeralId {
         Self { curve: envelope.version.curve(), point: envelope.ephemeral }
     }
 
-    /// The key, validated.
+    /// The validated key.
     fn key(&self) -> Result<PublicKey, Malformed> {
         PublicKey::from_sec1(self.curve, &self.point).map_err(|_| Malformed::EphemeralPoint)
     }
@@ -60,22 +60,22 @@ impl Opening {
         Ok(Self { app, ephemeral: ephemeral.key()?, winner: OnceLock::new() })
     }
 
-    /// The version that opened, once one has.
+    /// The version that decrypted, once one has.
     pub(crate) fn version(&self) -> Option<u32> {
         self.winner.get().map(|winner| winner.version)
     }
 
-    /// Whether the newest version opened.
+    /// Whether the newest version decrypted.
     pub(crate) fn by_newest(&self) -> bool {
         self.winner.get().is_some_and(|winner| winner.place == 0)
     }
 
-    /// The key that opens, once one has.
+    /// The key that decrypts, once one has.
     pub(crate) fn known(&self) -> Option<&OpeningKey> {
         self.winner.get().map(|winner| &winner.key)
     }
 
-    /// The key of the version at `place`, 0 for the newest, if there are as many: one key agreement.
+    /// Computes the key of the version at `place`, 0 for the newest, if there is one: one key agreement.
     fn candidate(&self, agreements: &Agreements, place: usize) -> Option<VersionKey> {
         let (version, pair) = self.app.versions(self.ephemeral.curve()).nth(place)?;
         agreements.count.fetch_add(1, Ordering::Relaxed);
@@ -83,18 +83,18 @@ impl Opening {
         Some(VersionKey { version, place, key })
     }
 
-    /// Remembers a key that has opened.
+    /// Stores a key that has decrypted.
     fn settle(&self, candidate: VersionKey) -> &OpeningKey {
         &self.winner.get_or_init(|| candidate).key
     }
 }
 
-/// The search for the key of something long: one version after the other goes through it in pieces.
+/// The search for the key of a long text: the versions are tried one after the other, each in pieces.
 pub(crate) struct LongSearch {
     opening: Arc<Opening>,
-    /// Where the plaintext begins in its buffer.
+    /// The offset of the plaintext in its buffer.
     start: usize,
-    /// The version that is tried, where none is known yet.
+    /// The version being tried, if none is known yet.
     candidate: Option<Box<VersionKey>>,
     place: usize,
     trial: LongOpening,
@@ -109,7 +109,7 @@ impl LongSearch {
         self.opening
     }
 
-    /// Goes on by one key agreement or by `size` bytes of `sealed`; see [`LongOpening::step`].
+    /// Continues by one key agreement or by `size` bytes of `sealed`; see [`LongOpening::step`].
     pub(crate) fn step(
         &mut self,
         agreements: &Agreements,
@@ -150,7 +150,7 @@ struct Kept {
     born: Duration,
 }
 
-/// Opening keys across requests.
+/// The cache of opening keys across requests.
 pub(crate) struct OpeningCache {
     state: Mutex<CacheState>,
     age_max: Duration,
@@ -162,7 +162,7 @@ struct CacheState {
 }
 
 impl OpeningCache {
-    /// `count_max` 0 keeps nothing.
+    /// A `count_max` of 0 disables the cache.
     pub(crate) fn new(count_max: usize, age_max: Duration) -> Self {
         let age_max = if count_max == 0 { Duration::ZERO } else { age_max };
         let capacity = NonZeroUsize::new(count_max).unwrap_or(NonZeroUsize::MIN);
@@ -193,13 +193,13 @@ impl OpeningCache {
             return Ok(opening);
         }
         drop(state);
-        // Made outside the lock: a point's validation takes microseconds. Two threads may both make one; the later stays.
+        // Created outside the lock: validating a point takes microseconds. Two threads may both create one; the later one is kept.
         let opening = fresh()?;
         let _ = self.lock().kept.push(id, Kept { opening: Arc::clone(&opening), born: now });
         Ok(opening)
     }
 
-    /// Drops what is too old.
+    /// Drops expired entries.
     pub(crate) fn expire(&self, now: Duration) {
         let mut state = self.lock();
         let old: Vec<OpeningId> = state
@@ -223,13 +223,12 @@ impl OpeningCache {
     }
 }
 
-/// Opening keys of one request: the last one directly accessible, the others by ephemeral key and shared by all workers of the
-/// request.
+/// Opening keys of one request: the last one directly accessible, the others by ephemeral key and shared by all workers of the request.
 pub(crate) struct RequestOpenings {
     last: Option<(EphemeralId, Arc<Opening>)>,
-    /// How many versions were tried without success with the current value, which has this ephemeral key.
+    /// The number of versions tried without success for the current value, which has this ephemeral key.
     tried: Option<(EphemeralId, usize)>,
-    /// Made for the second ephemeral key or the second worker: most requests have one of each.
+    /// Created for the second ephemeral key or the second worker: most requests have one of each.
     others: Option<Arc<Others>>,
     count_max: usize,
     tally: Tally,
@@ -269,20 +268,20 @@ impl RequestOpenings {
         Self { last: None, tried: None, others: None, count_max, tally: Tally::default() }
     }
 
-    /// The same openings for another worker. Both may compute the agreement for one ephemeral key at the same time; later lookups
-    /// find it.
+    /// Shares the openings with another worker. Both may compute the agreement for one ephemeral key at the same time; later lookups find
+    /// it.
     pub(crate) fn fork(&mut self) -> Self {
         let others = Arc::clone(self.others());
         let (last, count_max) = (self.last.clone(), self.count_max);
-        // The current value goes to the first who joins.
+        // The first fork continues with the current value.
         Self { last, tried: self.tried.take(), others: Some(others), count_max, tally: Tally::default() }
     }
 
-    /// The key of `opening` for `envelope`, if one is cached, whether or not it decrypts this one. Otherwise one version is tried,
-    /// which costs a key agreement: `None` if that failed, and the next call tries the next version.
+    /// The key of `opening` for `envelope`, if one is cached, whether or not it decrypts this one. Otherwise one version is tried, which
+    /// costs a key agreement: returns `None` if that failed, and the next call tries the next version.
     ///
     /// # Errors
-    /// No version opens it, or it is malformed for every one.
+    /// No version decrypts it, or it is malformed for every version.
     pub(crate) fn key<'o>(
         &mut self,
         opening: &'o Opening,
@@ -329,14 +328,14 @@ impl RequestOpenings {
         if let Some(found) = others.openings().get(&ephemeral) {
             return Ok(Arc::clone(found));
         }
-        // Made outside the lock, for which other workers may wait.
+        // Created outside the lock, because other workers may wait for it.
         let made = make()?;
         Ok(Arc::clone(others.openings().get_or_insert(ephemeral, || made)))
     }
 
     fn others(&mut self) -> &Arc<Others> {
         self.others.get_or_insert_with(|| {
-            // Made unbounded, then bounded: so the table grows with what is in it.
+            // Created unbounded, then limited, so that the table grows with its content.
             let mut openings = LruCache::unbounded();
             openings.resize(NonZeroUsize::new(self.count_max).unwrap_or(NonZeroUsize::MIN));
             if let Some((id, opening)) = &self.last {
@@ -346,7 +345,7 @@ impl RequestOpenings {
         })
     }
 
-    /// Notes that `values` were opened for `agreements` key agreements.
+    /// Records that `values` were decrypted with `agreements` key agreements.
     pub(crate) fn note(&mut self, values: usize, agreements: u64) {
         match &self.others {
             None => self.tally.add(values as u64, agreements),
@@ -354,7 +353,7 @@ impl RequestOpenings {
         }
     }
 
-    /// How many more values may be expected to fit a step.
+    /// The number of further values that are expected to fit into a step.
     pub(crate) fn values_in_step(&self) -> usize {
         let Tally { values, agreements } = self.others.as_ref().map_or(self.tally, |others| *others.tally());
         cost::values_in_step(values, agreements)

@@ -1,6 +1,6 @@
-//! Permissions. A caller over the network is a client whose grant is in the store and read again after each change, so that a
-//! disabled client is refused from the next refresh on; the same holds for API keys. A token contains its own permissions. The
-//! owner of the store may do everything.
+//! Permissions. A caller over the network is a client whose grant is in the store and is read again after each change, so that a disabled
+//! client is refused from the next refresh on; the same holds for API keys. A token contains its own permissions. The owner of the store
+//! may do everything.
 
 use std::sync::Arc;
 
@@ -15,44 +15,44 @@ use crate::error::{Error, ErrorKind};
 pub enum Caller {
     /// The owner of the store.
     Owner,
-    /// A client, known by its certificate.
+    /// A client, identified by its certificate.
     Client {
         /// The name in its certificate.
         name: ClientName,
-        /// SHA-256 of the certificate it came with.
+        /// SHA-256 of its certificate.
         certificate_sha256: [u8; 32],
     },
     /// The holder of an API key.
     ApiKey {
-        /// By which it is found.
+        /// The key's id.
         id: ApiKeyId,
-        /// SHA-256 of the secret that was shown.
+        /// SHA-256 of the presented secret.
         secret_sha256: [u8; 32],
     },
-    /// A client that acts for the holder of an API key, which it has seen, as a relay does: it may do what both may.
+    /// A client, such as a relay, that acts for the holder of an API key: it may do what both may.
     OnBehalf {
         /// The client.
-        asker: Box<Caller>,
+        agent: Box<Caller>,
         /// The key's id.
         key: ApiKeyId,
     },
     /// The holder of a client-side token with a valid signature; see [`crate::Token`].
     Token {
-        /// The one app that it is for.
+        /// The only app that it is for.
         app: AppName,
-        /// Which data roles it shows.
+        /// The data roles that it may read.
         roles: Roles,
     },
 }
 
 impl Caller {
-    /// `asker` acting for the API key with this id.
+    /// `agent`, acting for the API key with this id.
     ///
     /// # Errors
-    /// [`ErrorKind::Forbidden`], as for a key that is not known.
-    pub fn on_behalf(asker: Caller, key_id: &str) -> Result<Self, Error> {
+    /// [`ErrorKind::Forbidden`], as for an unknown key.
+    pub fn on_behalf(agent: Caller, key_id: &str) -> Result<Self, Error> {
         let key = ApiKeyId::parse(key_id).map_err(|_| not_a_key())?;
-        Ok(Self::OnBehalf { asker: Box::new(asker), key })
+        Ok(Self::OnBehalf { agent: Box::new(agent), key })
     }
 }
 
@@ -73,7 +73,7 @@ pub(crate) enum Rights {
     Granted(Arc<ClientGrant>),
     Key(Arc<ApiKey>),
     Token { app: AppName, roles: Roles },
-    OnBehalf { asker: Box<Rights>, key: Box<Rights> },
+    OnBehalf { agent: Box<Rights>, key: Box<Rights> },
 }
 
 /// The error for every invalid API key: it does not reveal whether the key exists.
@@ -82,7 +82,7 @@ pub(crate) fn not_a_key() -> Error {
 }
 
 impl Rights {
-    /// Those of a client that came with a certificate.
+    /// The permissions of a client with this certificate.
     pub(crate) fn granted(grant: Arc<ClientGrant>, certificate_sha256: &[u8; 32]) -> Result<Self, Error> {
         let name = &grant.name;
         if grant.disabled {
@@ -95,20 +95,20 @@ impl Rights {
         Ok(Self::Granted(grant))
     }
 
-    /// The permissions that an asker and the key that it acts for have in common.
-    pub(crate) fn on_behalf(asker: Self, key: Option<Arc<ApiKey>>) -> Result<Self, Error> {
+    /// The permissions that an agent and the key that it acts for have in common.
+    pub(crate) fn on_behalf(agent: Self, key: Option<Arc<ApiKey>>) -> Result<Self, Error> {
         let key = key.filter(|key| key.revoked_at.is_none()).ok_or_else(not_a_key)?;
-        Ok(Self::OnBehalf { asker: Box::new(asker), key: Box::new(Self::Key(key)) })
+        Ok(Self::OnBehalf { agent: Box::new(agent), key: Box::new(Self::Key(key)) })
     }
 
-    /// Refuses before anything is looked up, so that an app that the caller has no business with looks like one that is not there.
+    /// Refuses before any lookup, so that an app that the caller may not use looks like one that does not exist.
     pub(crate) fn check(&self, acts: &[Act], app: &AppName) -> Result<(), Error> {
         let who = match self {
             Self::Everything => return Ok(()),
             Self::Granted(grant) => format!("client {}", grant.name),
             Self::Key(key) => format!("API key {}", key.id),
             Self::Token { .. } => "the token".to_owned(),
-            Self::OnBehalf { asker, key } => return asker.check(acts, app).and_then(|()| key.check(acts, app)),
+            Self::OnBehalf { agent, key } => return agent.check(acts, app).and_then(|()| key.check(acts, app)),
         };
         if acts.iter().all(|&act| self.allows(act, app)) {
             return Ok(());
@@ -123,16 +123,16 @@ impl Rights {
             Self::Granted(grant) => match act {
                 Act::Encrypt => grant.allows(Operation::Encrypt, app),
                 Act::Decrypt | Act::Inspect => grant.allows(Operation::Decrypt, app),
-                // Tokens are for HTTP, where keys identify callers.
+                // Tokens are for HTTP, where API keys identify callers.
                 Act::IssueToken => false,
             },
             Self::Key(key) => key.app == *app && key.operations.contains(&act.of_key()),
             Self::Token { app: own, .. } => own == app && act == Act::Decrypt,
-            Self::OnBehalf { asker, key } => asker.allows(act, app) && key.allows(act, app),
+            Self::OnBehalf { agent, key } => agent.allows(act, app) && key.allows(act, app),
         }
     }
 
-    /// The right that is missing, by the name under which it is granted.
+    /// The name of the missing permission, as it is granted.
     fn name_of(&self, act: Act) -> &'static str {
         match (act, self) {
             (Act::Encrypt, _) => "encrypt",
@@ -142,7 +142,7 @@ impl Rights {
         }
     }
 
-    /// Whether anything is allowed: enough to read public keys.
+    /// Checks that anything is permitted, which suffices to read public keys.
     pub(crate) fn check_any(&self, app: &AppName) -> Result<(), Error> {
         match self {
             Self::Key(key) if key.app == *app && !key.operations.is_empty() => Ok(()),
@@ -150,7 +150,7 @@ impl Rights {
         }
     }
 
-    /// The roles that the caller may see; nothing where that has no bound.
+    /// The roles that the caller may read; `None` for all.
     pub(crate) fn roles(&self) -> Option<&Roles> {
         match self {
             Self::Everything => None,
@@ -161,14 +161,14 @@ impl Rights {
         }
     }
 
-    /// Whether a value of `role` may be shown to the caller.
+    /// Checks that the caller may read a value of `role`.
     pub(crate) fn check_role(&self, role: &str) -> Result<(), Error> {
         let (roles, who) = match self {
             Self::Everything => return Ok(()),
             Self::Granted(grant) => (&grant.roles, "client"),
             Self::Key(key) => (&key.roles, "API key"),
             Self::Token { roles, .. } => (roles, "token"),
-            Self::OnBehalf { asker, key } => return asker.check_role(role).and_then(|()| key.check_role(role)),
+            Self::OnBehalf { agent, key } => return agent.check_role(role).and_then(|()| key.check_role(role)),
         };
         if *roles == Roles::Any || RoleName::parse(role).is_ok_and(|role| roles.cover(&role)) {
             return Ok(());

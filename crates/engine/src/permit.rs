@@ -1,5 +1,5 @@
-//! A request's right to work with an app: checked when the request begins, and again at the next step after anything in the store
-//! has changed, so that a grant or a key version that was taken away ends the requests that live on it.
+//! A request's permission to work with an app: checked when the request begins, and again at the next step after any change of the store,
+//! so that revoking a grant or a key version ends the requests that depend on it.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use crate::permissions::{Act, Caller, Rights};
 /// Whether anything changed since the permit was last checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Renewal {
-    /// Everything is as it was.
+    /// Nothing has changed.
     Unchanged,
     /// Permissions and keys were read again: keys derived from the old ones must be dropped.
     Renewed,
 }
 
-/// Each worker of a request has its own copy, and notices changes by itself.
+/// Each worker of a request has its own copy, and detects changes itself.
 #[derive(Clone)]
 pub(crate) struct Permit {
     pub(crate) engine: Engine,
@@ -35,12 +35,12 @@ impl Permit {
         Ok(Self { engine: engine.clone(), rights, app, caller: caller.clone(), operations, epoch })
     }
 
-    /// Bytes of one value that a step does.
+    /// Bytes of one value per step.
     pub(crate) fn step_bytes_max(&self) -> usize {
         self.engine.settings().step_bytes_max.max(1)
     }
 
-    /// To be called at the beginning of each step.
+    /// Call it at the beginning of each step.
     pub(crate) fn renew(&mut self) -> Result<Renewal, Error> {
         let epoch = self.engine.epoch();
         if epoch == self.epoch {

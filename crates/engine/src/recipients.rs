@@ -1,9 +1,8 @@
-//! Recipients' tables across requests, by public key: a rotation makes another key. They hold nothing secret, so a change of the store
-//! leaves them as they are; what is used least goes.
+//! A cache of recipients' tables by public key: a rotation generates another key. Tables contain nothing secret, so a change of the store
+//! keeps them; the least recently used ones are evicted.
 //!
-//! Computing a whole table would make a step too long. It is computed in pieces, one in each step that needs it: the first caller
-//! computes the next piece, outside the lock, and uses the library meanwhile, as does everybody who comes while a piece is being
-//! computed.
+//! Computing a whole table would make a step too long. It is computed in pieces, one in each step that needs it: the first caller computes
+//! the next piece, outside the lock; other callers use the library without the table meanwhile.
 
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
@@ -12,20 +11,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use fieldseal_crypto::{PublicKey, Recipient, RecipientWork};
 use lru::LruCache;
 
-/// How far a recipient is on its way to a table.
+/// The state of a recipient's table.
 enum Known {
-    /// Met once. A table pays from the second time on, so that an app that is met once, or forgotten in between, costs none.
+    /// Used once. A table pays off from the second use on, so an app that is used once, or evicted in between, costs none.
     Once,
-    /// Somebody does a piece of its table.
+    /// A caller is computing a piece of its table.
     Building,
-    /// Its table is on its way, and nobody works on it.
+    /// Its table is incomplete, and no caller is working on it.
     AtRest(Box<RecipientWork>),
     Ready(Arc<Recipient>),
 }
 
-/// The recipients met last, with a table some time after the second.
+/// The most recently used recipients, with a table some time after the second use.
 pub(crate) struct Recipients {
-    /// None keeps nothing.
+    /// `None` disables the cache.
     known: Option<Mutex<LruCache<PublicKey, Known>>>,
 }
 
@@ -34,8 +33,8 @@ impl Recipients {
         Self { known: NonZeroUsize::new(count_max).map(|count_max| Mutex::new(LruCache::new(count_max))) }
     }
 
-    /// The recipient with this key. From the second call on each does a piece of its table, unless another call is at it, and goes
-    /// without as long as it is not done.
+    /// Returns the recipient with this key. From the second call on, each call computes a piece of its table, unless another call is
+    /// computing one, and does without the table until it is complete.
     pub(crate) fn get(&self, public: &PublicKey) -> Arc<Recipient> {
         let without_table = || Arc::new(Recipient::from(*public));
         let Some(known) = &self.known else { return without_table() };
@@ -58,7 +57,7 @@ impl Recipients {
             Some(work) => work.go_on(),
             None => match RecipientWork::new(*public) {
                 Some(work) => work.go_on(),
-                // No kernel to make a table for.
+                // There is no kernel that uses tables.
                 None => ControlFlow::Break(Recipient::from(*public)),
             },
         };
@@ -117,7 +116,7 @@ mod tests {
     fn a_piece_is_done_each_time_from_the_second_on_and_the_table_stays() {
         let (keys, recipients) = (keys(), Recipients::new(2));
         for key in &keys {
-            // Met, then a piece each time.
+            // First use, then a piece each time.
             all_but_ready(&recipients, key);
         }
         for key in &keys {

@@ -1,7 +1,7 @@
 //! The report of a request: what each selector matched, values that were already encrypted, and envelopes that failed to decrypt.
 //!
-//! All workers of a request write to one tally; it holds counts and the positions of the first failures, in input order whichever
-//! worker finds them first.
+//! All workers of a request write to one tally; it contains counts and the positions of the first failures, in input order regardless of
+//! which worker finds them first.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,18 +13,18 @@ pub enum OnFailure {
     /// The request fails.
     #[default]
     Fail,
-    /// The text stays as it is.
+    /// The text stays unchanged.
     Leave,
-    /// `null` takes its place.
+    /// It is replaced by `null`.
     Null,
 }
 
 /// The report of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// How many scalars each selector selected, `null` included, in the order of the selectors. Empty where none were given.
+    /// The number of scalars that each selector selected, including `null`, in the order of the selectors. Empty without selectors.
     pub matched: Vec<u64>,
-    /// Values encrypted that were envelopes already: they are sealed twice now.
+    /// Encrypted values that were envelopes already: they are now encrypted twice.
     pub resealed: u64,
     /// Number of envelopes that `skip_sealed` skipped.
     pub skipped: u64,
@@ -37,13 +37,13 @@ pub struct Report {
 /// The position of an envelope that failed to decrypt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// Its byte in a document, its index in a list.
+    /// Its byte offset in a document, or its index in a list.
     pub position: u64,
     /// Its normalized path (RFC 9535) in a document; empty in a list.
     pub path: String,
 }
 
-/// The findings of a request's workers so far. Created when there is something to record, or a second worker.
+/// The results of a request's workers so far. Created when there is something to record, or a second worker.
 #[derive(Clone, Default)]
 pub(crate) struct Tally(Option<Arc<Shared>>);
 
@@ -78,7 +78,7 @@ impl Tally {
         }
     }
 
-    /// Notes an envelope that did not open, and where, if it is among the first `paths_max`.
+    /// Records an envelope that failed to decrypt, with its position if it is among the first `paths_max`.
     pub(crate) fn add_failure(&mut self, position: u64, paths_max: usize, path: impl FnOnce() -> String) {
         let shared = self.shared();
         shared.failed.fetch_add(1, Ordering::Relaxed);
@@ -89,7 +89,7 @@ impl Tally {
         if paths_max == 0 || !is_among_first(&lock()) {
             return;
         }
-        // Made outside the lock, for which other workers may wait.
+        // Created outside the lock, because other workers may wait for it.
         let path = path();
         let mut failures = lock();
         failures.insert(position, path);
@@ -98,7 +98,7 @@ impl Tally {
         }
     }
 
-    /// The findings so far, without selector matches.
+    /// The results so far, without selector matches.
     pub(crate) fn report(&self) -> Report {
         let Some(shared) = &self.0 else { return Report::default() };
         let failures = shared.failures.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,5 @@
-//! Rewrapping: values encrypted to an older key version, or in a legacy form, are decrypted and encrypted to the newest version;
-//! type, role and marking stay. Values of the newest version stay unchanged, once they have been verified to decrypt.
+//! Rewrapping: values encrypted to an older key version, or in a legacy form, are decrypted and encrypted to the newest version; type, role
+//! and marking are kept. Values of the newest version stay unchanged, once they have been verified to decrypt.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -36,7 +36,7 @@ pub struct Rewrapper {
 }
 
 impl Engine {
-    /// Begins to rewrap: the caller must be allowed to encrypt and to decrypt.
+    /// Starts rewrapping: the caller must be permitted to encrypt and to decrypt.
     ///
     /// # Errors
     /// Forbidden, unknown app, disabled app, store unavailable.
@@ -54,13 +54,13 @@ impl Engine {
 }
 
 impl Rewrapper {
-    /// How many envelopes one worker should take at a time: fewer where the envelopes so far have cost key agreements.
+    /// The number of envelopes that one worker should take at a time: fewer if the envelopes so far have cost key agreements.
     pub fn part_values_max(&self) -> usize {
-        // Opened and sealed, so half as many as are only opened.
+        // Decrypted and encrypted, so half as many as if only decrypted.
         (self.openings.values_in_step() / 2).clamp(1, self.permit.engine.settings().step_values_max.max(1))
     }
 
-    /// A rewrapper of the same request for another worker, with the same keys.
+    /// Creates a rewrapper of the same request for another worker, with the same keys.
     pub fn fork(&mut self) -> Self {
         Self {
             permit: self.permit.clone(),
@@ -72,14 +72,14 @@ impl Rewrapper {
         }
     }
 
-    /// Processes texts from the first on and passes each to `each` with its index, in order: its new envelope, or `None` if it
-    /// stays unchanged because it is not an envelope or already of the newest version. Stops after a text that cost key agreements,
-    /// so that a step stays short; returns how many are done. That is none if a version of the app's keys was tried without
-    /// success: the next call, which begins with the same text, tries the next one.
+    /// Processes texts from the first on and passes each to `each` with its index, in order: its new envelope, or `None` if it stays
+    /// unchanged because it is not an envelope or already of the newest version. Stops after a text that cost key agreements, so that a
+    /// step stays short; returns how many are done. That is none if a version of the app's keys was tried without success: the next call,
+    /// which begins with the same text, tries the next one.
     ///
     /// # Errors
-    /// The first text that is malformed, fails to decrypt, or has a role that the caller may not see, with its index. Earlier
-    /// results of `each` are void.
+    /// The first text that is malformed, fails to decrypt, or has a role that the caller may not read, with its index. Earlier results of
+    /// `each` are void.
     pub fn rewrap(&mut self, texts: &[&[u8]], mut each: impl FnMut(usize, Option<&[u8]>)) -> Result<usize, Error> {
         self.renew()?;
         let mut envelope = Vec::new();
@@ -97,7 +97,7 @@ impl Rewrapper {
         Ok(done)
     }
 
-    /// To be called at the beginning of each step.
+    /// Call it at the beginning of each step.
     pub(crate) fn renew(&mut self) -> Result<Renewal, Error> {
         let renewal = self.permit.renew()?;
         if renewal == Renewal::Renewed {
@@ -149,23 +149,23 @@ impl Rewrapper {
 /// The result of a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
-    /// The text has its new envelope, or stays as it is.
+    /// The text has its new envelope, or stays unchanged.
     Done,
     /// The search for the key that decrypts it continues.
     Searching,
 }
 
-/// An envelope that was opened.
+/// A decrypted envelope.
 pub(crate) struct Old<'a> {
     pub(crate) envelope: &'a Envelope<'a>,
     pub(crate) form: Form,
     pub(crate) metadata: Option<OpenedMetadata<'a>>,
-    /// Whether the newest key version opened it.
+    /// Whether the newest key version decrypted it.
     pub(crate) by_newest: bool,
 }
 
 impl Old<'_> {
-    /// How it is encrypted again, unless it stays unchanged.
+    /// The profile and metadata to encrypt it with, unless it stays unchanged.
     fn target(&self, curve: Option<Curve>, now_unix_s: u32) -> Option<(Profile, Option<Metadata>)> {
         let version = self.envelope.version;
         let curve = curve.unwrap_or(version.curve());
@@ -175,7 +175,7 @@ impl Old<'_> {
         }
         let role = self.metadata.and_then(|metadata| metadata.role);
         let role = role.map(|role| Role::parse(role).expect("checked when it was opened"));
-        // Metadata stays even without a role: the versions that have it bind type and both keys.
+        // Metadata is kept even without a role: the format versions that have it bind type and both keys.
         let metadata = self.metadata.map(|_| Metadata::new(role.as_ref(), ORIGIN_FIELDSEAL, now_unix_s));
         let profile = if metadata.is_some() { Profile::with_metadata(curve) } else { Profile::plain(curve) };
         let profile = if self.envelope.marking == Marking::Debug { profile.debug() } else { profile };
@@ -195,7 +195,7 @@ impl RequestKeys {
         if let Some(key) = self.lock().iter().find(usable) {
             return Arc::clone(key);
         }
-        // Made outside the lock, for which other workers may wait. Where two make one, both use the first.
+        // Created outside the lock, because other workers may wait for it. If two create one, both use the first.
         let made = make();
         let mut keys = self.lock();
         if let Some(key) = keys.iter().find(usable) {

@@ -1,5 +1,5 @@
-//! Sealing keys of sessions: one for each app, curve and profile, used until its time or its count is over, wiped when the last
-//! request that uses it is done.
+//! Sealing keys of sessions: one for each app, curve and profile, used until its time or count is exhausted, and wiped when the last
+//! request that uses it ends.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ struct Session {
     born: Duration,
 }
 
-/// Sessions by recipient and profile. Bounded: four an app at most, and old ones go with [`Sessions::expire`].
+/// Sessions by recipient and profile. Limited: at most four per app, and expired ones are dropped by [`Sessions::expire`].
 #[derive(Default)]
 pub(crate) struct Sessions {
     kept: Mutex<Kept>,
@@ -31,7 +31,7 @@ struct Kept {
 }
 
 impl Sessions {
-    /// The session's key if it is young enough and not spent, else what `make` makes.
+    /// The session's key if it is neither expired nor used up, or else one from `make`.
     pub(crate) fn key(
         &self,
         recipient: &PublicKey,
@@ -48,7 +48,7 @@ impl Sessions {
             return key;
         }
         drop(kept);
-        // Made outside the lock: a key agreement takes tens of microseconds. Of two threads that both make one, the first is followed.
+        // Created outside the lock: a key agreement takes tens of microseconds. If two threads create one, the first is used.
         let key = Arc::new(make());
         let mut kept = self.lock();
         if let Some(session) = kept.sessions.get(&id).filter(usable) {
@@ -58,7 +58,7 @@ impl Sessions {
         key
     }
 
-    /// Drops what is too old, so that an idle engine holds no session's key.
+    /// Drops expired sessions, so that an idle engine holds no session's key.
     pub(crate) fn expire(&self, now: Duration, age_max: Duration) {
         self.lock().sessions.retain(|_, session| now.saturating_sub(session.born) < age_max);
     }

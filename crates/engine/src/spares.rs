@@ -1,6 +1,5 @@
-//! Spare sealing keys: if a request needs a fresh key, two are generated, because two key agreements by tables share an inversion
-//! and the cached tables; the second waits here for the next request. Each is used once, for one request, and wiped when it is too
-//! old.
+//! Spare sealing keys: if a request needs a fresh key, two are generated, because two key agreements by tables share an inversion and the
+//! cached tables; the second waits here for the next request. Each is used once, for one request, and wiped when it expires.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,7 +18,7 @@ struct Spare {
     born: Duration,
 }
 
-/// Spares by recipient and profile. Bounded: one for each, and old ones go with [`Spares::expire`].
+/// Spares by recipient and profile. Limited: one for each, and expired ones are dropped by [`Spares::expire`].
 #[derive(Default)]
 pub(crate) struct Spares {
     kept: Mutex<Kept>,
@@ -32,7 +31,7 @@ struct Kept {
 }
 
 impl Spares {
-    /// The spare, which is then nobody else's, if it is young enough.
+    /// Takes the spare, if it has not expired.
     pub(crate) fn take(
         &self,
         recipient: &PublicKey,
@@ -46,7 +45,7 @@ impl Spares {
         kept.lookups.note(young).map(|spare| spare.key)
     }
 
-    /// Keeps one for the next request. Where another thread has put one meanwhile, that one goes.
+    /// Stores a spare for the next request, replacing one that another thread may have stored.
     pub(crate) fn put(&self, recipient: &PublicKey, key: SealingKey, now: Duration) {
         let id = (*recipient, key.profile());
         let replaced = self.lock().spares.insert(id, Spare { key, born: now });
@@ -54,7 +53,7 @@ impl Spares {
         drop(replaced);
     }
 
-    /// Drops what is too old, so that an idle engine holds no spare.
+    /// Drops expired spares, so that an idle engine holds none.
     pub(crate) fn expire(&self, now: Duration, age_max: Duration) {
         self.lock().spares.retain(|_, spare| now.saturating_sub(spare.born) < age_max);
     }

@@ -1,10 +1,10 @@
 //! Client-side tokens: they let callers without a key decrypt one payload of one app for some minutes.
 //!
-//! A token contains its own permissions, authenticated by a MAC whose key is in the store, so that every process with the store
-//! verifies it without a lookup. It cannot be revoked: revoking the API key that created it has no effect, disabling the app does.
+//! A token contains its own permissions, authenticated by a MAC whose key is in the store, so that every process with the store verifies it
+//! without a lookup. It cannot be revoked: revoking the API key that created it has no effect, disabling the app does.
 //!
-//! The payload is known by its strings, in their order: what may become something else by decryption. White space, escapes, names of
-//! members and numbers do not count, as JSON libraries write them differently; nothing of them is decrypted.
+//! The payload is identified by its strings, in their order, because only strings can change when it is decrypted. White space, escapes,
+//! names of members and numbers do not count, because JSON libraries write them differently; nothing of them is decrypted.
 
 pub mod fuzzing;
 
@@ -26,22 +26,22 @@ use crate::settings::Settings;
 
 /// Default validity of a token.
 pub const TOKEN_AGE_DEFAULT: Duration = Duration::from_secs(5 * 60);
-/// How long it may be good at most.
+/// Maximum validity of a token.
 pub const TOKEN_AGE_MAX: Duration = Duration::from_secs(10 * 60);
 
 /// The first characters of every token.
 const PREFIX: &str = "fst_";
-/// The prefix of the content in the MAC: the same key may serve other purposes later.
+/// The prefix of the MAC's input: the same key may serve other purposes later.
 const LABEL: &[u8] = b"fieldseal-client-side-token-1";
-/// The form of the content.
+/// The version of the content's format.
 const FORM: u8 = 1;
 const MAC_SIZE: usize = 32;
 const ID_SIZE: usize = 8;
-/// Form, two times, digest, id, number of roles.
+/// Format, two times, digest, id, number of roles.
 const FIXED_SIZE: usize = 1 + 8 + 8 + 32 + ID_SIZE + 1;
-/// Stands for every role, in place of their number.
+/// Represents all roles, in place of their number.
 const ANY_ROLE: u8 = u8::MAX;
-/// Most roles that a token names: it travels in a header.
+/// Maximum number of roles of a token, because it is sent in a header.
 const ROLES_MAX: usize = 32;
 /// Maximum length of a token.
 const TEXT_SIZE_MAX: usize = 4096;
@@ -50,7 +50,7 @@ const TEXT_SIZE_MAX: usize = 4096;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PayloadDigest([u8; 32]);
 
-/// A payload whose digest is being made.
+/// A payload whose digest is being computed.
 pub struct PayloadReading {
     walk: Walk,
     digest: [u8; 32],
@@ -59,10 +59,10 @@ pub struct PayloadReading {
     bytes_max: usize,
 }
 
-/// A request for a token that is being read: `{"action": …, "payload": …, "expiry": …}`.
+/// A request for a token that is being parsed: `{"action": …, "payload": …, "expiry": …}`.
 pub struct TokenRequestReading {
     payload: PayloadReading,
-    /// Whether the payload is read, and the options are being looked for.
+    /// Whether the payload is read, and the options are being searched.
     is_payload_read: bool,
     options: Walk,
     asked: TokenRequest,
@@ -71,9 +71,9 @@ pub struct TokenRequestReading {
 /// The request for a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRequest {
-    /// The payload of the token, known once it is read.
+    /// The digest of the payload.
     pub payload: PayloadDigest,
-    /// Strings in it: without any there is nothing that a token could open.
+    /// The number of strings in it: without strings a token has nothing to decrypt.
     pub strings: u64,
     /// The text of `action`, if it is a string.
     pub action: Option<String>,
@@ -81,13 +81,13 @@ pub struct TokenRequest {
     pub expiry: Option<String>,
 }
 
-/// Longest `action` or `expiry` that is taken, in bytes.
+/// Maximum length of `action` or `expiry` in bytes.
 const OPTION_SIZE_MAX: usize = 64;
 
-/// A token that was just made.
+/// A newly created token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IssuedToken {
-    /// Names it, in logs and answers; no secret.
+    /// Identifies it in logs and answers; not secret.
     pub id: String,
     /// The token itself.
     pub text: String,
@@ -97,19 +97,19 @@ pub struct IssuedToken {
     pub expires_ms: u64,
 }
 
-/// A token whose MAC and time are good.
+/// A token with a valid MAC that has not expired.
 #[derive(Debug, Clone)]
 pub struct Token {
     /// The identity that it proves.
     pub caller: Caller,
     /// The app that it is for.
     pub app: AppName,
-    /// The payload that it is for; the caller of the decryption compares it.
+    /// The payload that it is for; the code that decrypts must compare it.
     pub payload: PayloadDigest,
 }
 
 impl Engine {
-    /// Begins to read a payload of `size` bytes.
+    /// Starts reading a payload of `size` bytes.
     ///
     /// # Errors
     /// Too large.
@@ -117,7 +117,7 @@ impl Engine {
         PayloadReading::new(size, &Selection::everything(), self.settings())
     }
 
-    /// Begins to read a request for a token, of `size` bytes.
+    /// Starts parsing a request for a token, of `size` bytes.
     ///
     /// # Errors
     /// Too large.
@@ -125,12 +125,12 @@ impl Engine {
         TokenRequestReading::new(size, self.settings())
     }
 
-    /// Creates a token for `payload` of `app`, valid until `expires_ms`, else for [`TOKEN_AGE_DEFAULT`]. It carries the roles that
-    /// the caller may see. It requires the permission to decrypt.
+    /// Creates a token for `payload` of `app`, valid until `expires_ms` or for [`TOKEN_AGE_DEFAULT`]. It carries the roles that the caller
+    /// may read. It requires the permission to decrypt.
     ///
     /// # Errors
     /// Forbidden, unknown app, disabled app, store unavailable; a time that has passed or is more than [`TOKEN_AGE_MAX`] ahead; more roles
-    /// than a token holds.
+    /// than a token can carry.
     pub fn issue_token(
         &self,
         caller: &Caller,
@@ -161,23 +161,24 @@ impl Engine {
         Ok(IssuedToken { id: hex(&id).to_string(), text, created_ms, expires_ms })
     }
 
-    /// The Unix time in milliseconds that is `age` ahead by the engine's clock.
+    /// The Unix time in milliseconds that is `age` after the engine's current time.
     pub fn unix_time_in(&self, age: Duration) -> u64 {
         self.now_unix_ms().saturating_add(u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// Makes ready what [`Engine::token`] needs, so that it never waits.
+    /// Prepares [`Engine::token`], so that it never blocks.
     ///
     /// # Errors
-    /// The store does not answer.
+    /// The store does not respond.
     pub fn prepare_tokens(&self) -> Result<(), Error> {
         self.token_secret().map(drop)
     }
 
-    /// The identity that a token proves. Uses no lookup.
+    /// The identity that a token proves, without a lookup.
     ///
     /// # Errors
-    /// Forbidden, the same for every fault but time: not a token, not of this store; one that has expired.
+    /// Forbidden: the same for every fault except expiry, whether it is not a token or not of this store; another message if it has
+    /// expired.
     pub fn token(&self, text: &str) -> Result<Token, Error> {
         let not_good = || Error::new(ErrorKind::Forbidden, "the token is not one of this engine");
         let digits = text.strip_prefix(PREFIX).filter(|_| text.len() <= TEXT_SIZE_MAX).ok_or_else(not_good)?;
@@ -202,10 +203,10 @@ impl PayloadReading {
         Ok(PayloadReading { walk, digest: [0; 32], strings: 0, values_max, bytes_max })
     }
 
-    /// Goes on through `payload`, always the same; gives its digest once it is done.
+    /// Processes the next step of `payload`, which must be the same in each call; returns its digest once it is done.
     ///
     /// # Errors
-    /// It is not JSON (with the byte), or a string is no Unicode text.
+    /// It is not JSON (with the byte), or a string is not Unicode.
     pub fn step(&mut self, payload: &[u8]) -> Result<Option<PayloadDigest>, Error> {
         let mut matches: Vec<Match> = Vec::new();
         let progress = self.walk.next_batch(payload, &mut matches, self.values_max, self.bytes_max)?;
@@ -230,10 +231,10 @@ impl TokenRequestReading {
         Ok(TokenRequestReading { payload, is_payload_read: false, options, asked })
     }
 
-    /// Continues through `document`, which must be the same in each call; returns the token's request once it is read.
+    /// Processes the next step of `document`, which must be the same in each call; returns the token's request once it is done.
     ///
     /// # Errors
-    /// It is not JSON (with the byte), or a string is no Unicode text.
+    /// It is not JSON (with the byte), or a string is not Unicode.
     pub fn step(&mut self, document: &[u8]) -> Result<Option<TokenRequest>, Error> {
         if !self.is_payload_read {
             if let Some(digest) = self.payload.step(document)? {
@@ -275,7 +276,7 @@ fn write_roles(rights: &Rights, content: &mut Vec<u8>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Expiry and token of content whose MAC is good.
+/// Parses expiry and token from content with a valid MAC.
 fn read(content: &[u8]) -> Option<(u64, Token)> {
     let (fixed, mut rest) = content.split_first_chunk::<FIXED_SIZE>()?;
     (fixed[0] == FORM).then_some(())?;

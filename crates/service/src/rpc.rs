@@ -73,7 +73,7 @@ impl Service for EngineService {
         match (app, caller) {
             (Some(app), _) if self.engine.is_known_to_use(caller, app) => Tenant::App(app),
             (_, Caller::Client { name, .. }) => Tenant::Client(name.as_str()),
-            (_, Caller::OnBehalf { asker, .. }) => self.tenant(asker, app),
+            (_, Caller::OnBehalf { agent, .. }) => self.tenant(agent, app),
             (_, Caller::Owner) => Tenant::Owner,
             // Each is for one app, which the first arm handles once a request has cached it.
             (_, Caller::ApiKey { .. } | Caller::Token { .. }) => Tenant::Public,

@@ -97,7 +97,7 @@ impl Rewriter for Decryptor {
     fn rewrite(&mut self, offered: &[Match], copy: &mut Copy<'_>) -> Result<usize, Error> {
         let on_failure = self.on_failure();
         let texts = match texts_of(copy.document, &offered[..offered.len().min(self.step_values_max())]) {
-            // A string that is no text is no envelope either, however it begins.
+            // A string that is not Unicode is not an envelope, however it begins.
             Err(_) if on_failure != OnFailure::Fail => {
                 copy.fail(0, &offered[0], on_failure);
                 return Ok(1);
@@ -188,7 +188,7 @@ impl Rewriter for Rewrapper {
     }
 }
 
-/// Long values as JSON has them. Envelopes hold nothing that is escaped.
+/// Long values in JSON. Envelopes contain nothing that needs escaping.
 pub(super) struct Json;
 
 impl Shape for Json {
@@ -227,7 +227,7 @@ pub(super) fn value_type(kind: ScalarKind) -> ValueType {
     }
 }
 
-/// The texts of matches up to the first that has none: its fault is reported only if it is the first, and so the first of all.
+/// The texts of matches up to the first one without: its fault is reported when it is the first, so that faults are reported in order.
 pub(super) fn texts_of<'d>(document: &'d [u8], offered: &[Match]) -> Result<Vec<Cow<'d, [u8]>>, Error> {
     let mut texts = Vec::with_capacity(offered.len());
     for found in offered {
@@ -240,7 +240,7 @@ pub(super) fn texts_of<'d>(document: &'d [u8], offered: &[Match]) -> Result<Vec<
     Ok(texts)
 }
 
-/// The text of a string; that of other values is none that could be an envelope.
+/// The text of a string; other values count as text that is not an envelope.
 pub(super) fn string_of<'t>(text: &'t [u8], found: &Match) -> &'t [u8] {
     match found.kind {
         ScalarKind::String { .. } => text,
@@ -248,7 +248,8 @@ pub(super) fn string_of<'t>(text: &'t [u8], found: &Match) -> &'t [u8] {
     }
 }
 
-/// UTF-8, as the walk has checked: a string's text without quotation marks and escapes; a number's or boolean's token as it is.
+/// The text as UTF-8, as the walk has checked: a string's text without quotation marks and escapes; a number's or boolean's token
+/// unchanged.
 pub(crate) fn text_of<'d>(document: &'d [u8], found: &Match) -> Result<Cow<'d, [u8]>, Error> {
     if found.kind != (ScalarKind::String { escaped: true }) {
         return Ok(Cow::Borrowed(plain_text(document, found)));
@@ -261,7 +262,7 @@ pub(crate) fn text_of<'d>(document: &'d [u8], found: &Match) -> Result<Cow<'d, [
     Ok(Cow::Owned(text.into_bytes()))
 }
 
-/// The same with escape sequences as they are.
+/// The same with escape sequences unchanged.
 pub(super) fn plain_text<'d>(document: &'d [u8], found: &Match) -> &'d [u8] {
     match found.kind {
         ScalarKind::String { .. } => &document[found.start + 1..found.end - 1],
@@ -276,7 +277,7 @@ pub(super) fn write_opened(opened: &Opened<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Turns the index of an offered value into its byte in the document.
+/// Converts the index of an offered value to its byte in the document.
 pub(super) fn placed(error: Error, offered: &[Match]) -> Error {
     let place = error.index.and_then(|index| offered.get(usize::try_from(index).ok()?)).map(|found| found.start);
     match place {

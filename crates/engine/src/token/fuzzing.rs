@@ -1,5 +1,5 @@
-//! Properties that hold for any bytes presented as a key or a token, or as a request for a token: the fuzz target checks them, and
-//! an ordinary test replays its corpus.
+//! Properties that hold for any bytes presented as a key or a token, or as a request for a token: the fuzz target checks them, and an
+//! ordinary test replays its corpus.
 //!
 //! Not part of the crate's interface. Every function panics where a property does not hold.
 
@@ -13,7 +13,7 @@ use crate::api_key::{hex, read_api_key, unhex};
 use crate::permissions::Caller;
 use crate::settings::Settings;
 
-/// Any bytes as the content of a token whose MAC is good, as the text of an API key, as a payload and as a request for a token.
+/// Treats any bytes as the content of a token with a valid MAC, as the text of an API key, as a payload and as a request for a token.
 pub fn check_token(bytes: &[u8]) {
     check_content(bytes);
     assert_eq!(unhex(&hex(bytes)).as_deref(), Some(bytes));
@@ -29,7 +29,7 @@ pub fn check_token(bytes: &[u8]) {
     assert_eq!(asked, slow.as_ref().and_then(|value| slow_request(bytes, value)));
 }
 
-/// Any text as an API key: parsed exactly if it has the form, to its id and hash.
+/// Treats any text as an API key: parsed exactly if it has the form, to its id and hash.
 pub fn check_api_key(text: &str) {
     let is_digits = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let parts: Vec<&str> = text.split('_').collect();
@@ -44,7 +44,7 @@ pub fn check_api_key(text: &str) {
     assert_eq!(read_api_key(text).map(|(id, hash)| (id.to_string(), hash)), expected);
 }
 
-/// Steps as small as they come.
+/// The smallest steps.
 fn in_pieces() -> Settings {
     Settings { step_values_max: 1, step_bytes_max: 1, ..Settings::default() }
 }
@@ -103,7 +103,7 @@ fn token_request(document: &[u8], settings: &Settings) -> Option<TokenRequest> {
     }
 }
 
-/// Digest and number of the strings below some values; nothing where one is no Unicode text.
+/// Digest and number of the strings in some values; `None` if one is not Unicode.
 fn slow_digest<'v>(values: impl IntoIterator<Item = &'v SlowValue>) -> Option<(PayloadDigest, u64)> {
     let mut scalars = Vec::new();
     values.into_iter().for_each(|value| value.scalars(&mut scalars));

@@ -1,9 +1,8 @@
-//! Callers of the HTTP interface: API keys allow only what they were created for, and tokens decrypt only their payload, for their
-//! time.
+//! Callers of the HTTP interface: API keys permit only what they were created for, and tokens decrypt only their payload, for their time.
 
 use std::collections::BTreeSet;
 
-use crate::common::{Bench, Hands, app, bench, grant, rewritten};
+use crate::common::{ManualClock, TestEngine, app, grant, rewritten, test_engine};
 use fieldseal_engine::admin::{ApiOperation, NewApiKey, Operation, RoleName, Roles};
 use fieldseal_engine::{
     ApiKeySecret, Caller, DecryptOptions, EncryptOptions, Engine, Error, ErrorKind, PayloadDigest, Settings,
@@ -57,7 +56,7 @@ fn id_of(key: &Caller) -> &str {
 
 #[test]
 fn acting_for_a_key_allows_what_both_may_do() {
-    let Bench { engine, store: _store, .. } = bench();
+    let TestEngine { engine, store: _store, .. } = test_engine();
     let sealed = |role| encrypt(&engine, &Caller::Owner, role, "[\"a\"]").expect("the owner may");
     let card = Roles::Only(BTreeSet::from([RoleName::parse("card").expect("a role")]));
     let relay = grant(&engine, "relay", &[Operation::Decrypt], Roles::Any);
@@ -66,8 +65,8 @@ fn acting_for_a_key_allows_what_both_may_do() {
     let of_card = key(&engine, &ApiOperation::ALL, &["card"]);
     let of_health = key(&engine, &ApiOperation::ALL, &["health"]);
     let of_writing = key(&engine, &[ApiOperation::Encrypt], &[]);
-    let may = |asker: &Caller, key: &Caller, role| {
-        let caller = Caller::on_behalf(asker.clone(), id_of(key)).expect("an id");
+    let may = |agent: &Caller, key: &Caller, role| {
+        let caller = Caller::on_behalf(agent.clone(), id_of(key)).expect("an id");
         match decrypt(&engine, &caller, "acme", &sealed(role)) {
             Ok(text) => text == "[\"a\"]",
             Err(error) => {
@@ -76,7 +75,7 @@ fn acting_for_a_key_allows_what_both_may_do() {
             }
         }
     };
-    for (asker, key, expected) in [
+    for (agent, key, expected) in [
         (&relay, &of_card, [true, true, false]),
         (&relay, &of_health, [true, false, true]),
         (&narrow, &of_card, [true, true, false]),
@@ -84,10 +83,10 @@ fn acting_for_a_key_allows_what_both_may_do() {
         (&relay, &of_writing, [false; 3]),
         (&writer, &of_card, [false; 3]),
     ] {
-        let found = [None, Some("card"), Some("health")].map(|role| may(asker, key, role));
-        assert_eq!(found, expected, "{asker:?} for {key:?}");
+        let found = [None, Some("card"), Some("health")].map(|role| may(agent, key, role));
+        assert_eq!(found, expected, "{agent:?} for {key:?}");
     }
-    // A request that is under way ends with its key.
+    // A request in progress ends when its key is revoked.
     let caller = Caller::on_behalf(relay.clone(), id_of(&of_card)).expect("an id");
     let document = sealed(None);
     let mut work =
@@ -105,7 +104,7 @@ fn acting_for_a_key_allows_what_both_may_do() {
 
 #[test]
 fn a_key_allows_only_its_operations() {
-    let Bench { engine, store: _store, .. } = bench();
+    let TestEngine { engine, store: _store, .. } = test_engine();
     let sealed = encrypt(&engine, &Caller::Owner, None, "[\"a\"]").expect("the owner may");
     let envelope = sealed.trim_matches(['[', ']', '"']);
     let all = ApiOperation::ALL;
@@ -118,7 +117,8 @@ fn a_key_allows_only_its_operations() {
             engine.inspect(&caller, Some("acme"), envelope.as_bytes()).is_ok(),
             token.is_ok(),
         ];
-        // Tokens take the right to decrypt besides, which no key of this test has together with theirs.
+        // Tokens additionally require the permission to decrypt, which no key of this test has together with the permission to create
+        // tokens.
         assert_eq!(may, all.map(|operation| operation == own && own != ApiOperation::IssueTokens), "{own:?}");
         assert!(engine.public_keys(&caller, "acme").is_ok());
         assert_eq!(kind(engine.public_keys(&caller, "other")), ErrorKind::Forbidden);
@@ -130,7 +130,7 @@ fn a_key_allows_only_its_operations() {
 
 #[test]
 fn a_wrong_secret_an_unknown_id_and_a_revoked_key_give_the_same_error() {
-    let Bench { engine, store: _store, .. } = bench();
+    let TestEngine { engine, store: _store, .. } = test_engine();
     let Caller::ApiKey { id, secret_sha256 } = key(&engine, &[ApiOperation::Decrypt], &[]) else { panic!("a key") };
     assert!(engine.known_api_caller(&id, secret_sha256).is_some());
     assert!(engine.known_api_caller(&id, [0; 32]).is_none());
@@ -151,7 +151,7 @@ fn a_wrong_secret_an_unknown_id_and_a_revoked_key_give_the_same_error() {
 
 #[test]
 fn roles_hold_for_keys_and_for_the_tokens_that_they_make() {
-    let Bench { engine, store: _store, .. } = bench();
+    let TestEngine { engine, store: _store, .. } = test_engine();
     let sealed = |role| encrypt(&engine, &Caller::Owner, role, "[\"a\"]").expect("the owner may");
     let (plain, pci, health) = (sealed(None), sealed(Some("pci")), sealed(Some("health")));
     let caller = key(&engine, &[ApiOperation::Decrypt, ApiOperation::IssueTokens], &["pci"]);
@@ -166,7 +166,7 @@ fn roles_hold_for_keys_and_for_the_tokens_that_they_make() {
 
 #[test]
 fn a_token_is_for_its_app_payload_and_time() {
-    let Bench { engine, store: _store, hands } = bench();
+    let TestEngine { engine, store: _store, clock } = test_engine();
     let caller = key(&engine, &[ApiOperation::IssueTokens, ApiOperation::Decrypt], &[]);
     let sealed = encrypt(&engine, &Caller::Owner, None, "{\"a\":\"x\",\"n\":1}").expect("the owner may");
     let payload = digest(&engine, &sealed);
@@ -190,9 +190,9 @@ fn a_token_is_for_its_app_payload_and_time() {
         );
     }
     let longest = engine.issue_token(&caller, "acme", payload, Some(NOW_MS + 10 * MINUTE_MS)).expect("made");
-    hands.advance(299);
+    clock.advance(299);
     assert!(engine.token(&issued.text).is_ok());
-    hands.advance(1);
+    clock.advance(1);
     let expired = engine.token(&issued.text).expect_err("its time is over");
     assert!(expired.kind == ErrorKind::Forbidden && expired.message.contains("expired"));
     assert!(engine.token(&longest.text).is_ok());
@@ -203,7 +203,7 @@ fn a_token_is_for_its_app_payload_and_time() {
 
 #[test]
 fn no_changed_token_is_good_and_none_of_another_store() {
-    let Bench { engine, store: _store, .. } = bench();
+    let TestEngine { engine, store: _store, .. } = test_engine();
     let caller = key(&engine, &[ApiOperation::IssueTokens, ApiOperation::Decrypt], &["pci"]);
     let text = engine.issue_token(&caller, "acme", digest(&engine, "[]"), None).expect("made").text;
     assert!(engine.token(&text).is_ok());
@@ -216,19 +216,19 @@ fn no_changed_token_is_good_and_none_of_another_store() {
     }
     assert!(engine.token(&format!("{text}00")).is_err());
     assert!(engine.token(&format!("fst_{}", "0".repeat(100_000))).is_err());
-    let Bench { engine: other, store: _other_store, .. } = bench();
+    let TestEngine { engine: other, store: _other_store, .. } = test_engine();
     assert_eq!(kind(other.token(&text)), ErrorKind::Forbidden);
 }
 
 /// Every process that shares the store verifies a token that another created, without accessing the store or a lookup.
 #[test]
 fn a_token_is_checked_without_a_look_up() {
-    let Bench { engine, store, .. } = bench();
+    let TestEngine { engine, store, .. } = test_engine();
     let caller = key(&engine, &[ApiOperation::IssueTokens, ApiOperation::Decrypt], &["pci"]);
     let Caller::ApiKey { id, secret_sha256 } = caller.clone() else { panic!("a key") };
     let payload = digest(&engine, "[\"a\"]");
     let text = engine.issue_token(&caller, "acme", payload, None).expect("made").text;
-    let another = || Engine::with_clock(Box::new(store.open()), Settings::default(), Box::new(Hands::default()));
+    let another = || Engine::with_clock(Box::new(store.open()), Settings::default(), Box::new(ManualClock::default()));
     let (checker, unprepared) = (another(), another());
     checker.prepare_tokens().expect("read once");
     std::fs::remove_file(store.path()).expect("removed");
@@ -239,14 +239,14 @@ fn a_token_is_checked_without_a_look_up() {
     }
     assert_eq!(kind(checker.token(&format!("{text}00"))), ErrorKind::Forbidden);
     assert_eq!(checker.counters(), before);
-    // Looking up would have failed.
+    // A lookup would have failed.
     assert_eq!(kind(checker.api_caller(&id, secret_sha256)), ErrorKind::Unavailable);
     assert_eq!(kind(unprepared.token(&text)), ErrorKind::Unavailable);
 }
 
 #[test]
 fn a_payload_is_known_by_its_strings_in_their_order() {
-    let Bench { engine, store: _store, .. } = bench();
+    let TestEngine { engine, store: _store, .. } = test_engine();
     let of = |payload: &str| digest(&engine, payload);
     let payload = of(r#"{"a":"ev:x","n":1.0,"b":["y/"]}"#);
     assert_eq!(of(" { \"a\" : \"\\u0065v:x\" , \"n\":1, \"b\":[\"y\\/\"] } "), payload);

@@ -14,7 +14,7 @@ fn the_corpus_holds_every_property() {
         println!("{}", path.display());
         let seed = fs::read(&path).expect("a file");
         fuzzing::check_token(&seed);
-        // The fuzzer's work in small: cut off, and each byte changed.
+        // A small version of the fuzzer: each prefix, and each byte changed.
         for at in 0..seed.len().min(256) {
             fuzzing::check_token(&seed[..at]);
             for value in *b"\0\xff\"{,_0" {

@@ -1,11 +1,11 @@
-//! The engine over a real store: documents come back byte for byte, keys rotate, caches are cleared, and callers without permission
-//! are refused.
+//! The engine over a real store: documents round-trip byte for byte, keys rotate, caches are cleared, and callers without permission are
+//! refused.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::common::{Bench, app, bench, bench_with, grant, rewritten};
+use crate::common::{TestEngine, app, grant, rewritten, test_engine, test_engine_with};
 use fieldseal_crypto::aead::SealItem;
 use fieldseal_crypto::hash::sha256;
 use fieldseal_crypto::recipient::TABLE_PIECES;
@@ -67,7 +67,7 @@ fn decrypt_file(engine: &Engine, caller: &Caller, app: &str, file: &[u8], out: &
     Ok(())
 }
 
-/// All parts of a document after its first step, done last to first, as they do not depend on one another.
+/// All parts of a document after its first step, processed in reverse order, because they do not depend on one another.
 fn in_parts<R: Rewriter>(mut work: DocumentWork<R>, document: &str) -> Result<(String, u64), Error> {
     let (mut head, mut parts, mut outputs, mut fault) = (Vec::new(), Vec::new(), Vec::new(), None);
     work.step(document.as_bytes(), &mut head)?;
@@ -91,7 +91,7 @@ fn in_parts<R: Rewriter>(mut work: DocumentWork<R>, document: &str) -> Result<(S
                 step => break step,
             }
         };
-        // The part before comes after this one: the first fault is the last to be seen.
+        // The earlier part runs after this one, so its fault overwrites this one's.
         fault = step.err().or(fault);
         count += part.count();
         outputs.push(out);
@@ -133,7 +133,7 @@ const PAYMENT: &str = " {\r\n \"card\" : {\"number\":\"4242 4242\", \"cvc\":123,
 
 #[test]
 fn unselected_bytes_stay_unchanged() {
-    let Bench { engine, store: _store, .. } = bench();
+    let TestEngine { engine, store: _store, .. } = test_engine();
     let sealed = encrypt(&engine, &["$.card.number", "$.card.cvc"], PAYMENT);
     let found = envelopes(&sealed);
     assert_eq!(found.len(), 2);
@@ -145,8 +145,8 @@ fn unselected_bytes_stay_unchanged() {
 
 #[test]
 fn everything_round_trips_for_each_curve_keying_and_role() {
-    let Bench { engine, store: _store, .. } = bench();
-    // A string that was written with escapes comes back with the escapes that it needs.
+    let TestEngine { engine, store: _store, .. } = test_engine();
+    // A string that was written with escapes is restored with only the escapes that it needs.
     let restored = PAYMENT.replace("h\\u00e9llo \\\"x\\\" \\/ ✓", "héllo \\\"x\\\" / ✓");
     for curve in [Curve::P256, Curve::Secp256k1] {
         for keying in [Keying::Field, Keying::Request, Keying::Session] {
@@ -163,14 +163,15 @@ fn everything_round_trips_for_each_curve_keying_and_role() {
     }
 }
 
-/// Keying `field` on its way to a table: one key agreement a step by the library, with a piece of the table from the second step on, then
-/// groups. No key serves two values.
+/// Keying `field` while a table is being computed: one key agreement per step by the library, with a piece of the table from the second
+/// step on, then groups. No key is used for two values.
 #[test]
 fn keys_per_field_are_generated_in_groups_once_there_is_a_table() {
     let steps = TABLE_PIECES + 3;
     for (recipients_max, table_from) in [(256, TABLE_PIECES + 1), (0, steps)] {
         for curve in Curve::ALL {
-            let Bench { engine, store: _store, .. } = bench_with(Settings { recipients_max, ..Settings::default() });
+            let TestEngine { engine, store: _store, .. } =
+                test_engine_with(Settings { recipients_max, ..Settings::default() });
             let options =
                 EncryptOptions { curve: Some(curve), keying: Some(Keying::Field), ..EncryptOptions::new("acme") };
             let mut encryptor = engine.encryptor(&Caller::Owner, &options).expect("begins");
@@ -199,7 +200,7 @@ fn kind<T>(result: Result<T, Error>) -> ErrorKind {
 
 #[test]
 fn forks_of_one_request_share_its_keys() {
-    let Bench { engine, store: _store, .. } = bench();
+    let TestEngine { engine, store: _store, .. } = test_engine();
     let options = EncryptOptions { keying: Some(Keying::Request), ..EncryptOptions::new("acme") };
     let mut encryptor = engine.encryptor(&Caller::Owner, &options).expect("begins");
     let mut forks = [encryptor.fork().expect("granted"), encryptor.fork().expect("granted")];
@@ -222,10 +223,10 @@ fn forks_of_one_request_share_its_keys() {
     assert_eq!(engine.counters().opening_agreements - before, 1);
 }
 
-/// Lists whose values cost agreements fall into small parts, so that several workers have something to do.
+/// Lists whose values cost key agreements are split into small parts, so that several workers can join.
 #[test]
 fn parts_are_sized_by_the_cost_of_the_values() {
-    let Bench { engine, store: _store, .. } = bench();
+    let TestEngine { engine, store: _store, .. } = test_engine();
     let sealed = |keying| {
         let options = EncryptOptions { keying: Some(keying), ..EncryptOptions::new("acme") };
         envelopes(&encrypt_with(&engine, &options, &[], &format!("[{}]", vec!["1"; 300].join(","))).expect("encrypts"))
@@ -245,7 +246,7 @@ fn parts_are_sized_by_the_cost_of_the_values() {
 
 #[test]
 fn the_first_fault_is_reported() {
-    let Bench { engine, store: _store, .. } = bench();
+    let TestEngine { engine, store: _store, .. } = test_engine();
     let sealed = encrypt(&engine, &[], "[1, 2, 3]");
     let texts = envelopes(&sealed);
     let (forged, cut) = (flip_last(&texts[1]), texts[2].replace(":$", ""));
@@ -257,7 +258,7 @@ fn the_first_fault_is_reported() {
 
 #[test]
 fn rewrapping_current_envelopes_copies_nothing_twice() {
-    let Bench { engine, store: _store, .. } = bench();
+    let TestEngine { engine, store: _store, .. } = test_engine();
     let sealed = encrypt(&engine, &[], &format!("[{}]", vec!["1"; 5_000].join(",")));
     let options = RewrapOptions { app: "acme", curve: None };
     let mut work = engine.rewrap_document(&Caller::Owner, &options, None, sealed.len()).expect("begins");
@@ -275,7 +276,7 @@ fn rewrapping_current_envelopes_copies_nothing_twice() {
 #[test]
 fn output_too_large_to_decrypt_is_not_produced() {
     let document = DocumentLimits { document_size_max: 2_000, ..DocumentLimits::default() };
-    let Bench { engine, store: _store, .. } = bench_with(Settings { document, ..Settings::default() });
+    let TestEngine { engine, store: _store, .. } = test_engine_with(Settings { document, ..Settings::default() });
     let list = |count: usize| format!("[{}]", vec!["1"; count].join(","));
     let sealed = encrypt(&engine, &[], &list(10));
     assert_eq!(decrypt(&engine, &sealed).expect("decrypts"), list(10));
@@ -286,7 +287,7 @@ fn output_too_large_to_decrypt_is_not_produced() {
 
 #[test]
 fn bad_input_is_named_by_its_byte_and_never_quoted() {
-    let Bench { engine, store: _store, .. } = bench();
+    let TestEngine { engine, store: _store, .. } = test_engine();
     let sealed = encrypt(&engine, &["$.a"], "{\"a\":\"4242424242424242\", \"b\": 1}");
     let envelope = envelopes(&sealed).remove(0);
     let other_app = encrypt_with(&engine, &EncryptOptions::new("other"), &[], "[\"x\"]").expect("encrypts");
@@ -310,7 +311,7 @@ fn bad_input_is_named_by_its_byte_and_never_quoted() {
     assert_eq!(decrypt(&engine, &sealed).expect("healthy afterwards"), "{\"a\":\"4242424242424242\", \"b\": 1}");
 }
 
-/// Changes the last character that carries six whole bits of the tag.
+/// Changes the last character that encodes six bits of the tag.
 fn flip_last(document: &str) -> String {
     let end = document.find(":$").expect("an envelope");
     let mut text = document.to_owned();
@@ -322,7 +323,7 @@ fn flip_last(document: &str) -> String {
 /// Rule 5 of `docs/format.md`.
 #[test]
 fn values_that_only_look_like_envelopes_stay() {
-    let Bench { engine, store: _store, .. } = bench();
+    let TestEngine { engine, store: _store, .. } = test_engine();
     let document = "[\"ev:\", \"ev: a car\", \"evening\", \"ev:abcd:$ and more\", \":$\"]";
     assert_eq!(decrypt(&engine, document).expect("nothing to decrypt"), document);
     let sealed = encrypt(&engine, &[], "[\"with / slash\"]");
@@ -335,8 +336,8 @@ fn values_that_only_look_like_envelopes_stay() {
 /// Rule 4 of `docs/format.md`.
 #[test]
 fn empty_strings_stay_if_configured() {
-    let Bench { engine, store: _store, .. } =
-        bench_with(Settings { empty_strings: EmptyStrings::Leave, ..Settings::default() });
+    let TestEngine { engine, store: _store, .. } =
+        test_engine_with(Settings { empty_strings: EmptyStrings::Leave, ..Settings::default() });
     let sealed = encrypt(&engine, &[], "[\"\", \"a\", \"\"]");
     assert_eq!(envelopes(&sealed).len(), 1);
     assert!(sealed.starts_with("[\"\", \"ev:") && sealed.ends_with("\", \"\"]"));
@@ -344,7 +345,7 @@ fn empty_strings_stay_if_configured() {
 
 #[test]
 fn native_values_and_texts() {
-    let Bench { engine, store: _store, .. } = bench();
+    let TestEngine { engine, store: _store, .. } = test_engine();
     let mut encryptor = engine.encryptor(&Caller::Owner, &EncryptOptions::new("acme")).expect("begins");
     let values = [
         Value { value_type: ValueType::Number, text: b"42" },
@@ -397,8 +398,8 @@ proptest! {
         keying in prop_oneof![Just(Keying::Field), Just(Keying::Request), Just(Keying::Session)],
     ) {
         let settings = Settings { step_values_max: values_max, step_bytes_max: bytes_max, keying, ..Settings::default() };
-        let Bench { engine, store: _store, .. } = bench_with(settings);
-        // serde_json writes the escapes that are needed and no others, as we do, so that texts compare.
+        let TestEngine { engine, store: _store, .. } = test_engine_with(settings);
+        // serde_json escapes only what needs it, as we do, so that texts compare.
         let document = serde_json::to_string_pretty(&value).expect("JSON");
         let sealed = encrypt(&engine, &[], &document);
         prop_assert_eq!(decrypt(&engine, &sealed).expect("decrypts"), &*document);

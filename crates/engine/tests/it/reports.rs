@@ -1,24 +1,24 @@
-//! The reports of requests: selector matches, values already encrypted, envelopes that failed to decrypt. The report is the same
-//! for the whole, in small steps and in parts done in any order.
+//! The reports of requests: selector matches, values already encrypted, envelopes that failed to decrypt. The report is the same for one
+//! worker, in small steps, and in parts processed in any order.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use crate::common::{Bench, app, bench, bench_with, grant};
+use crate::common::{TestEngine, app, grant, test_engine, test_engine_with};
 use fieldseal_engine::admin::{Operation, RoleName, Roles};
 use fieldseal_engine::{
     Caller, Curve, DecryptOptions, DocumentWork, EncryptOptions, Engine, Error, ErrorKind, Keying, OnFailure, Planned,
     Progress, Report, Rewriter, Selection, Settings,
 };
 
-/// The output, the count and the report of work by one worker.
+/// Output, count and report of a document processed by one worker.
 fn alone<R: Rewriter>(mut work: DocumentWork<R>, document: &str) -> Result<(String, u64, Report), Error> {
     let mut out = Vec::new();
     while work.step(document.as_bytes(), &mut out)? == Progress::More {}
     Ok((String::from_utf8(out).expect("UTF-8"), work.count(), work.report()))
 }
 
-/// The same of parts that are done last to first.
+/// The same with parts that are processed in reverse order.
 fn in_parts<R: Rewriter>(mut work: DocumentWork<R>, document: &str) -> Result<(String, u64, Report), Error> {
     let (mut parts, mut outputs, mut count) = (Vec::new(), Vec::new(), 0);
     loop {
@@ -38,7 +38,7 @@ fn in_parts<R: Rewriter>(mut work: DocumentWork<R>, document: &str) -> Result<(S
     Ok((String::from_utf8(output).expect("UTF-8"), count, work.report()))
 }
 
-/// Steps of few values and bytes, so that whatever is larger is long or falls into several parts.
+/// Steps of few values and bytes, so that larger input is long or split into several parts.
 fn small_steps() -> Settings {
     Settings { step_values_max: 2, step_bytes_max: 160, failure_paths_max: 3, ..Settings::default() }
 }
@@ -104,7 +104,7 @@ fn every_selector_reports_its_matches_and_strict_mode_fails_for_one_without() {
         (&[], &[]),
     ];
     for settings in [Settings::default(), small_steps()] {
-        let Bench { engine, store: _store, .. } = bench_with(settings);
+        let TestEngine { engine, store: _store, .. } = test_engine_with(settings);
         for (select, expected) in cases {
             let selection = selection(&engine, select);
             let begin = |is_strict| {
@@ -137,7 +137,7 @@ fn every_selector_reports_its_matches_and_strict_mode_fails_for_one_without() {
 #[test]
 fn encrypted_values_are_encrypted_again_and_counted() {
     for settings in [Settings::default(), small_steps()] {
-        let Bench { engine, store: _store, .. } = bench_with(settings);
+        let TestEngine { engine, store: _store, .. } = test_engine_with(settings);
         let options = EncryptOptions::new("acme");
         let (once, long) = (sealed(&engine, &options, "4242"), sealed(&engine, &options, &"x".repeat(900)));
         let other = sealed(&engine, &EncryptOptions::new("other"), "5");
@@ -155,7 +155,7 @@ fn encrypted_values_are_encrypted_again_and_counted() {
 #[test]
 fn skipping_leaves_exactly_the_envelopes_that_decrypt_for_this_app_and_role() {
     for settings in [Settings::default(), small_steps()] {
-        let Bench { engine, store: _store, .. } = bench_with(settings);
+        let TestEngine { engine, store: _store, .. } = test_engine_with(settings);
         let plain = EncryptOptions::new("acme");
         let pci = EncryptOptions { role: Some("pci"), ..plain };
         let old = sealed(&engine, &EncryptOptions { curve: Some(Curve::Secp256k1), ..plain }, "old");
@@ -174,13 +174,14 @@ fn skipping_leaves_exactly_the_envelopes_that_decrypt_for_this_app_and_role() {
             assert_eq!(left, [0, 2, 6, 7, 9]);
             assert_eq!((count, report.skipped, report.resealed), (5, 5, 3));
         }
-        // With a role only envelopes that carry it are protected as requested.
+        // With a role, only envelopes that carry it are protected as requested.
         let options = EncryptOptions { skip_sealed: true, ..pci };
         let (out, ..) = encrypted(&engine, &Caller::Owner, &options, &document).expect("encrypts");
         let out: Vec<String> = serde_json::from_str(&out).expect("JSON");
         assert_eq!((0..texts.len()).filter(|&index| out[index] == texts[index]).collect::<Vec<_>>(), [6]);
 
-        // A caller without the right to decrypt does not learn what opens; values of a role that it may not see are sealed again.
+        // A caller without permission to decrypt does not learn which envelopes decrypt; values of a role that it may not read are
+        // encrypted again.
         let writer = grant(&engine, "writer", &[Operation::Encrypt], Roles::Any);
         let refused = encrypted(&engine, &writer, &EncryptOptions { skip_sealed: true, ..plain }, &document);
         assert_eq!(refused.map_err(|error| error.kind).expect_err("forbidden"), ErrorKind::Forbidden);
@@ -191,7 +192,7 @@ fn skipping_leaves_exactly_the_envelopes_that_decrypt_for_this_app_and_role() {
     }
 }
 
-/// Strings that do not open, each for a reason of its own; none of the reasons shows.
+/// Strings that fail to decrypt, each for a different reason, which must not be visible.
 fn spoilt(engine: &Engine) -> Vec<String> {
     let plain = EncryptOptions::new("acme");
     let own = sealed(engine, &plain, "own");
@@ -213,7 +214,7 @@ fn spoilt(engine: &Engine) -> Vec<String> {
 #[test]
 fn one_string_that_does_not_open_stays_or_becomes_null_and_is_reported() {
     for settings in [Settings { failure_paths_max: 3, ..Settings::default() }, small_steps()] {
-        let Bench { engine, store: _store, .. } = bench_with(settings);
+        let TestEngine { engine, store: _store, .. } = test_engine_with(settings);
         let reader = grant(&engine, "reader", &[Operation::Decrypt], only("health"));
         let good = sealed(&engine, &EncryptOptions::new("acme"), "good \\\"text\\\"");
         let spoilt = spoilt(&engine);
@@ -243,14 +244,14 @@ fn one_string_that_does_not_open_stays_or_becomes_null_and_is_reported() {
                 }
             }
         }
-        // The reasons do not show: in the same places, each gives the same report.
+        // The reasons are not visible: in the same positions, each yields the same report.
         let all = format!("[{}]", spoilt.join(","));
         let options = DecryptOptions { on_failure: OnFailure::Null, ..DecryptOptions::new("acme") };
         let (out, count, report) = opened(&engine, &reader, &options, &[], &all).expect("goes on");
         assert_eq!((out, count, report.failed), (format!("[{}]", vec!["null"; spoilt.len()].join(",")), 0, 10));
         let paths: Vec<&str> = report.failures.iter().map(|failure| failure.path.as_str()).collect();
         assert_eq!(paths, ["$[0]", "$[1]", "$[2]"], "the first ones, and the others are counted");
-        // The document's own faults, and rights, are no affair of single values.
+        // Faults of the document itself and missing permissions do not concern single values.
         let broken = &all[..all.len() - 1];
         let error = opened(&engine, &reader, &options, &[], broken).expect_err("not JSON");
         assert_eq!(error.kind, ErrorKind::InvalidDocument);
@@ -260,10 +261,10 @@ fn one_string_that_does_not_open_stays_or_becomes_null_and_is_reported() {
     }
 }
 
-/// Older versions are tried for each value, one in a step, and what follows a value that does not open is opened.
+/// Older versions are tried for each value, one per step, and values after one that fails to decrypt are decrypted.
 #[test]
 fn lists_continue_after_a_text_that_does_not_decrypt() {
-    let Bench { engine, store: _store, .. } = bench();
+    let TestEngine { engine, store: _store, .. } = test_engine();
     let (own, k1) =
         (EncryptOptions::new("acme"), EncryptOptions { curve: Some(Curve::Secp256k1), ..EncryptOptions::new("acme") });
     let old = [sealed(&engine, &own, "old"), sealed(&engine, &k1, "k1")];

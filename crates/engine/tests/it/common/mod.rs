@@ -10,17 +10,17 @@ use fieldseal_engine::admin::{AppName, Apps, ClientName, NewClient, Operation, R
 use fieldseal_engine::{Caller, Clock, DocumentWork, Engine, Error, Progress, Rewriter, Settings};
 use fieldseal_testkit::ScratchStore;
 
-/// A clock that tests move.
+/// A clock that tests advance.
 #[derive(Clone, Default)]
-pub struct Hands(Arc<AtomicU64>);
+pub struct ManualClock(Arc<AtomicU64>);
 
-impl Hands {
+impl ManualClock {
     pub fn advance(&self, seconds: u64) {
         self.0.fetch_add(seconds, Ordering::Relaxed);
     }
 }
 
-impl Clock for Hands {
+impl Clock for ManualClock {
     fn now_unix_s(&self) -> u32 {
         1_700_000_000 + self.0.load(Ordering::Relaxed) as u32
     }
@@ -30,9 +30,9 @@ impl Clock for Hands {
     }
 }
 
-pub struct Bench {
+pub struct TestEngine {
     pub engine: Engine,
-    pub hands: Hands,
+    pub clock: ManualClock,
     pub store: ScratchStore,
 }
 
@@ -40,19 +40,19 @@ pub fn app(name: &str) -> AppName {
     AppName::parse(name).expect("a name")
 }
 
-pub fn bench_with(settings: Settings) -> Bench {
+pub fn test_engine_with(settings: Settings) -> TestEngine {
     let store = ScratchStore::new(&["acme", "other"]);
-    let hands = Hands::default();
-    let engine = Engine::with_clock(Box::new(store.open()), settings, Box::new(hands.clone()));
+    let clock = ManualClock::default();
+    let engine = Engine::with_clock(Box::new(store.open()), settings, Box::new(clock.clone()));
     engine.maintain().expect("refreshed");
-    Bench { engine, hands, store }
+    TestEngine { engine, clock, store }
 }
 
-pub fn bench() -> Bench {
-    bench_with(Settings::default())
+pub fn test_engine() -> TestEngine {
+    test_engine_with(Settings::default())
 }
 
-/// A client that may do this with `acme`.
+/// A client with these permissions for `acme`.
 pub fn grant(engine: &Engine, name: &str, operations: &[Operation], roles: Roles) -> Caller {
     let client = NewClient {
         name: ClientName::parse(name).expect("a name"),

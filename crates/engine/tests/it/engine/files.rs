@@ -1,10 +1,10 @@
-//! Files, and values that pose as files.
+//! Files, and values disguised as files.
 
 use super::*;
 
 #[test]
 fn files_decrypt_under_any_version() {
-    let Bench { engine, store: _store, .. } = bench();
+    let TestEngine { engine, store: _store, .. } = test_engine();
     for curve in [Curve::P256, Curve::Secp256k1] {
         let mut content = b"kept".to_vec();
         let file = encrypt_file(&engine, curve, b"content");
@@ -22,7 +22,7 @@ fn files_decrypt_under_any_version() {
     }
 }
 
-/// A file that is in truth a legacy value (`TENZ`) with a role: the two share key and associated data on P-256.
+/// A file that is actually a legacy value (`TENZ`) with a role: both have the same key and associated data on P-256.
 fn file_of_a_value_with_a_role(engine: &Engine, role: &str, text: &str) -> Vec<u8> {
     let recipient = engine.public_keys(&Caller::Owner, "acme").expect("keys").r1;
     let mut rng = system_random();
@@ -46,7 +46,7 @@ fn file_of_a_value_with_a_role(engine: &Engine, role: &str, text: &str) -> Vec<u
 
 #[test]
 fn a_value_does_not_pass_its_role_as_a_file() {
-    let Bench { engine, store: _store, .. } = bench();
+    let TestEngine { engine, store: _store, .. } = test_engine();
     let file = file_of_a_value_with_a_role(&engine, "health", "secret");
     let mut content = Vec::new();
     decrypt_file(&engine, &Caller::Owner, "acme", &file, &mut content).expect("the owner may see any role");

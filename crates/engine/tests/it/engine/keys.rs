@@ -1,10 +1,10 @@
-//! Which keys a request uses: sessions, spare keys, versions, and the caches of opening keys.
+//! The keys that a request uses: sessions, spare keys, versions, and the caches of opening keys.
 
 use super::*;
 
 #[test]
 fn a_document_without_values_costs_no_key_and_stays() {
-    let Bench { engine, store: _store, .. } = bench();
+    let TestEngine { engine, store: _store, .. } = test_engine();
     for document in ["null", " [ ] ", "{}", "{\"a\":[null,{}]}"] {
         assert_eq!(encrypt(&engine, &[], document), document);
         assert_eq!(decrypt(&engine, document).expect("decrypts"), document);
@@ -18,7 +18,7 @@ fn a_document_without_values_costs_no_key_and_stays() {
 #[test]
 fn sessions_end_by_time_and_by_count() {
     let settings = Settings { session_values_max: 1_000, ..Settings::default() };
-    let Bench { engine, hands, store: _store } = bench_with(settings);
+    let TestEngine { engine, clock, store: _store } = test_engine_with(settings);
     let options = EncryptOptions { keying: Some(Keying::Session), ..EncryptOptions::new("acme") };
     let key_of = |document: &str| {
         let text = encrypt_with(&engine, &options, &[], document).expect("encrypts");
@@ -26,9 +26,9 @@ fn sessions_end_by_time_and_by_count() {
     };
     let first = key_of("[1]");
     assert_eq!(key_of("[2]"), first, "one session");
-    hands.advance(14);
+    clock.advance(14);
     assert_eq!(key_of("[3]"), first, "younger than 15 s");
-    hands.advance(1);
+    clock.advance(1);
     let second = key_of("[4]");
     assert_ne!(second, first, "15 s are over");
     let many = format!("[{}]", vec!["7"; 2_500].join(","));
@@ -37,16 +37,16 @@ fn sessions_end_by_time_and_by_count() {
     assert_eq!(decrypt(&engine, &sealed).expect("decrypts"), many);
 }
 
-/// A bench at which both curves of `acme` have their tables, so that keys are made in pairs.
-fn bench_with_tables(settings: Settings) -> Bench {
-    let bench = bench_with(settings);
+/// A fixture in which both curves of `acme` have their tables, so that keys are generated in pairs.
+fn test_engine_with_tables(settings: Settings) -> TestEngine {
+    let test_engine = test_engine_with(settings);
     for curve in [Curve::P256, Curve::Secp256k1] {
         let options = EncryptOptions { curve: Some(curve), keying: Some(Keying::Field), ..EncryptOptions::new("acme") };
         for _ in 0..=TABLE_PIECES + 1 {
-            encrypt_with(&bench.engine, &options, &[], "[1]").expect("encrypts");
+            encrypt_with(&test_engine.engine, &options, &[], "[1]").expect("encrypts");
         }
     }
-    bench
+    test_engine
 }
 
 fn ephemeral_of(engine: &Engine, options: &EncryptOptions<'_>) -> Vec<u8> {
@@ -58,12 +58,12 @@ fn ephemeral_of(engine: &Engine, options: &EncryptOptions<'_>) -> Vec<u8> {
 
 #[test]
 fn a_spare_key_serves_the_next_request_and_no_other() {
-    let Bench { engine, store: _store, .. } = bench_with_tables(Settings::default());
+    let TestEngine { engine, store: _store, .. } = test_engine_with_tables(Settings::default());
     let counted = |engine: &Engine| engine.counters().spare_keys;
     let before = counted(&engine);
     let mut seen = HashSet::new();
     for curve in [Curve::P256, Curve::Secp256k1] {
-        // With a role the envelopes have another form, and the key of one form never serves the other.
+        // With a role the envelopes have another form, and a key of one form is never used for the other.
         for role in [None, Some("card")] {
             let options = EncryptOptions { curve: Some(curve), role, ..EncryptOptions::new("acme") };
             (0..4).for_each(|_| assert!(seen.insert(ephemeral_of(&engine, &options)), "fresh for each request"));
@@ -75,15 +75,15 @@ fn a_spare_key_serves_the_next_request_and_no_other() {
 
 #[test]
 fn a_spare_key_is_gone_when_its_time_is_over_the_key_is_rotated_or_none_is_wanted() {
-    let Bench { engine, hands, store: _store } = bench_with_tables(Settings::default());
+    let TestEngine { engine, clock, store: _store } = test_engine_with_tables(Settings::default());
     let options = EncryptOptions::new("acme");
     ephemeral_of(&engine, &options);
     assert_eq!(engine.counters().spare_keys.entries, 1);
-    hands.advance(1);
+    clock.advance(1);
     let hits = engine.counters().spare_keys.hits;
     ephemeral_of(&engine, &options);
     assert_eq!(engine.counters().spare_keys.hits, hits, "1 s is over");
-    hands.advance(1);
+    clock.advance(1);
     engine.maintain().expect("maintained");
     assert_eq!(engine.counters().spare_keys.entries, 0, "wiped though nobody asks for it");
     ephemeral_of(&engine, &options);
@@ -91,7 +91,7 @@ fn a_spare_key_is_gone_when_its_time_is_over_the_key_is_rotated_or_none_is_wante
     engine.maintain().expect("refreshed");
     assert_eq!(engine.counters().spare_keys.entries, 0);
     let none = Settings { spare_key_age_max: Duration::ZERO, ..Settings::default() };
-    let Bench { engine, store: _store, .. } = bench_with_tables(none);
+    let TestEngine { engine, store: _store, .. } = test_engine_with_tables(none);
     ephemeral_of(&engine, &options);
     ephemeral_of(&engine, &options);
     assert_eq!((engine.counters().spare_keys.hits, engine.counters().spare_keys.entries), (0, 0));
@@ -99,7 +99,7 @@ fn a_spare_key_is_gone_when_its_time_is_over_the_key_is_rotated_or_none_is_wante
 
 #[test]
 fn threads_never_share_a_spare_key() {
-    let Bench { engine, store: _store, .. } = bench_with_tables(Settings::default());
+    let TestEngine { engine, store: _store, .. } = test_engine_with_tables(Settings::default());
     let all = std::thread::scope(|scope| {
         let ask = || (0..200).map(|_| ephemeral_of(&engine, &EncryptOptions::new("acme"))).collect::<Vec<_>>();
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
@@ -111,7 +111,7 @@ fn threads_never_share_a_spare_key() {
 
 #[test]
 fn a_session_shared_by_threads_repeats_no_nonce() {
-    let Bench { engine, store: _store, .. } = bench();
+    let TestEngine { engine, store: _store, .. } = test_engine();
     let ivs = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -130,7 +130,7 @@ fn a_session_shared_by_threads_repeats_no_nonce() {
 
 #[test]
 fn old_versions_open_new_values_use_the_newest_and_rewrap_brings_them_up() {
-    let Bench { engine, store: _store, .. } = bench();
+    let TestEngine { engine, store: _store, .. } = test_engine();
     let old =
         encrypt_with(&engine, &EncryptOptions { role: Some("card"), ..EncryptOptions::new("acme") }, &[], PAYMENT)
             .expect("encrypts");
@@ -163,16 +163,16 @@ fn old_versions_open_new_values_use_the_newest_and_rewrap_brings_them_up() {
 fn opening_keys_are_bounded_expire_and_go_with_a_change() {
     let settings =
         Settings { opening_keys_max: 3, opening_key_age_max: Duration::from_secs(10), ..Settings::default() };
-    let Bench { engine, hands, store: _store } = bench_with(settings);
+    let TestEngine { engine, clock, store: _store } = test_engine_with(settings);
     let sealed: Vec<String> = (0..5).map(|i| encrypt(&engine, &[], &format!("[{i}]"))).collect();
     for document in &sealed {
         decrypt(&engine, document).expect("decrypts");
     }
     assert_eq!(engine.counters().opening_keys.entries, 3);
-    hands.advance(9);
+    clock.advance(9);
     engine.maintain().expect("maintained");
     assert_eq!(engine.counters().opening_keys.entries, 3);
-    hands.advance(1);
+    clock.advance(1);
     engine.maintain().expect("maintained");
     assert_eq!(engine.counters().opening_keys.entries, 0);
     decrypt(&engine, &sealed[0]).expect("decrypts");
@@ -180,7 +180,7 @@ fn opening_keys_are_bounded_expire_and_go_with_a_change() {
     engine.store().rotate(&app("other")).expect("rotated");
     engine.maintain().expect("refreshed");
     assert_eq!(engine.counters().opening_keys.entries, 0);
-    let none = bench_with(Settings { opening_keys_max: 0, ..Settings::default() });
+    let none = test_engine_with(Settings { opening_keys_max: 0, ..Settings::default() });
     let document = encrypt(&none.engine, &[], "[1,2]");
     assert_eq!(decrypt(&none.engine, &document).expect("decrypts"), "[1,2]");
     assert_eq!(none.engine.counters().opening_keys.entries, 0);
@@ -188,7 +188,7 @@ fn opening_keys_are_bounded_expire_and_go_with_a_change() {
 
 #[test]
 fn caches_count_hits_and_misses() {
-    let Bench { engine, hands, store: _store } = bench();
+    let TestEngine { engine, clock, store: _store } = test_engine();
     let reported = |of: fn(&Counters) -> &CacheCounters| {
         let CacheCounters { hits, misses, entries } = *of(&engine.counters());
         (hits, misses, entries)
@@ -203,7 +203,7 @@ fn caches_count_hits_and_misses() {
     let mut step = || encryptor.encrypt(&[value], &mut Vec::new(), |_, _, _| ()).expect("encrypts");
     (0..3).for_each(|_| step());
     assert_eq!(reported(|counters| &counters.sessions), (2, 1, 1));
-    hands.advance(15);
+    clock.advance(15);
     step();
     assert_eq!(reported(|counters| &counters.sessions), (2, 2, 1), "what is too old is not found");
     let document = encrypt(&engine, &[], "[1,2]");
@@ -221,7 +221,8 @@ fn caches_count_hits_and_misses() {
 #[test]
 fn an_ephemeral_key_costs_one_agreement_a_version_and_one_search() {
     for opening_keys_max in [0, 100] {
-        let Bench { engine, store: _store, .. } = bench_with(Settings { opening_keys_max, ..Settings::default() });
+        let TestEngine { engine, store: _store, .. } =
+            test_engine_with(Settings { opening_keys_max, ..Settings::default() });
         let old = encrypt(&engine, &[], &format!("[{}]", vec!["1"; 1_000].join(",")));
         for _ in 0..3 {
             engine.store().rotate(&app("acme")).expect("rotated");

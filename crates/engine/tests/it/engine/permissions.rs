@@ -1,10 +1,10 @@
-//! What clients may do, and requests whose permission is taken away while they run.
+//! Permissions of clients, and requests whose permission is revoked while they run.
 
 use super::*;
 
 #[test]
 fn clients_may_use_only_granted_operations() {
-    let Bench { engine, store: _store, .. } = bench();
+    let TestEngine { engine, store: _store, .. } = test_engine();
     let encrypts = grant(&engine, "writer", &[Operation::Encrypt], Roles::Any);
     let decrypts = grant(&engine, "reader", &[Operation::Decrypt], Roles::Any);
     let (to_acme, from_acme) = (EncryptOptions::new("acme"), DecryptOptions::new("acme"));
@@ -31,7 +31,7 @@ fn clients_may_use_only_granted_operations() {
 
 #[test]
 fn inspecting_the_inside_needs_the_right_to_decrypt_and_the_role() {
-    let Bench { engine, store: _store, .. } = bench();
+    let TestEngine { engine, store: _store, .. } = test_engine();
     let writer = grant(&engine, "writer", &[Operation::Encrypt], Roles::Any);
     let cards = Roles::Only(BTreeSet::from([RoleName::parse("card").expect("a role")]));
     let reader = grant(&engine, "reader", &[Operation::Decrypt], cards);
@@ -48,7 +48,8 @@ fn inspecting_the_inside_needs_the_right_to_decrypt_and_the_role() {
 
 #[test]
 fn revoking_a_permission_ends_requests_that_need_it() {
-    let Bench { engine, store: _store, .. } = bench_with(Settings { step_values_max: 1, ..Settings::default() });
+    let TestEngine { engine, store: _store, .. } =
+        test_engine_with(Settings { step_values_max: 1, ..Settings::default() });
     let document = "[1, 2, 3, 4]";
     let sealed = encrypt(&engine, &[], document);
     let both = grant(&engine, "both", &[Operation::Encrypt, Operation::Decrypt], Roles::Any);
@@ -72,7 +73,8 @@ fn revoking_a_permission_ends_requests_that_need_it() {
 
 #[test]
 fn revoking_a_permission_ends_parts_that_need_it() {
-    let Bench { engine, store: _store, .. } = bench_with(Settings { step_values_max: 2, ..Settings::default() });
+    let TestEngine { engine, store: _store, .. } =
+        test_engine_with(Settings { step_values_max: 2, ..Settings::default() });
     let document = "[1, 2, 3, 4, 5, 6, 7, 8]";
     let both = grant(&engine, "both", &[Operation::Encrypt, Operation::Decrypt], Roles::Any);
     let mut work = engine.encrypt_document(&both, &EncryptOptions::new("acme"), None, document.len()).expect("begins");
@@ -100,7 +102,7 @@ fn revoking_a_permission_ends_parts_that_need_it() {
 
 #[test]
 fn roles_are_checked_when_a_value_is_open() {
-    let Bench { engine, store: _store, .. } = bench();
+    let TestEngine { engine, store: _store, .. } = test_engine();
     let cards = Roles::Only(BTreeSet::from([RoleName::parse("card").expect("a role")]));
     let reader = grant(&engine, "reader", &[Operation::Decrypt], cards);
     let sealed = |role| {
@@ -120,7 +122,7 @@ fn roles_are_checked_when_a_value_is_open() {
 
 #[test]
 fn apps_that_are_unknown_or_disabled_are_refused() {
-    let Bench { engine, store: _store, .. } = bench();
+    let TestEngine { engine, store: _store, .. } = test_engine();
     let sealed = encrypt(&engine, &[], "[1]");
     assert_eq!(kind(encrypt_with(&engine, &EncryptOptions::new("none"), &[], "[1]")), ErrorKind::UnknownApp);
     assert_eq!(kind(encrypt_with(&engine, &EncryptOptions::new("../x"), &[], "[1]")), ErrorKind::UnknownApp);
