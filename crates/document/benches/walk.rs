@@ -12,10 +12,10 @@ use criterion::{Criterion, Throughput};
 use fieldseal_document::{Limits, Match, Progress, Purpose, Selection, Walker};
 use serde::de::IgnoredAny;
 
-/// Bytes of each document of unselected text: more than the caches of one core hold.
+/// Size of each document of unselected text: larger than the caches of one core.
 const SIZE: usize = 8 << 20;
 
-/// The same when the bench is only tried out.
+/// The same for a trial run.
 const SIZE_TINY: usize = 8 << 10;
 
 /// Rounds of which the table takes the fastest: the work is the same in each, the slower ones show interference.
@@ -27,7 +27,7 @@ struct Shape {
     document: Vec<u8>,
 }
 
-/// Numbers that look arbitrary and are the same in every run (xorshift).
+/// Pseudo-random numbers that are the same in every run (xorshift).
 struct Random(u64);
 
 impl Random {
@@ -39,7 +39,7 @@ impl Random {
     }
 }
 
-/// An array of `size` bytes or a little more, element by element.
+/// An array of about `size` bytes, element by element.
 fn array_of(size: usize, separator: &str, mut element: impl FnMut(&mut Random, usize) -> String) -> Vec<u8> {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut text = String::from("[");
@@ -107,7 +107,7 @@ fn shapes(size: usize) -> Vec<Shape> {
     ]
 }
 
-/// Walks a document to its end as the engine does, and returns the number of matches.
+/// Walks a document as the engine does, and returns the number of matches.
 fn walk(document: &[u8], selection: &Selection, matches: &mut Vec<Match>) -> usize {
     let limits = Limits::default();
     let mut walker = Walker::new(document, selection, Purpose::Encrypt, &limits).expect("within the limits");
@@ -122,7 +122,7 @@ fn walk(document: &[u8], selection: &Selection, matches: &mut Vec<Match>) -> usi
     }
 }
 
-/// The ways of reading that are compared.
+/// The parsers that are compared.
 #[derive(Clone, Copy)]
 enum Reader {
     Walker,
@@ -154,7 +154,7 @@ fn fastest(mut once: impl FnMut()) -> Duration {
     (0..ROUNDS).map(time).min().expect("there are rounds")
 }
 
-/// A selector that keeps the automaton awake at every name and selects nothing.
+/// A selector that makes the automaton compare every name and selects nothing.
 fn searching() -> Selection {
     Selection::parse(&["$..absent"], &Limits::default()).expect("a valid selector")
 }

@@ -1,9 +1,9 @@
-//! A list that grows without moving what it holds: a vector that doubles copies everything in one go, which for a list of hundreds of
-//! megabytes takes longer than a step may.
+//! A list that grows without moving its items: a growing vector copies everything at once, which for hundreds of megabytes takes longer
+//! than a step may.
 
 use std::ops::{Index, IndexMut};
 
-/// Bytes of a chunk, about.
+/// Approximate size of a chunk in bytes.
 const CHUNK_SIZE: usize = 64 << 10;
 
 /// Values in chunks of the same length.

@@ -1,35 +1,35 @@
-//! Names without their case, as the readers fold them that compare names in any case.
+//! Case folding of names, as parsers do it that ignore case.
 
 /// The action for a name that equals a selected one only when case is ignored. Go's `encoding/json`, ASP.NET and others read such a
 /// name as the selected one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OtherCase {
-    /// It is refused: two readers would find different values.
+    /// Refuse it: parsers would find different values.
     Refuse,
-    /// It is selected too.
+    /// Select it too.
     Same,
-    /// It is another name.
+    /// Treat it as another name.
     #[default]
     Other,
 }
 
-/// A character without its case: equal for all characters that any simple folding of Unicode, or upper case followed by lower case,
-/// takes for one another. So `K` (U+212A) is `k`, `ſ` (U+017F) is `s`, and `ı` and `İ` are `i`.
+/// Folds a character: equal for all characters that any simple folding of Unicode, or upper case followed by lower case, treats as equal.
+/// So `K` (U+212A) is `k`, `ſ` (U+017F) is `s`, and `ı` and `İ` are `i`.
 pub(crate) fn fold_char(character: char) -> char {
     if character.is_ascii() {
         return character.to_ascii_lowercase();
     }
-    // One that becomes several characters in upper case keeps to itself.
+    // A character whose upper case has several characters stays as it is.
     let mut upper = character.to_uppercase();
     let upper = match (upper.next(), upper.next()) {
         (Some(upper), None) => upper,
         _ => character,
     };
-    // The dot that remains of `İ` is lost on readers that fold character by character.
+    // Parsers that fold character by character lose the combining dot of `İ`.
     upper.to_lowercase().next().unwrap_or(upper)
 }
 
-/// Appends a name without its case.
+/// Appends a folded name.
 pub(crate) fn fold_into(name: &str, out: &mut String) {
     out.extend(name.chars().map(fold_char));
 }

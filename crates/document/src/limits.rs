@@ -1,46 +1,46 @@
-//! Every bound of this crate, named, with its default.
+//! The limits of this crate, with their defaults.
 //!
-//! Documents and selectors come from outside, so everything that grows with them has a limit here: bytes, depth, counts and the
-//! work of a filter. Nothing else in the crate allocates or loops without one of these limits.
+//! Documents and selectors come from outside, so everything that grows with them is limited: bytes, depth, counts and the work of filters.
+//! Nothing else in the crate allocates or loops without one of these limits.
 
-/// The largest document that can be walked at all: the tree and the counts of elements keep 32-bit numbers.
+/// Maximum size of any document: the tree and the counts of elements use 32-bit numbers.
 pub const DOCUMENT_SIZE_CEILING: usize = u32::MAX as usize - 1;
 
-/// The greatest `depth_max` that is honoured.
+/// Maximum of `depth_max`; larger values are reduced to it.
 pub const DEPTH_CEILING: usize = 1024;
 
-/// The bounds under which documents are walked and selectors are compiled.
+/// The limits for walking documents and compiling selectors.
 ///
 /// All are inclusive: a document of exactly `document_size_max` bytes is walked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a document; at most [`DOCUMENT_SIZE_CEILING`]. Default 1 GiB: an encrypted document is some three to five
-    /// times the plain one, and what went in has to come out under one limit.
+    /// Maximum size of a document in bytes; at most [`DOCUMENT_SIZE_CEILING`]. Default 1 GiB: an encrypted document is about three to five
+    /// times as large as the plain one, and both must be within one limit.
     pub document_size_max: usize,
     /// Maximum nesting of arrays and objects; a single scalar has depth 0. At most [`DEPTH_CEILING`]. Default 128.
     pub depth_max: usize,
-    /// Selectors in one selection. Default 64.
+    /// Maximum number of selectors in a selection. Default 64.
     pub selectors_max: usize,
-    /// Bytes of one selector. Default 4096.
+    /// Maximum length of a selector in bytes. Default 4096.
     pub selector_length_max: usize,
-    /// Segments of all selectors of one selection together, those inside filters included; in brackets each selector counts.
+    /// Maximum number of segments of all selectors of a selection, including those inside filters; in brackets each selector counts.
     /// Default 512.
     pub segments_max: usize,
-    /// Parentheses, function calls and filters inside one another in a selector. Default 32.
+    /// Maximum nesting of parentheses, function calls and filters in a selector. Default 32.
     pub filter_depth_max: usize,
-    /// Values of a document in the tree that filters need; one takes 32 bytes, so 512 MiB by default. Default 2^24.
+    /// Maximum number of values of a document in the tree that filters need, at 32 bytes each. Default 2^24, which is 512 MiB.
     pub tree_nodes_max: usize,
     /// Maximum number of values that the filters of one selection visit in one document; a filter with descendant queries can visit
     /// every value many times. Default 2^28, seconds of work.
     pub filter_steps_max: u64,
-    /// Bytes of the longest string or number that a filter compares with another one. Default 32 KiB.
+    /// Maximum size in bytes of a string or number that a filter compares with another one. Default 32 KiB.
     pub filter_comparison_max: usize,
-    /// Members of the largest object that a filter compares with another one. Default 1024.
+    /// Maximum number of members of an object that a filter compares with another one. Default 1024.
     pub filter_members_max: usize,
-    /// Calls of `match` and `search` in one selection. Default 32.
+    /// Maximum number of calls of `match` and `search` in a selection. Default 32.
     pub patterns_max: usize,
-    /// Bytes that a pattern of `match` or `search` takes once it is compiled; as much again some three times for what is known of
-    /// texts. Default 64 KiB.
+    /// Maximum size in bytes of a compiled pattern of `match` or `search`; cached states take up to three times as much in addition.
+    /// Default 64 KiB.
     pub pattern_size_max: usize,
 }
 

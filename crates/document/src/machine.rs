@@ -1,8 +1,8 @@
-//! The grammar of RFC 8259, once: everything that reads a document drives this machine and hands it a [`Sink`].
+//! The grammar of RFC 8259, in one place: everything that reads a document drives this machine and passes it a [`Sink`].
 //!
-//! It uses no recursion and no tree, stores one byte per level, and can stop anywhere and continue later, also within a token: it
-//! sees the document only up to slightly after its stopping point, and where it would report the end of an incomplete document it
-//! stops. It accepts exactly one JSON value with white space around it. It does not validate UTF-8.
+//! It uses no recursion and no tree, stores one byte per level, and can stop anywhere and continue later, also within a token: it sees the
+//! document only up to slightly after its stopping point, and stops where an incomplete document would seem to end. It accepts exactly one
+//! JSON value with white space around it. It does not validate UTF-8.
 
 use crate::error::{DocumentError, DocumentErrorKind, Expected};
 use crate::scan::{BLOCK, NumberPlace, Scanner, StringPlace, StringToken};
@@ -10,7 +10,7 @@ use crate::scan::{BLOCK, NumberPlace, Scanner, StringPlace, StringToken};
 /// Minimum number of bytes visible after the stopping point: short tokens are read to their end.
 const SIGHT: usize = BLOCK;
 
-/// The two kinds of value that hold others.
+/// The two kinds of values that contain others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Container {
     Object,
@@ -51,18 +51,18 @@ enum Next {
     Colon,
     /// A value, after a comma or colon.
     Value,
-    /// White space and nothing else.
+    /// Only white space.
     End,
 }
 
-/// Whether the document is over.
+/// Whether the end of the document is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
     Stopped,
     Finished,
 }
 
-/// A token that was left off.
+/// An interrupted token.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
     start: usize,
@@ -76,7 +76,7 @@ enum CutToken {
     Number(NumberPlace),
 }
 
-/// How far a document has been read.
+/// The progress of reading a document.
 #[derive(Debug)]
 pub(crate) struct Machine {
     position: usize,
@@ -92,17 +92,17 @@ impl Machine {
         Machine { position: 0, next: Next::Document, cut: None, open: Vec::new(), depth_max }
     }
 
-    /// Bytes read; it may be in the middle of a token.
+    /// Bytes read; possibly in the middle of a token.
     pub(crate) fn position(&self) -> usize {
         self.position
     }
 
-    /// Bytes read up to the last token that is not whole.
+    /// Bytes read up to the last incomplete token.
     pub(crate) fn token_start(&self) -> usize {
         self.cut.map_or(self.position, |cut| cut.start)
     }
 
-    /// Reads on until `stop` is reached or passed, the sink is full or the document is over. Passes `stop` by less than two blocks.
+    /// Reads until `stop` is reached or passed, the sink is full or the document ends. Passes `stop` by less than two blocks.
     pub(crate) fn run(&mut self, document: &[u8], stop: usize, sink: &mut impl Sink) -> Result<Reach, DocumentError> {
         let seen = seen(document, stop);
         let mut reader = Reader {
@@ -134,18 +134,18 @@ impl Machine {
     }
 }
 
-/// The machine at work. A value of its own and inlined throughout, so that its fields live in registers.
+/// The machine while it runs. A separate value, inlined throughout, so that its fields are in registers.
 struct Reader<'r, S> {
-    /// As much of it as is seen.
+    /// The visible part of the document.
     document: &'r [u8],
-    /// Whether that is all.
+    /// Whether all of it is visible.
     is_whole: bool,
     scanner: Scanner<'r>,
     open: &'r mut Vec<Container>,
     /// Whether the innermost open container is an object.
     in_object: bool,
     next: Next,
-    /// The token that was left off, if one was.
+    /// The interrupted token, if there is one.
     cut: Option<Cut>,
     depth_max: usize,
     sink: &'r mut S,
@@ -282,7 +282,7 @@ impl<S: Sink> Reader<'_, S> {
         Ok(end)
     }
 
-    /// Goes on with a token that was left off.
+    /// Continues an interrupted token.
     #[cold]
     #[inline(never)]
     fn resume(&mut self, Cut { start, token }: Cut) -> Result<usize, DocumentError> {
@@ -321,7 +321,7 @@ impl<S: Sink> Reader<'_, S> {
         Ok(at)
     }
 
-    /// Leaves a string off if its end is only out of sight.
+    /// Interrupts a string whose end is not visible.
     #[cold]
     fn leave_off(
         &mut self,
@@ -337,7 +337,7 @@ impl<S: Sink> Reader<'_, S> {
         Ok(place.position)
     }
 
-    /// Leaves a number off that reaches to where sight ends. A short one will be read again from its start.
+    /// Interrupts a number that reaches the end of the visible part. A short one is read again from its start.
     #[cold]
     fn leave_off_number(
         &mut self,
@@ -358,7 +358,7 @@ impl<S: Sink> Reader<'_, S> {
         Ok(place.position)
     }
 
-    /// Leaves a word to be read again from its start if its end is only out of sight.
+    /// Interrupts a word whose end is not visible, to read it again from its start.
     #[cold]
     fn leave_off_word(&mut self, error: DocumentError, start: usize) -> Result<usize, DocumentError> {
         if self.is_out_of_sight(&error) { Ok(self.begin_again(start)) } else { Err(error) }
@@ -386,7 +386,7 @@ fn seen(document: &[u8], stop: usize) -> &[u8] {
 mod tests {
     use super::*;
 
-    /// Writes down what it hears.
+    /// Records all events.
     #[derive(Default, PartialEq, Debug)]
     struct Record(Vec<(usize, usize, String)>);
 
@@ -414,7 +414,7 @@ mod tests {
         }
     }
 
-    /// Reads in steps of `step` bytes; gives what was heard, and the error if there is one.
+    /// Reads in steps of `step` bytes; returns the events, and the error if there is one.
     fn read(document: &[u8], step: usize) -> (Record, Option<DocumentError>) {
         let (mut machine, mut record) = (Machine::new(8), Record::default());
         loop {
@@ -431,7 +431,7 @@ mod tests {
         }
     }
 
-    /// Every kind of long token, after white space that puts it at each position of a block, whole and followed by a fault.
+    /// Every kind of long token, after white space that puts it at each position of a block, complete and followed by a fault.
     #[test]
     fn long_tokens_are_read_in_steps_as_in_one() {
         let digits = "7".repeat(200);

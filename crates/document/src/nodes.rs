@@ -1,8 +1,8 @@
-//! The nodes that a selection selects, containers included, with their normalized paths (RFC 9535, section 2.7).
+//! The nodes that a selection selects, including containers, with their normalized paths (RFC 9535, section 2.7).
 //!
-//! For tests, for trying out selectors and for showing what they mean; documents are rewritten through the walker. A node
-//! that several selectors, or one in several ways, select comes once, in document order: that is what a rewrite needs,
-//! where RFC 9535's own result is a list that may repeat nodes and may order them otherwise.
+//! For tests, for trying out selectors and for displaying their result; documents are rewritten through the walker. A node that is selected
+//! several times is returned once, in document order: a rewrite needs that, whereas RFC 9535's result is a list that may repeat nodes and
+//! order them differently.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use crate::path::{push_index, push_name_whole};
 use crate::selector::Selection;
 use crate::selector::automaton::Detail;
 use crate::tracker::{Lengths, Tracker};
-use crate::tree::{Evaluated, Evaluation, Place, Tape};
+use crate::tree::{ChildKey, Evaluated, Evaluation, Tape};
 use crate::walker::{FallibleSink, Pass};
 
 /// How a selection is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
-    /// As the walker does it: streaming where the selectors allow it.
+    /// As the walker does: streaming if the selectors permit it.
     Automatic,
-    /// On the tree, whatever the selectors. It must give the same nodes.
+    /// On the tree, for any selectors. It must yield the same nodes.
     Tree,
 }
 
@@ -36,7 +36,7 @@ pub struct SelectedNode {
     pub path: String,
 }
 
-/// All nodes of a document that are selected, in document order, each once.
+/// All selected nodes of a document, in document order, each once.
 ///
 /// # Errors
 /// As [`crate::Walk::next_batch`] and [`crate::Walk::new`].
@@ -84,18 +84,18 @@ fn select_on_tree(document: &[u8], selection: &Selection, limits: &Limits) -> Re
 }
 
 fn path_on_tape(document: &[u8], tape: &Tape, number: u32) -> String {
-    let mut places = Vec::new();
+    let mut keys = Vec::new();
     let mut node = tape.node(number);
-    while node.place() != Place::Root {
-        places.push(node.place());
+    while node.child_key() != ChildKey::Root {
+        keys.push(node.child_key());
         node = tape.node(node.parent);
     }
     let mut path = "$".to_owned();
-    for place in places.into_iter().rev() {
-        match place {
-            Place::Root => {}
-            Place::Element(index) => push_index(&mut path, index),
-            Place::Member { start, end, .. } => push_name_whole(&mut path, &document[start as usize..end as usize]),
+    for child_key in keys.into_iter().rev() {
+        match child_key {
+            ChildKey::Root => {}
+            ChildKey::Element(index) => push_index(&mut path, index),
+            ChildKey::Member { start, end, .. } => push_name_whole(&mut path, &document[start as usize..end as usize]),
         }
     }
     path
@@ -112,7 +112,7 @@ struct Collector {
     refused: Option<usize>,
 }
 
-/// A container that is open: its path's length, its elements so far, and its place among the nodes found, if it is.
+/// An open container: the length of its path, its elements so far, and its index among the found nodes if it is selected.
 struct OpenContainer {
     path_length: usize,
     container: Container,
@@ -121,7 +121,7 @@ struct OpenContainer {
 }
 
 impl Collector {
-    /// Notes the value that begins if it is selected, and returns its number among those found.
+    /// Records a value that begins, if it is selected, and returns its index among the found nodes.
     fn begin(&mut self, start: usize, end: usize, container: Option<Container>) -> Option<usize> {
         if let Some(parent) = self.open.last_mut().filter(|parent| parent.container == Container::Array) {
             self.path.truncate(parent.path_length);

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::text::unescape_lossy;
 
-/// Bytes of a path, about: a longer one is cut off, and ends in `…`.
+/// Approximate maximum length of a path in bytes: a longer one is truncated, and ends in `…`.
 pub const PATH_SIZE_MAX: usize = 512;
 
 /// Appends an element's index.
@@ -19,7 +19,7 @@ pub(crate) fn push_name_whole(path: &mut String, token: &[u8]) {
     path.push_str("']");
 }
 
-/// Appends a name from its token, or the beginning of one whose token has more than [`PATH_SIZE_MAX`] bytes; returns whether it is
+/// Appends a name from its token, or the beginning of a name whose token has more than [`PATH_SIZE_MAX`] bytes; returns whether it is
 /// complete.
 pub(crate) fn push_name(path: &mut String, token: &[u8]) -> bool {
     let inner = &token[1..token.len() - 1];
@@ -32,13 +32,13 @@ pub(crate) fn push_name(path: &mut String, token: &[u8]) -> bool {
     false
 }
 
-/// Cuts a path to about `size` bytes, and marks it as cut.
+/// Truncates a path to about `size` bytes, and marks it as truncated.
 pub(crate) fn cut_short(path: &mut String, size: usize) {
     path.truncate(path.floor_char_boundary(size));
     path.push('…');
 }
 
-/// Text within the quotation marks of a name.
+/// Appends the text between the quotation marks of a name.
 fn push_text(path: &mut String, text: &str) {
     for character in text.chars() {
         match character {

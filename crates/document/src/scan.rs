@@ -1,9 +1,9 @@
-//! The lexical layer: where a string, a number or a run of white space ends (RFC 8259, sections 2, 6 and 7).
+//! The lexical layer: finds the end of strings, numbers and white space (RFC 8259, sections 2, 6 and 7).
 //!
-//! The text is processed in aligned blocks of 64 bytes. A [`Finder`] caches one bit per byte for its last block, so that the next
-//! answer in that block is a shift and a count of zeros, without a load that the next position would depend on. The bits come from
-//! `wide`, portable and without `unsafe`; `docs/decisions/0003-json-scanning.md` has the figures behind that choice. Nothing here
-//! validates UTF-8: the walker does that over whole pieces, which is faster, and every byte that matters to the grammar is ASCII.
+//! The text is processed in aligned blocks of 64 bytes. A [`Finder`] caches one bit per byte for its last block, so that the next search in
+//! that block is a shift and a count of zeros, without a load that the next position would depend on. The bits come from `wide`, portable
+//! and without `unsafe`; `docs/decisions/0003-json-scanning.md` has the figures behind that choice. Nothing here validates UTF-8: the
+//! walker does that over whole pieces, which is faster, and every byte that matters to the grammar is ASCII.
 
 use wide::u8x16;
 
@@ -15,7 +15,7 @@ const WIDTH: usize = 16;
 /// Bytes in a block: one bit each in a word.
 pub(crate) const BLOCK: usize = 64;
 
-/// A class of bytes that a run ends at; the others make up the run.
+/// A class of bytes that end a run; the others are the run.
 trait Stop {
     /// One bit for each byte of the class.
     fn mask(lane: u8x16) -> u32;
@@ -25,11 +25,11 @@ trait Stop {
 #[derive(Debug)]
 struct StringStop;
 
-/// All but JSON white space.
+/// All bytes but JSON white space.
 #[derive(Debug)]
 struct SpaceStop;
 
-/// All but the ten digits.
+/// All bytes but the ten digits.
 #[derive(Debug)]
 struct DigitStop;
 
@@ -60,18 +60,18 @@ impl Stop for DigitStop {
 struct Finder<S> {
     /// The block's position, a multiple of [`BLOCK`].
     base: usize,
-    /// One bit for each byte of it that is of the class.
+    /// One bit for each of its bytes that is in the class.
     mask: u64,
     class: std::marker::PhantomData<S>,
 }
 
 impl<S: Stop> Finder<S> {
     fn new() -> Self {
-        // No block begins at the last address, so the first question loads one.
+        // No block begins at the last address, so the first search loads one.
         Finder { base: usize::MAX, mask: 0, class: std::marker::PhantomData }
     }
 
-    /// The first position from `position` on whose byte is of the class; the document's length where there is none.
+    /// The first position from `position` on whose byte is in the class; the document's length if there is none.
     #[inline(always)]
     fn find(&mut self, document: &[u8], position: usize) -> usize {
         let mut first = position;
@@ -84,14 +84,14 @@ impl<S: Stop> Finder<S> {
         }
         (self.base, self.mask) = seek::<S>(document, first);
         let first = first.max(self.base);
-        // At the end of the document no bit is set, and the count is a whole word's.
+        // At the end of the document no bit is set, and the count is that of a whole word.
         let rest = self.mask >> (first % BLOCK);
         (first + rest.trailing_zeros() as usize).min(document.len())
     }
 }
 
-/// The first block that holds a byte of the class at `position` or after it; at the document's end one without any. Kept
-/// out of line: it runs once a block, and the code of the machine stays small enough for the innermost caches.
+/// The first block with a byte of the class at or after `position`; at the end of the document a block without one. Not inlined: it runs
+/// once per block, and the machine's code stays small enough for the instruction cache.
 #[inline(never)]
 fn seek<S: Stop>(document: &[u8], position: usize) -> (usize, u64) {
     let mut base = position & !(BLOCK - 1);
@@ -129,7 +129,7 @@ fn last_block_mask<S: Stop>(document: &[u8], base: usize) -> u64 {
     let rest = document.get(base..).unwrap_or_default();
     let mut block = [0; BLOCK];
     block[..rest.len()].copy_from_slice(rest);
-    // Bits of what only fills the block would be stops where the document has no byte.
+    // Padding bytes would be stops where the document has no bytes.
     full_block_mask::<S>(&block) & !(u64::MAX << rest.len())
 }
 
@@ -152,14 +152,14 @@ fn space_mask(lane: u8x16) -> u32 {
     (space | line_feed | carriage_return | tab).to_bitmask()
 }
 
-/// True for the bytes that must be escaped in a string, and for the backslash.
+/// Whether the byte must be escaped in a string, or is a backslash.
 #[inline(always)]
 fn is_special(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 
-/// The first position from `position` on that holds a quotation mark, a backslash or a control character; the text's
-/// length where there is none. For single texts; they may be short, so nothing is kept from one question to the next.
+/// The first position from `position` on with a quotation mark, a backslash or a control character; the text's length if there is none. For
+/// single texts, which may be short, so nothing is cached between calls.
 #[inline(always)]
 pub(crate) fn special(text: &[u8], mut position: usize) -> usize {
     while let Some(lane) = text.get(position..).and_then(|rest| rest.first_chunk()) {
@@ -180,15 +180,15 @@ pub(crate) struct Scanner<'d> {
     strings: Finder<StringStop>,
     spaces: Finder<SpaceStop>,
     digits: Finder<DigitStop>,
-    /// Where the string that was read last was left off, when the document ended in it.
+    /// Where the last string was interrupted, if the visible document ended in it.
     left_off: StringPlace,
 }
 
-/// A place in a string, between two characters of its token.
+/// A position in a string, between two characters of its token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StringPlace {
     pub(crate) position: usize,
-    /// Whether there is a backslash before it.
+    /// Whether a backslash precedes it.
     pub(crate) escaped: bool,
 }
 
@@ -207,12 +207,12 @@ enum NumberPart {
     Exponent,
 }
 
-/// A string token's end, and whether it holds a backslash, and so differs from its text.
+/// A string token's end, and whether it contains a backslash, so that it differs from its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StringToken {
     /// The position after the closing quotation mark.
     pub(crate) end: usize,
-    /// Whether there is a backslash in it.
+    /// Whether it contains a backslash.
     pub(crate) escaped: bool,
 }
 
@@ -222,10 +222,10 @@ impl<'d> Scanner<'d> {
         Scanner { document, strings: Finder::new(), spaces: Finder::new(), digits: Finder::new(), left_off }
     }
 
-    /// The first position from `position` on that holds no white space; the document's length where there is none.
+    /// The first position from `position` on without white space; the document's length if there is none.
     #[inline(always)]
     pub(crate) fn skip_space(&mut self, position: usize) -> usize {
-        // Compact text has no white space and hand-written text one space after a colon, so both leave at once.
+        // Compact text has no white space and hand-written text one space after a colon: fast paths for both.
         match self.document.get(position) {
             Some(&byte) if byte <= b' ' => {}
             _ => return position,
@@ -247,7 +247,7 @@ impl<'d> Scanner<'d> {
         self.string_rest(stop)
     }
 
-    /// Goes on with a string that was left off, once there is more of the document.
+    /// Continues an interrupted string, once more of the document is visible.
     #[inline(always)]
     pub(crate) fn string_from(&mut self, place: StringPlace) -> Result<StringToken, DocumentError> {
         let stop = self.strings.find(self.document, place.position);
@@ -259,12 +259,12 @@ impl<'d> Scanner<'d> {
         token
     }
 
-    /// Where a string was left off that the document's end made an error of.
+    /// Where a string was interrupted by the end of the visible document.
     pub(crate) fn left_off(&self) -> StringPlace {
         self.left_off
     }
 
-    /// Goes on where plain text stopped at something that is not the closing quotation mark.
+    /// Continues where plain text stopped at something other than the closing quotation mark.
     #[inline(always)]
     fn string_rest(&mut self, first: usize) -> Result<StringToken, DocumentError> {
         let mut stop = first;
@@ -331,7 +331,7 @@ impl<'d> Scanner<'d> {
         self.some_digits(end + 1 + sign)
     }
 
-    /// Goes on with a number that was left off, once there is more of the document.
+    /// Continues an interrupted number, once more of the document is visible.
     pub(crate) fn number_from(&mut self, place: NumberPlace) -> Result<usize, DocumentError> {
         let end = self.digits.find(self.document, place.position);
         match place.part {
@@ -341,8 +341,8 @@ impl<'d> Scanner<'d> {
         }
     }
 
-    /// The position after the last digit of a number at the end of the visible document, from its beginning or from where it
-    /// stopped before.
+    /// The position after the last digit of a number at the end of the visible document, from its beginning or from where it was
+    /// interrupted before.
     pub(crate) fn number_left_off(&self, start: usize, before: Option<NumberPlace>) -> NumberPlace {
         let from = before.map_or(start, |place| place.position);
         let text = &self.document[from..];
@@ -367,7 +367,7 @@ impl<'d> Scanner<'d> {
     }
 }
 
-/// The end of the number at the start of `text`, for a text that holds little else.
+/// The end of the number at the start of `text`, for short texts.
 pub(crate) fn number(text: &[u8], start: usize) -> Result<usize, DocumentError> {
     Scanner::new(text).number(start)
 }
@@ -410,7 +410,7 @@ fn escape(document: &[u8], start: usize) -> Result<usize, DocumentError> {
 mod tests {
     use super::*;
 
-    /// Text of `length` bytes that no scan stops at, so that a stop put anywhere is seen at every offset in a block.
+    /// Text of `length` bytes without stops, so that a stop is found at every offset in a block.
     fn filler(length: usize, byte: u8) -> Vec<u8> {
         vec![byte; length]
     }

@@ -1,4 +1,4 @@
-//! From a JSON string token to its text and back (RFC 8259, section 7), and the number grammar (section 6).
+//! Converts JSON string tokens to text and back (RFC 8259, section 7), and checks the number grammar (section 6).
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::scan;
 const UNIT_ESCAPE_SIZE: usize = 6;
 /// Bytes of the longest escape sequence: a surrogate pair.
 const ESCAPE_SIZE_MAX: usize = 2 * UNIT_ESCAPE_SIZE;
-/// Bytes of the longest character of UTF-8.
+/// Maximum length of a UTF-8 character in bytes.
 const CHARACTER_SIZE_MAX: usize = 4;
 /// The first bytes of an envelope's text.
 const MARK: &[u8] = b"ev:";
@@ -23,12 +23,12 @@ fn behind_mark(error: TextError) -> TextError {
     fault(error.kind, 1 + error.offset)
 }
 
-/// The text of a string token, quotation marks included in the token: borrowed from it when it holds no escapes, else
-/// decoded into `scratch`, whose old content is dropped.
+/// The text of a string token, which includes its quotation marks: borrowed from the token if it contains no escapes, otherwise decoded
+/// into `scratch`, whose previous content is dropped.
 ///
 /// # Errors
-/// If it is not a string token, contains malformed escapes or bytes that are not UTF-8, or a lone surrogate escape, which is not
-/// text. The offset counts from the token's first byte.
+/// If it is not a string token, contains malformed escapes or bytes that are not UTF-8, or a lone surrogate escape, which is not text. The
+/// offset counts from the token's first byte.
 pub fn unescape<'a>(token: &'a [u8], scratch: &'a mut String) -> Result<&'a str, TextError> {
     let inner = match token {
         [b'"', inner @ .., b'"'] => inner,
@@ -50,8 +50,8 @@ pub(crate) fn may_unescape_to(token: &[u8], size_max: usize) -> bool {
     token.len() <= size_max.saturating_mul(UNIT_ESCAPE_SIZE) + 2
 }
 
-/// Appends the text of the next piece of a string token to `text`: from `rest`, the token after its opening quotation mark without
-/// the closing one. The piece has `size` bytes, up to an escape sequence more or a character less; returns how many.
+/// Appends the text of the next piece of a string token to `text`: from `rest`, the token after its opening quotation mark without the
+/// closing one. The piece has `size` bytes, or up to an escape sequence more or a character less; returns its size.
 ///
 /// # Errors
 /// As [`unescape`]; the offset counts from the first byte of `rest`.
@@ -60,7 +60,7 @@ pub fn unescape_piece(rest: &[u8], size: usize, text: &mut String) -> Result<usi
     let piece = &rest[..size.saturating_add(ESCAPE_SIZE_MAX).min(rest.len())];
     let piece = match simdutf8::compat::from_utf8(piece) {
         Ok(piece) => piece,
-        // Only cut within its last character.
+        // The piece only ends within a character.
         Err(error) if error.error_len().is_none() && piece.len() < rest.len() => {
             simdutf8::basic::from_utf8(&piece[..error.valid_up_to()]).expect("valid up to there")
         }
@@ -70,7 +70,7 @@ pub fn unescape_piece(rest: &[u8], size: usize, text: &mut String) -> Result<usi
     decode(piece, 0..end, text, LoneSurrogate::Refused)
 }
 
-/// The text of a well-formed string token, each lone surrogate replaced by U+FFFD. For showing, not for comparing.
+/// The text of a well-formed string token, each lone surrogate replaced by U+FFFD. For display, not for comparison.
 pub(crate) fn unescape_lossy(token: &[u8]) -> String {
     let text = String::from_utf8_lossy(&token[1..token.len() - 1]);
     let mut decoded = String::new();
@@ -88,7 +88,7 @@ enum LoneSurrogate {
 }
 
 /// Appends the text of a piece of a string's inner text to `decoded`: from where it is known to be plain up to `piece.start`, to
-/// `piece.end` or to the end of the escape sequence there; gives where that is.
+/// `piece.end` or to the end of the escape sequence there; returns that position.
 fn decode(text: &str, piece: Range<usize>, decoded: &mut String, lone: LoneSurrogate) -> Result<usize, TextError> {
     let inner = text.as_bytes();
     decoded.reserve(piece.end);
@@ -118,7 +118,7 @@ fn decode(text: &str, piece: Range<usize>, decoded: &mut String, lone: LoneSurro
     Ok(copied)
 }
 
-/// The character of the escape sequence that `text` begins with, and the bytes it takes.
+/// The character of the escape sequence at the start of `text`, and its length in bytes.
 fn decode_escape(text: &[u8]) -> Result<(char, usize), TextErrorKind> {
     let plain = match text.get(1) {
         Some(b'"') => '"',
@@ -135,7 +135,7 @@ fn decode_escape(text: &[u8]) -> Result<(char, usize), TextErrorKind> {
     Ok((plain, 2))
 }
 
-/// The character of a `\u` escape, or of a pair of them that makes one character (RFC 8259, section 7).
+/// The character of a `\u` escape, or of a surrogate pair (RFC 8259, section 7).
 fn decode_unicode(text: &[u8]) -> Result<(char, usize), TextErrorKind> {
     let high = escaped_unit(text).ok_or(TextErrorKind::InvalidEscape)?;
     if let Some(character) = char::from_u32(u32::from(high)) {
@@ -159,8 +159,8 @@ pub(crate) fn hex_unit(text: &[u8]) -> Option<u16> {
     digits.iter().try_fold(0, |unit, &digit| Some(unit << 4 | char::from(digit).to_digit(16)? as u16))
 }
 
-/// Appends `text` to `out` as a JSON string literal, quotation marks included. Escapes `"`, `\` and the characters below
-/// U+0020, as RFC 8259 demands, and nothing more.
+/// Appends `text` to `out` as a JSON string literal with its quotation marks. Escapes `"`, `\` and the characters below U+0020, as RFC 8259
+/// requires, and nothing more.
 pub fn escape_into(text: &str, out: &mut Vec<u8>) {
     out.reserve(text.len() + 2);
     out.push(b'"');
@@ -168,7 +168,7 @@ pub fn escape_into(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Appends a piece of a text to `out`, escaped for a JSON string literal. Pieces may be cut anywhere.
+/// Appends a piece of a text to `out`, escaped for a JSON string literal. Pieces may be split anywhere.
 pub fn escape_piece(bytes: &[u8], out: &mut Vec<u8>) {
     let mut copied = 0;
     loop {
@@ -197,10 +197,10 @@ pub fn escaped_size(bytes: &[u8]) -> usize {
     }
 }
 
-/// Bytes from one that is escaped on that are escaped without searching for the next: such bytes often follow one another.
+/// Bytes after an escaped one that are processed without searching for the next: escaped bytes often follow one another.
 const ROW_SIZE: usize = 16;
 
-/// Bytes of an entry of [`ESCAPES`]: more than the longest, so that each is copied whole.
+/// Size of an entry of [`ESCAPES`]: more than the longest, so that each is copied whole.
 const ENTRY_SIZE: usize = 8;
 
 /// The escaped form of a byte; the last byte is the length.
@@ -252,7 +252,7 @@ fn escape_row(row: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&escaped[..size]);
 }
 
-/// Whether `text` is exactly one number of RFC 8259, section 6, with nothing around it.
+/// Whether `text` is exactly one number (RFC 8259, section 6).
 pub fn is_number(text: &[u8]) -> bool {
     scan::number(text, 0) == Ok(text.len())
 }

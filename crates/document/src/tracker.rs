@@ -6,8 +6,8 @@ use crate::chunks::Chunks;
 use crate::machine::{Container, Scalar, Sink};
 use crate::selector::automaton::{AmbiguousName, Automaton, Detail, Program, SetId};
 
-/// The number of elements of each array of a document, in the order in which the arrays begin. Taken in a pass of its
-/// own, only for selectors that count from an array's end; four bytes an array.
+/// The number of elements of each array of a document, in the order in which the arrays begin. Counted in a separate pass, only for
+/// selectors that count from an array's end; four bytes per array.
 #[derive(Debug, Default)]
 pub(crate) struct Lengths {
     arrays: Chunks<u32>,
@@ -16,7 +16,7 @@ pub(crate) struct Lengths {
 }
 
 impl Lengths {
-    /// Bytes that they take.
+    /// Their memory in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.arrays.memory()
     }
@@ -57,25 +57,25 @@ impl Sink for Lengths {
     }
 }
 
-/// A container that is open, with what its children need.
+/// An open container, with the state for its children.
 #[derive(Debug)]
 struct Frame {
     set: SetId,
     container: Container,
-    /// Elements begun.
+    /// Elements so far.
     index: u32,
-    /// Elements in all, where lengths are known.
+    /// The total number of elements, if lengths are known.
     length: u32,
 }
 
-/// The automaton on its way through a document.
+/// The automaton's position in a document.
 #[derive(Debug)]
 pub(crate) struct Tracker {
     automaton: Automaton,
     frames: Vec<Frame>,
     /// The set of the member whose name was read last.
     member: SetId,
-    /// Containers open inside one whose set settles everything below, and that set.
+    /// The number of open containers inside one whose set settles everything below, and that set.
     settled_depth: usize,
     settled: SetId,
     lengths: Option<Lengths>,
@@ -83,7 +83,7 @@ pub(crate) struct Tracker {
 }
 
 impl Tracker {
-    /// At the start of a document. `lengths` must be there when the program needs them.
+    /// Starts at the beginning of a document. `lengths` is required if the program needs them.
     pub(crate) fn new(program: Arc<Program>, detail: Detail, lengths: Option<Lengths>) -> Self {
         debug_assert!(lengths.is_some() || !program.needs_lengths());
         Tracker {
@@ -97,15 +97,15 @@ impl Tracker {
         }
     }
 
-    /// Bytes that the lengths of arrays take.
+    /// Memory of the arrays' lengths in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.lengths.as_ref().map_or(0, Lengths::memory)
     }
 
-    /// A member's name.
+    /// Processes a member's name.
     ///
     /// # Errors
-    /// It is refused for its case.
+    /// The name is refused because of its case.
     #[inline(always)]
     pub(crate) fn name(&mut self, token: &[u8], escaped: bool) -> Result<(), AmbiguousName> {
         if self.settled_depth > 0 {
@@ -117,7 +117,7 @@ impl Tracker {
         Ok(())
     }
 
-    /// The set of the value that begins; call once a value.
+    /// The set of the value that begins; call it once per value.
     #[inline(always)]
     pub(crate) fn value(&mut self) -> SetId {
         if self.settled_depth > 0 {
@@ -134,18 +134,18 @@ impl Tracker {
         }
     }
 
-    /// Counts a scalar with this set, which selects it.
+    /// Counts a selected scalar with this set.
     #[inline(always)]
     pub(crate) fn count(&mut self, set: SetId) {
         self.automaton.count(set);
     }
 
-    /// How many scalars were counted for each query.
+    /// The number of scalars counted for each query.
     pub(crate) fn matched(&self) -> Vec<u64> {
         self.automaton.matched()
     }
 
-    /// The value that began is a container; `set` is its own.
+    /// Enters a container, which is the value that began; `set` is its set.
     #[inline]
     pub(crate) fn open(&mut self, set: SetId, container: Container) {
         let array = self.arrays_begun;
@@ -165,7 +165,7 @@ impl Tracker {
         }
     }
 
-    /// The innermost container ends.
+    /// Leaves the innermost container.
     #[inline]
     pub(crate) fn close(&mut self) {
         match self.settled_depth {

@@ -1,9 +1,8 @@
 //! The walk: one pass over a document that returns the selected scalars as byte ranges, in slices of bounded work.
 //!
-//! Without filters the walk uses the automaton, in one pass; a pass before it counts array elements if a selector counts from the
-//! end. With filters the document becomes a tape of values, the filters are evaluated on it, and the selected values are returned.
-//! All these can pause and resume. UTF-8 is validated a piece at a time directly behind the walk, so that no match is returned with
-//! unvalidated bytes.
+//! Without filters the walk uses the automaton, in one pass; a pass before it counts array elements if a selector counts from the end. With
+//! filters the document becomes a tape of values, the filters are evaluated on it, and the selected values are returned. All these can
+//! pause and resume. UTF-8 is validated a piece at a time right behind the walk, so that no match is returned with unvalidated bytes.
 
 mod locator;
 
@@ -12,22 +11,22 @@ use std::sync::Arc;
 use crate::error::{DocumentError, DocumentErrorKind};
 use crate::limits::{DEPTH_CEILING, DOCUMENT_SIZE_CEILING, Limits};
 use crate::machine::{Container, Machine, Reach, Scalar, Sink};
-use crate::places::{Key, Places, Trail};
+use crate::match_paths::{Key, MatchPaths, PathTracker};
 use crate::selector::Selection;
 use crate::selector::automaton::Detail;
 use crate::text::begins_like_envelope;
 use crate::tracker::{Lengths, Tracker};
-use crate::tree::{Evaluated, Evaluation, Place, SelectedNodes, Tape};
-use locator::{Locator, way_to};
+use crate::tree::{ChildKey, Evaluated, Evaluation, SelectedNodes, Tape};
+use locator::{Locator, path_keys};
 
-/// Bytes walked before they are checked as UTF-8: they are then still in the innermost caches.
+/// Bytes walked before they are checked as UTF-8, while they are still in the first-level cache.
 const PIECE_SIZE: usize = 16 << 10;
 
-/// Keys of places after which a batch ends: what one match brings is bounded by the depth.
+/// Number of path keys after which a batch ends; one match adds at most one key per level.
 const KEYS_MAX: usize = 4 << 10;
 
-/// Bytes that are walked in about the time of one visit of a value by a filter.
-pub const LOOK_BYTES: usize = 16;
+/// Bytes walked in about the time in which a filter visits one value.
+pub const VISIT_BYTES: usize = 16;
 
 /// The purpose of the matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,9 +40,9 @@ pub enum Purpose {
 /// The kind of a matched scalar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScalarKind {
-    /// A string; `escaped` when there is a backslash in it, so that its text is not its bytes.
+    /// A string; `escaped` if it contains a backslash, so that its text differs from its bytes.
     String {
-        /// Whether the token holds escape sequences.
+        /// Whether the token contains escape sequences.
         escaped: bool,
     },
     /// A number.
@@ -52,7 +51,7 @@ pub enum ScalarKind {
     Boolean,
 }
 
-/// A scalar to replace: the byte range of its whole token in the document, a string's quotation marks included.
+/// A scalar to replace: the byte range of its whole token in the document, including a string's quotation marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Match {
     /// Offset of the token's first byte.
@@ -63,10 +62,10 @@ pub struct Match {
     pub kind: ScalarKind,
 }
 
-/// Whether a walk is over.
+/// Whether a walk is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// There is more to walk.
+    /// More of the document follows.
     More,
     /// The whole document was read and is well-formed, and all matches were returned.
     Done,
@@ -80,10 +79,10 @@ pub struct Walker<'d> {
 }
 
 impl<'d> Walker<'d> {
-    /// Begins a walk; see [`Walk::new`].
+    /// Starts a walk; see [`Walk::new`].
     ///
     /// # Errors
-    /// A document larger than the limits allow.
+    /// The document is larger than the limits permit.
     pub fn new(
         document: &'d [u8],
         selection: &Selection,
@@ -93,10 +92,10 @@ impl<'d> Walker<'d> {
         Ok(Walker { document, walk: Walk::new(document.len(), selection, purpose, limits)? })
     }
 
-    /// Goes on; see [`Walk::next_batch`].
+    /// Continues; see [`Walk::next_batch`].
     ///
     /// # Errors
-    /// The document is not well-formed or passes a limit. Matches appended before stay valid ranges.
+    /// The document is not well-formed or exceeds a limit. Matches appended before are still valid ranges.
     pub fn next_batch(
         &mut self,
         matches: &mut Vec<Match>,
@@ -125,54 +124,54 @@ pub struct Walk {
     limits: Limits,
     document_size: usize,
     stage: Stage,
-    /// Whether the places of matches are noted.
-    locates: bool,
+    /// Whether the paths of matches are recorded.
+    records_paths: bool,
     /// The number of matches of each selector, once known.
     matched: Vec<u64>,
 }
 
 #[derive(Debug)]
 enum Stage {
-    /// Counting array elements ahead of the walk.
+    /// Counts array elements ahead of the walk.
     Count {
         pass: Pass,
         lengths: Lengths,
     },
-    /// The one pass.
+    /// The single pass.
     Stream {
         pass: Pass,
         matcher: Box<Matcher>,
     },
-    /// The same with the places of matches.
+    /// The same, recording the paths of matches.
     Locate {
         pass: Pass,
         locator: Box<Locator>,
     },
-    /// Filters: reading the document into a tape.
+    /// Filters: the document is read into a tape.
     Read {
         pass: Pass,
         tape: Box<Tape>,
     },
-    /// Filters: working out what is selected.
+    /// Filters: the selection is evaluated.
     Evaluate {
         evaluation: Box<Evaluation>,
     },
-    /// Filters: handing over what is selected, up to byte `position`.
+    /// Filters: the selected values are returned, up to byte `position`.
     HandOver {
         nodes: Box<SelectedNodes>,
         position: usize,
-        places: Places,
+        match_paths: MatchPaths,
     },
     Done,
-    /// Done, with places that were not taken yet.
+    /// Complete, with paths that were not taken yet.
     Ended {
-        places: Places,
+        match_paths: MatchPaths,
     },
     Failed(DocumentError),
 }
 
 impl Walk {
-    /// Begins a walk through a document of `document_size` bytes. Allocates next to nothing until the first batch.
+    /// Starts a walk through a document of `document_size` bytes. Allocates almost nothing until the first batch.
     ///
     /// # Errors
     /// [`DocumentErrorKind::TooLarge`].
@@ -196,12 +195,12 @@ impl Walk {
             }
         };
         let (selection, limits) = (selection.clone(), limits.clone());
-        Ok(Walk { selection, purpose, limits, document_size, stage, locates: false, matched: Vec::new() })
+        Ok(Walk { selection, purpose, limits, document_size, stage, records_paths: false, matched: Vec::new() })
     }
 
-    /// The same walk, which notes the places of its matches for [`Walk::take_places`]. To be called before the first batch.
-    pub fn locating(mut self) -> Self {
-        self.locates = true;
+    /// Records the paths of matches, for [`Walk::take_paths`]. Call it before the first batch.
+    pub fn with_paths(mut self) -> Self {
+        self.records_paths = true;
         self.stage = match self.stage {
             Stage::Stream { pass, matcher } => Stage::Locate { pass, locator: Locator::new(*matcher) },
             stage => stage,
@@ -210,16 +209,16 @@ impl Walk {
     }
 
     /// The paths of the matches returned since the last call, for a walk that records them.
-    pub fn take_places(&mut self) -> Places {
+    pub fn take_paths(&mut self) -> MatchPaths {
         match &mut self.stage {
-            Stage::Locate { locator, .. } => locator.trail.take(),
-            Stage::HandOver { places, .. } | Stage::Ended { places } => std::mem::take(places),
-            _ => Places::default(),
+            Stage::Locate { locator, .. } => locator.path_tracker.take(),
+            Stage::HandOver { match_paths, .. } | Stage::Ended { match_paths } => std::mem::take(match_paths),
+            _ => MatchPaths::default(),
         }
     }
 
-    /// How many scalars each selector has selected, in the order of the selectors; those below a selected array or object count, and
-    /// so does `null`. Known once the walk is done, and empty until then.
+    /// The number of scalars that each selector has selected, in the order of the selectors, including those below a selected array or
+    /// object, and `null`. Known once the walk is complete, and empty until then.
     pub fn matched(&self) -> &[u64] {
         &self.matched
     }
@@ -235,7 +234,7 @@ impl Walk {
         }
     }
 
-    /// Memory in addition to the document and the matches, without that of patterns.
+    /// Memory besides the document and the matches, excluding patterns.
     pub fn memory(&self) -> usize {
         match &self.stage {
             Stage::Count { lengths, .. } => lengths.memory(),
@@ -248,19 +247,19 @@ impl Walk {
         }
     }
 
-    /// Walks on through `document` and appends what it matches, in document order.
+    /// Continues through `document` and appends its matches, in document order.
     ///
     /// Stops after `matches_max` matches, or after about `bytes_max` bytes, whichever comes first; both count as at least one. It
-    /// overshoots by at most some 100 bytes, and stops within a longer token; while filters are evaluated [`LOOK_BYTES`] count as
-    /// one visit of a value. A batch may be empty. With filters, or indexes that count from the end, the document is read once
-    /// before the first match.
+    /// overshoots by at most about 100 bytes, and stops within a longer token; while filters are evaluated, [`VISIT_BYTES`] count as one
+    /// visit of a value. A batch may be empty. With filters, or indexes that count from the end, the document is read once before the first
+    /// match.
     ///
     /// # Errors
-    /// The first fault of the document, or an exceeded limit; further calls return the same error. Matches appended before stay
-    /// valid ranges of well-formed tokens.
+    /// The first fault of the document, or an exceeded limit; further calls return the same error. Matches appended before are still valid
+    /// ranges of well-formed tokens.
     ///
     /// # Panics
-    /// When `document` has not the size that the walk was begun with.
+    /// If the size of `document` is not the one that the walk was created with.
     pub fn next_batch(
         &mut self,
         document: &[u8],
@@ -283,7 +282,7 @@ impl Walk {
         }
     }
 
-    /// One batch; true when the walk is over.
+    /// Runs one batch; returns true when the walk is complete.
     fn advance(
         &mut self,
         document: &[u8],
@@ -310,7 +309,7 @@ impl Walk {
                 locator.matcher.end_batch(matches, pass, result)
             }
             Stage::Read { pass, tape } => {
-                // To write a value down takes about as long as to walk it.
+                // Writing a value to the tape takes about as long as walking it.
                 if pass.run(document, bytes_max.div_ceil(2), &mut **tape)? == Reach::Finished {
                     let evaluation = Evaluation::new(std::mem::take(&mut **tape), &self.selection, &self.limits);
                     self.stage = Stage::Evaluate { evaluation: Box::new(evaluation) };
@@ -318,21 +317,21 @@ impl Walk {
                 Ok(false)
             }
             Stage::Evaluate { evaluation } => {
-                if evaluation.run(document, bytes_max / LOOK_BYTES)? == Evaluated::More {
+                if evaluation.run(document, bytes_max / VISIT_BYTES)? == Evaluated::More {
                     return Ok(false);
                 }
                 if let Stage::Evaluate { evaluation } = std::mem::replace(&mut self.stage, Stage::Done) {
                     let (nodes, matched) = evaluation.finish();
                     self.matched = matched;
-                    self.stage = Stage::HandOver { nodes: Box::new(nodes), position: 0, places: Places::default() };
+                    self.stage =
+                        Stage::HandOver { nodes: Box::new(nodes), position: 0, match_paths: MatchPaths::default() };
                 }
                 Ok(false)
             }
-            Stage::HandOver { nodes, position, places } => {
-                let (purpose, locates) = (self.purpose, self.locates);
-                let full = matches.len().saturating_add(matches_max);
-                let stop = position.saturating_add(bytes_max);
-                while *position < stop && matches.len() < full && places.size() < KEYS_MAX {
+            Stage::HandOver { nodes, position, match_paths } => {
+                let (purpose, records_paths) = (self.purpose, self.records_paths);
+                let (full, stop) = (matches.len().saturating_add(matches_max), position.saturating_add(bytes_max));
+                while *position < stop && matches.len() < full && match_paths.size() < KEYS_MAX {
                     let Some(number) = nodes.next_below() else {
                         return Ok(true);
                     };
@@ -341,8 +340,8 @@ impl Walk {
                     *position = start + 1;
                     if let Some(scalar) = node.scalar() {
                         let found = matched(document, start, end, scalar, purpose);
-                        if found.is_some() && locates {
-                            places.push(0, way_to(nodes.tape(), number).into_iter().rev());
+                        if found.is_some() && records_paths {
+                            match_paths.push(0, path_keys(nodes.tape(), number).into_iter().rev());
                         }
                         matches.extend(found);
                         *position = end;
@@ -355,7 +354,7 @@ impl Walk {
         }
     }
 
-    /// Notes what each selector has selected.
+    /// Records the number of scalars that each selector has selected.
     fn end(&mut self) {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
             Stage::Stream { matcher, .. } => {
@@ -364,10 +363,10 @@ impl Walk {
             }
             Stage::Locate { mut locator, .. } => {
                 self.matched = locator.matcher.tracker.matched();
-                Stage::Ended { places: locator.trail.take() }
+                Stage::Ended { match_paths: locator.path_tracker.take() }
             }
-            Stage::HandOver { places, .. } if self.locates => Stage::Ended { places },
-            Stage::Ended { places } => Stage::Ended { places },
+            Stage::HandOver { match_paths, .. } if self.records_paths => Stage::Ended { match_paths },
+            Stage::Ended { match_paths } => Stage::Ended { match_paths },
             _ => Stage::Done,
         };
     }
@@ -377,7 +376,7 @@ impl Walk {
         let tracker = Tracker::new(Arc::clone(program), Detail::Scalars, Some(lengths));
         let pass = Pass { checked: self.document_size, ..Pass::checking(&self.limits) };
         let matcher = Matcher::new(tracker, self.purpose);
-        match self.locates {
+        match self.records_paths {
             true => Stage::Locate { pass, locator: Locator::new(matcher) },
             false => Stage::Stream { pass, matcher: Box::new(matcher) },
         }
@@ -393,7 +392,7 @@ pub(crate) struct Pass {
 }
 
 impl Pass {
-    /// A reading that checks UTF-8.
+    /// A pass that only checks UTF-8.
     pub(crate) fn checking(limits: &Limits) -> Self {
         Pass { machine: Machine::new(limits.depth_max.min(DEPTH_CEILING)), checked: 0 }
     }
@@ -439,16 +438,16 @@ impl Pass {
     }
 }
 
-/// The last place up to `position` that is not within a character of UTF-8.
+/// The last position up to `position` that is not within a UTF-8 character.
 fn character_start(document: &[u8], position: usize) -> usize {
-    let is_within = |place: &usize| document.get(*place).is_some_and(|byte| byte & 0b1100_0000 == 0b1000_0000);
-    // More bytes of that kind than a character has are a fault, which comes out with the next piece.
-    (position.saturating_sub(3)..=position).rev().find(|place| !is_within(place)).unwrap_or(position)
+    let is_within = |at: &usize| document.get(*at).is_some_and(|byte| byte & 0b1100_0000 == 0b1000_0000);
+    // More continuation bytes than a character can have are a fault, which is found with the next piece.
+    (position.saturating_sub(3)..=position).rev().find(|at| !is_within(at)).unwrap_or(position)
 }
 
-/// A sink that can find fault with a document itself.
+/// A sink that can detect faults of a document itself.
 pub(crate) trait FallibleSink: Sink {
-    /// The fault, if it found one; it must then call itself full.
+    /// The fault, if it found one; it must then report that it is full.
     fn fault(&self) -> Option<DocumentError> {
         None
     }
@@ -456,13 +455,13 @@ pub(crate) trait FallibleSink: Sink {
 
 impl FallibleSink for Lengths {}
 
-/// Turns the automaton's verdicts into matches.
+/// Converts the automaton's verdicts to matches.
 #[derive(Debug)]
 struct Matcher {
     tracker: Tracker,
     purpose: Purpose,
     matches: Vec<Match>,
-    /// Those that were there when the batch began.
+    /// The number of matches when the batch began.
     before: usize,
     matches_max: usize,
     /// The position of a refused name.
@@ -474,14 +473,14 @@ impl Matcher {
         Matcher { tracker, purpose, matches: Vec::new(), before: 0, matches_max: 0, refused: None }
     }
 
-    /// Takes the caller's list for a batch of up to `matches_max` matches after those in it.
+    /// Takes the caller's list for a batch that adds up to `matches_max` matches.
     fn begin_batch(&mut self, matches: &mut Vec<Match>, matches_max: usize) {
         self.before = matches.len();
         self.matches_max = self.before.saturating_add(matches_max);
         std::mem::swap(matches, &mut self.matches);
     }
 
-    /// Returns the list, without matches whose bytes were not validated, and whether the document is finished.
+    /// Returns the list, without matches whose bytes were not validated, and whether the document is complete.
     fn end_batch(
         &mut self,
         matches: &mut Vec<Match>,
@@ -496,7 +495,7 @@ impl Matcher {
         Ok(result? == Reach::Finished)
     }
 
-    /// Nothing is read after the name.
+    /// Stops at a refused name.
     #[cold]
     fn refuse(&mut self, start: usize) {
         self.refused.get_or_insert(start);
@@ -544,7 +543,7 @@ impl Sink for Matcher {
     }
 }
 
-/// The match that a selected scalar makes, if any.
+/// The match for a selected scalar, if any.
 #[inline(always)]
 fn matched(document: &[u8], start: usize, end: usize, scalar: Scalar, purpose: Purpose) -> Option<Match> {
     let kind = match (scalar, purpose) {

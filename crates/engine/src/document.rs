@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use fieldseal_document::{
-    Match, Places, Progress as WalkProgress, Purpose, ScalarKind, Selection, Walk, escape_into, escape_piece,
+    Match, MatchPaths, Progress as WalkProgress, Purpose, ScalarKind, Selection, Walk, escape_into, escape_piece,
     escaped_size, unescape, unescape_piece,
 };
 use fieldseal_envelope::{Opened, Value, ValueType};
@@ -127,7 +127,7 @@ impl Engine {
         size: usize,
     ) -> Result<DocumentWork<R>, Error> {
         Ok(DocumentWork {
-            plan: Plan::new(self, selection, R::PURPOSE, size, rewriter.locates())?,
+            plan: Plan::new(self, selection, R::PURPOSE, size, rewriter.records_paths())?,
             rewriter,
             stretch: Stretch::default(),
             count: 0,
@@ -247,7 +247,7 @@ struct Plan {
     walked_bytes_max: usize,
     has_selectors: bool,
     /// Whether the paths of matches are needed.
-    locates: bool,
+    records_paths: bool,
     /// Whether each selector must match something, which is not known yet.
     is_strict: bool,
 }
@@ -258,7 +258,7 @@ impl Plan {
         selection: Option<&Selection>,
         purpose: Purpose,
         size: usize,
-        locates: bool,
+        records_paths: bool,
     ) -> Result<Self, Error> {
         let settings = engine.settings();
         let has_selectors = selection.is_some();
@@ -272,13 +272,13 @@ impl Plan {
         };
         let walk = Walk::new(size, selection, purpose, &settings.document)?;
         Ok(Self {
-            walk: if locates { walk.locating() } else { walk },
+            walk: if records_paths { walk.with_paths() } else { walk },
             walked: WalkProgress::More,
             planned: 0,
             values_max: settings.step_values_max,
             walked_bytes_max: cost::walked_bytes_max(settings.step_bytes_max),
             has_selectors,
-            locates,
+            records_paths,
             is_strict: false,
         })
     }
@@ -312,7 +312,7 @@ impl Plan {
             (Err(_), Some(last)) => last.end,
             (Err(error), None) => return Err(error.into()),
         };
-        stretch.places = self.locates.then(|| (Arc::new(self.walk.take_places()), 0));
+        stretch.paths = self.records_paths.then(|| (Arc::new(self.walk.take_paths()), 0));
         self.walked = walked.unwrap_or(WalkProgress::More);
         stretch.end = self.planned;
         Ok(())
@@ -323,7 +323,7 @@ impl Plan {
 struct Stretch<L> {
     matches: Vec<Match>,
     /// The paths of the matches, and the index of the first, if paths may be requested.
-    places: Option<(Arc<Places>, usize)>,
+    paths: Option<(Arc<MatchPaths>, usize)>,
     /// The number of finished matches.
     done: usize,
     /// The next match, if it is long and has been started.
@@ -345,7 +345,7 @@ struct LongMatch<L> {
 
 impl<L> Default for Stretch<L> {
     fn default() -> Self {
-        Self { matches: Vec::new(), places: None, done: 0, long: None, copied: 0, end: 0 }
+        Self { matches: Vec::new(), paths: None, done: 0, long: None, copied: 0, end: 0 }
     }
 }
 
@@ -361,10 +361,10 @@ impl<L: Default> Stretch<L> {
             return std::mem::take(self);
         }
         let matches = left[..values_max].to_vec();
-        let places = self.places.as_ref().map(|(places, first)| (Arc::clone(places), first + self.done));
+        let paths = self.paths.as_ref().map(|(paths, first)| (Arc::clone(paths), first + self.done));
         let (copied, end) = (self.copied, matches[values_max - 1].end);
         (self.done, self.copied) = (self.done + values_max, end);
-        Self { matches, places, copied, end, long: self.long.take(), done: 0 }
+        Self { matches, paths, copied, end, long: self.long.take(), done: 0 }
     }
 
     /// Processes some of the values, or a piece of a long one or of the bytes in between; returns how many were replaced.
@@ -446,8 +446,8 @@ impl<L: Default> Stretch<L> {
 
     /// Records, for the report, that this match failed to decrypt.
     fn note_failure<R: Rewriter>(&self, rewriter: &mut R, document: &[u8], number: usize) {
-        let path = || match &self.places {
-            Some((places, first)) => places.path(document, first + number),
+        let path = || match &self.paths {
+            Some((paths, first)) => paths.path(document, first + number),
             None => String::new(),
         };
         rewriter.note_failure(self.matches[number].start as u64, path);
@@ -566,7 +566,7 @@ pub trait Rewriter: Sized {
     }
 
     /// Whether paths of values may be requested.
-    fn locates(&self) -> bool {
+    fn records_paths(&self) -> bool {
         self.on_failure() != OnFailure::Fail
     }
 

@@ -1,6 +1,6 @@
 //! The value of `Content-Type` (RFC 9110, section 8.3.1), as far as it determines how to parse a body.
 
-/// Longest boundary in characters (RFC 2046, section 5.1.1).
+/// Maximum length of a boundary in characters (RFC 2046, section 5.1.1).
 pub const BOUNDARY_SIZE_MAX: usize = 70;
 
 const BOUNDARY: &str = "boundary";
@@ -11,9 +11,9 @@ const CHARSET: &str = "charset";
 pub struct MediaType {
     /// `type/subtype` in lower case.
     pub essence: String,
-    /// Parameter `boundary`, its quotation marks undone.
+    /// The parameter `boundary`, unquoted.
     pub boundary: Option<String>,
-    /// Parameter `charset` in lower case.
+    /// The parameter `charset` in lower case.
     pub charset: Option<String>,
 }
 
@@ -72,28 +72,28 @@ impl MediaType {
         rest.is_empty().then_some(media)
     }
 
-    /// Whether text is in UTF-8, or in what is the same there.
+    /// Whether text is in UTF-8 or a subset of it.
     pub fn is_utf8(&self) -> bool {
         self.charset.as_deref().is_none_or(is_utf8)
     }
 
-    /// `application/json`, and whatever is built on it.
+    /// Whether it is `application/json` or has a `+json` suffix.
     pub fn is_json(&self) -> bool {
         matches!(self.essence.as_str(), "application/json" | "text/json") || self.essence.ends_with("+json")
     }
 
-    /// `application/x-www-form-urlencoded`.
+    /// Whether it is `application/x-www-form-urlencoded`.
     pub fn is_urlencoded(&self) -> bool {
         self.essence == "application/x-www-form-urlencoded"
     }
 
-    /// `multipart/form-data`.
+    /// Whether it is `multipart/form-data`.
     pub fn is_multipart(&self) -> bool {
         self.essence == "multipart/form-data"
     }
 }
 
-/// Name, value and what follows of `name=value` or `name="value"`.
+/// Splits `name=value` or `name="value"` into name, value and rest.
 pub(super) fn parameter(text: &str) -> Option<(&str, String, &str)> {
     let (name, after) = text.split_once('=')?;
     if !is_token(name) {
@@ -116,12 +116,12 @@ pub(super) fn parameter(text: &str) -> Option<(&str, String, &str)> {
     None
 }
 
-/// Whether a name of a charset, in lower case, means UTF-8 or a part of it.
+/// Whether a charset's name, in lower case, means UTF-8 or a subset of it.
 pub(super) fn is_utf8(charset: &str) -> bool {
     matches!(charset, "utf-8" | "utf8" | "us-ascii")
 }
 
-/// A token of RFC 9110, section 5.6.2.
+/// Whether it is a token (RFC 9110, section 5.6.2).
 pub(super) fn is_token(text: &str) -> bool {
     let is_tchar = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(is_tchar)

@@ -1,8 +1,8 @@
 //! Finds the fields of forms that are to be encrypted or decrypted: `application/x-www-form-urlencoded` and `multipart/form-data`.
 //!
-//! As with JSON the caller receives byte ranges and writes the output itself, so that every other byte stays unchanged. Anything
-//! that two parsers could read differently is refused: a value that a rule hides must not escape through a body that a later parser
-//! splits differently, or through a name that it reads as another (`names`).
+//! As with JSON the caller receives byte ranges and writes the output itself, so that every other byte stays unchanged. Anything that two
+//! parsers could read differently is refused: a value that a rule hides must not escape through a body that another parser splits
+//! differently, or through a name that it reads as another (`names`).
 
 mod error;
 mod media_type;
@@ -30,12 +30,12 @@ fn check_charset(value: &[u8], offset: usize) -> Result<(), FormError> {
     }
 }
 
-/// The bounds under which forms are read; inclusive.
+/// The limits on forms; inclusive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormLimits {
-    /// Fields or parts of one form. Default 10,000.
+    /// Maximum number of fields or parts of a form. Default 10,000.
     pub fields_max: usize,
-    /// Bytes of the header of one part. Default 8 KiB.
+    /// Maximum size of a part's header in bytes. Default 8 KiB.
     pub part_header_size_max: usize,
 }
 

@@ -1,7 +1,7 @@
-//! `multipart/form-data` (RFC 7578 over RFC 2046), read strictly.
+//! `multipart/form-data` (RFC 7578 over RFC 2046), parsed strictly.
 //!
-//! Nothing precedes the first boundary or follows the last, lines end in CRLF, and the boundary occurs only between parts: more
-//! lenient parsers then find the same parts.
+//! Nothing precedes the first boundary or follows the last, lines end in CRLF, and the boundary occurs only between parts, so that more
+//! lenient parsers find the same parts.
 
 use std::ops::Range;
 
@@ -17,16 +17,16 @@ const DISPOSITION: &str = "content-disposition";
 pub struct Part {
     /// Its content.
     pub content: Range<usize>,
-    /// Whether it came with a file name: its content is bytes and not text.
+    /// Whether it has a file name: its content is bytes and not text.
     pub is_file: bool,
-    /// A line of its header, line end included, that states the length of the content, which a replacement makes wrong.
+    /// The header line, including its line end, that states the length of the content, which a replacement would make wrong.
     pub length_line: Option<Range<usize>>,
 }
 
-/// The selected parts of a body, in order.
+/// Finds the selected parts of a body, in order.
 ///
 /// # Errors
-/// The first thing in it that is not as RFC 7578 has it, or that two readers could read differently.
+/// The first violation of RFC 7578, or ambiguity between parsers.
 pub fn find_parts(
     body: &[u8],
     boundary: &str,
@@ -63,7 +63,7 @@ pub fn find_parts(
         let Some(next) = finder.find(body, start) else {
             return error(FormErrorKind::UnexpectedEnd, body.len());
         };
-        // The line end before a boundary belongs to it.
+        // The line end before a boundary belongs to the boundary.
         let Some(end) = next.checked_sub(2).filter(|&end| end >= start && &body[end..next] == b"\r\n") else {
             return error(FormErrorKind::StrayBoundary, next);
         };
@@ -78,7 +78,7 @@ fn is_boundary_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"'()+_-./:=?".contains(&byte)
 }
 
-/// The part from `start` to `end`, if it is selected.
+/// Parses the part from `start` to `end`; returns it if it is selected.
 fn part(
     body: &[u8],
     start: usize,
@@ -89,7 +89,7 @@ fn part(
     let error = |kind| FormError::new(kind, start);
     let size_max = limits.part_header_size_max;
     let head = &body[start..end.min(start.saturating_add(size_max))];
-    // A header of no lines would have no name.
+    // A header without lines would have no name.
     let Some(length) = memchr::memmem::find(head, b"\r\n\r\n") else {
         return Err(error(FormErrorKind::HeaderTooLong(size_max)));
     };
@@ -119,19 +119,19 @@ struct Header {
     names: Vec<String>,
     is_file: bool,
     is_encoded: bool,
-    /// Its content, where it is text, is not in UTF-8.
+    /// Whether its content is text in a charset other than UTF-8.
     is_foreign: bool,
     has_parts: bool,
     length_line: Option<Range<usize>>,
 }
 
 impl Header {
-    /// The meaning of the part by its name, in any of its readings.
+    /// Classifies the part by its name, in any of its readings.
     fn meaning(&self, names: &FieldNames) -> Meaning {
         let meanings = || self.names.iter().map(|name| names.meaning(name.as_bytes()));
         let is = |meaning| meanings().any(|found| found == meaning);
-        // Some undo the escapes of a few characters, and leave the backslashes of others. Some end a parameter at every `;`, within
-        // quotation marks too.
+        // Some parsers decode the escapes of a few characters, and leave other backslashes. Some end a parameter at every `;`, even in
+        // quoted strings.
         let is_in_doubt = || {
             let mut plain = self.names.iter().map(|name| name.replace('\\', ""));
             plain.any(|name| {
@@ -152,10 +152,10 @@ impl Header {
         let mut next = 0;
         for line in text.split("\r\n") {
             let start = next;
-            // The line end of the last line precedes the empty one.
+            // The line end of the last line precedes the empty line.
             next += line.len() + 2;
             let (name, value) = line.split_once(':').ok_or(FormErrorKind::InvalidHeader)?;
-            // Some take the separators of Unicode for line ends.
+            // Some parsers treat Unicode separators as line ends.
             let is_text = |c: char| c == '\t' || !(c.is_control() || matches!(c, '\u{2028}' | '\u{2029}'));
             if !is_token(name) || !value.chars().all(is_text) {
                 return Err(FormErrorKind::InvalidHeader);
@@ -218,7 +218,7 @@ impl Header {
     }
 }
 
-/// Whether a reader that cuts parameters otherwise could find the parameter `name` inside this value of one.
+/// Whether a parser that splits parameters differently could find the parameter `name` inside this value.
 fn names_a_name(raw: &str) -> bool {
     let text = raw.to_ascii_lowercase();
     text.match_indices("name").any(|(at, word)| {
@@ -227,15 +227,15 @@ fn names_a_name(raw: &str) -> bool {
     })
 }
 
-/// Whether PHP, for which `'` quotes as `"` does, reads another value than this one, or ends it elsewhere.
+/// Whether PHP, which treats `'` like `"`, would read another value than this one, or end it elsewhere.
 fn quotes_singly(name: &str, raw: &str) -> bool {
-    // `filename*=utf-8''a` has two of them, with a language in between.
+    // `filename*=utf-8''a` has two, with a language in between.
     let expected = if name == "filename*" { 2 } else { 0 };
     let count = if raw.starts_with('"') { 0 } else { raw.matches('\'').count() };
     count != 0 && count != expected
 }
 
-/// The ways in which a name is read: `raw` with its quotation marks and `unquoted` without its escapes.
+/// The possible readings of a name: `raw` with quotation marks, and `unquoted` with decoded escapes.
 fn readings(raw: &str, unquoted: String) -> Vec<String> {
     let literal = raw.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(raw);
     let browser = literal.replace("%22", "\"").replace("%0D", "\r").replace("%0A", "\n");
@@ -244,7 +244,7 @@ fn readings(raw: &str, unquoted: String) -> Vec<String> {
     readings
 }
 
-/// Finds one string many times.
+/// Searches for one string repeatedly.
 struct Finder<'n>(memchr::memmem::Finder<'n>);
 
 impl<'n> Finder<'n> {

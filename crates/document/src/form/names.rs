@@ -1,13 +1,13 @@
-//! Which fields of a form or query are meant by their names, and which names some reader takes for one of those.
+//! Selects the fields of a form or query by name, and detects names that some parser reads as a selected one.
 //!
-//! Parsers do not agree on the name of a field. PHP writes `_` for `.`, for a space and for a `[` without a closing bracket, and
-//! splits a name at its brackets; `qs` (Express) and older Rack unwrap `[card]`; `qs` and Spring can read `a.b` as `a[b]`; Spring
-//! drops a leading `!`, Zope everything from `:` on; ASP.NET and gorilla/schema ignore case. A name is therefore read in each of
-//! these ways, and a field that has a selected name for only some parsers is refused.
+//! Parsers do not agree on the name of a field. PHP writes `_` for `.`, for a space and for a `[` without a closing bracket, and splits a
+//! name at its brackets; `qs` (Express) and older Rack unwrap `[card]`; `qs` and Spring can read `a.b` as `a[b]`; Spring drops a leading
+//! `!`, Zope everything from `:` on; ASP.NET and gorilla/schema ignore case. A name is therefore read in each of these ways, and a field
+//! that has a selected name for only some parsers is refused.
 
 use crate::fold::{OtherCase, folded};
 
-/// Bytes of a name that are examined, unless a selected one is longer than a quarter of that.
+/// Bytes of a name that are examined, unless a selected name is longer than a quarter of that.
 const HEAD_SIZE: usize = 1024;
 /// Maximum number of leading bytes that some parsers drop.
 const PADDING_MAX: usize = 8;
@@ -19,11 +19,11 @@ pub(super) enum Meaning {
     Selected,
     /// It is not.
     Other,
-    /// Some reader takes it for a selected one, others do not.
+    /// Some parsers read it as a selected name, others do not.
     Ambiguous,
 }
 
-/// Which fields of a form are meant, by their names.
+/// The names of selected fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldNames {
     names: Vec<Box<str>>,
@@ -32,22 +32,22 @@ pub struct FieldNames {
     guard: Option<Box<Guard>>,
 }
 
-/// Finds the names that some reader takes for a selected one.
+/// Detects names that some parser reads as a selected one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Guard {
-    /// Names that are looked after elsewhere.
+    /// Names that are handled elsewhere.
     known: FieldNames,
     folds: bool,
-    /// The selected names as each reader of [`READERS`] has them.
+    /// The selected names as each parser of [`READERS`] reads them.
     paths: Vec<[Path; READERS.len()]>,
     /// Those of these paths that have one step.
     singles: Vec<String>,
 }
 
-/// A name as a reader has it: the name of a value, or the steps to it from outside in.
+/// A name as a parser reads it: the steps to the value from the outside in.
 type Path = Vec<String>;
 
-/// A reader of names: how it reads a selected one, and how any other.
+/// A parser of names: how it reads a selected name, and how any other.
 struct Reader {
     selected: fn(&str) -> Path,
     read: fn(&str) -> Path,
@@ -76,13 +76,13 @@ impl FieldNames {
         chosen
     }
 
-    /// The same, and with [`OtherCase::Same`] the fields whose names differ from these only in case.
+    /// The same; with [`OtherCase::Same`] it also selects fields whose names differ only in case.
     pub fn in_case(self, other_case: OtherCase) -> Self {
         FieldNames { is_case_ignored: other_case == OtherCase::Same, ..self }
     }
 
-    /// The same, and a form is refused that has a field which some reader takes for one of these and others do not: by the case of
-    /// its letters unless `other_case` allows that, by brackets, dots and the like. Fields that `known` names are not.
+    /// The same, but refuses a form with a field that only some parsers read as one of these: because of case unless `other_case` permits
+    /// it, or because of brackets, dots and the like. Fields in `known` are exempt.
     #[must_use]
     pub fn guarded(self, other_case: OtherCase, known: &FieldNames) -> Self {
         let chosen = self.in_case(other_case);
@@ -97,7 +97,7 @@ impl FieldNames {
         FieldNames { guard: Some(Box::new(Guard { known, folds, paths, singles })), ..chosen }
     }
 
-    /// The fields that any of these mean.
+    /// Selects the fields of all of these.
     pub fn union<'n>(all: impl IntoIterator<Item = &'n FieldNames>) -> Self {
         let mut union = FieldNames::default();
         for names in all {
@@ -107,19 +107,19 @@ impl FieldNames {
         union
     }
 
-    /// Whether no field is meant.
+    /// Whether no field is selected.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty() && !self.is_everything
     }
 
-    /// Returns how many comparisons the name of a field takes in the worst case: finding fields takes time by it. With a guard each
-    /// reader's way to read a name counts as eight.
+    /// The number of comparisons for the name of a field in the worst case, which determines the time to find fields. With a guard, each
+    /// parser's reading of a name counts as eight.
     pub fn comparisons(&self) -> usize {
         let guarded = if self.guard.is_some() { READERS.len() * (8 + self.names.len()) } else { 0 };
         self.names.len() + guarded
     }
 
-    /// Whether every field is meant.
+    /// Whether every field is selected.
     pub fn is_everything(&self) -> bool {
         self.is_everything
     }
@@ -129,7 +129,7 @@ impl FieldNames {
         self.names.iter().map(AsRef::as_ref)
     }
 
-    /// Whether a field of this name, its encoding undone, is one of these.
+    /// Whether a field with this decoded name is selected.
     pub fn has(&self, name: &[u8]) -> bool {
         if self.is_everything {
             return true;
@@ -148,7 +148,7 @@ impl FieldNames {
         })
     }
 
-    /// The meaning of a field by its name, or by the first [`FieldNames::head_size`] bytes of it.
+    /// Classifies a field by its name, or by the first [`FieldNames::head_size`] bytes of it.
     pub(super) fn meaning(&self, name: &[u8]) -> Meaning {
         if self.has(name) {
             return Meaning::Selected;
@@ -159,12 +159,12 @@ impl FieldNames {
         }
     }
 
-    /// Whether a form is refused that has a field which is called so by some reader.
+    /// Whether a form with a field that some parser reads by this name is refused.
     pub(super) fn doubts(&self, name: &[u8]) -> bool {
         self.guard.is_some() && self.meaning(name) != Meaning::Other
     }
 
-    /// Bytes of a name that determine its meaning, after removing leading [`is_padding`] bytes.
+    /// Number of bytes that determine the meaning of a name, after leading [`is_padding`] bytes are removed.
     pub(super) fn head_size(&self) -> usize {
         let longest = self.names.iter().map(|name| name.len()).max().unwrap_or(0);
         HEAD_SIZE.max(longest.saturating_mul(4))
@@ -172,9 +172,9 @@ impl FieldNames {
 }
 
 impl Guard {
-    /// Whether some reader takes a name for a selected one.
+    /// Whether some parser reads the name as a selected one.
     fn takes(&self, name: &[u8]) -> bool {
-        // The usual name is the same to all.
+        // All parsers agree on ordinary names.
         if name.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')) {
             return self.singles.iter().any(|single| match self.folds {
                 true => single.as_bytes().eq_ignore_ascii_case(name),
@@ -198,7 +198,7 @@ pub(super) fn is_padding(byte: u8) -> bool {
     byte <= b' ' || b"[]!?.".contains(&byte)
 }
 
-/// Appends a byte of a name unless it is one more of a long padding.
+/// Appends a byte of a name unless it is part of a long padding.
 pub(super) fn push_name_byte(byte: u8, name: &mut Vec<u8>) {
     let is_more = name.len() >= PADDING_MAX && is_padding(byte) && name.iter().all(|&byte| is_padding(byte));
     if !is_more {
@@ -206,7 +206,7 @@ pub(super) fn push_name_byte(byte: u8, name: &mut Vec<u8>) {
     }
 }
 
-/// The texts that a name's bytes may be: in UTF-8 or Latin-1, and with its escapes undone once more.
+/// The texts that a name's bytes may represent: in UTF-8 or Latin-1, and with its escapes decoded once more.
 fn readable(name: &[u8]) -> Vec<String> {
     let name = &name[..memchr::memchr(0, name).unwrap_or(name.len())];
     let mut texts = vec![String::from_utf8_lossy(name).into_owned()];
@@ -218,7 +218,7 @@ fn readable(name: &[u8]) -> Vec<String> {
     texts
 }
 
-/// The text with `%XX`, and `%uXXXX` as ASP.NET has it, undone.
+/// Decodes `%XX`, and `%uXXXX` as ASP.NET does.
 fn unescaped(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -247,14 +247,14 @@ fn unescaped(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// A name without what readers drop around it, and without its case where `folds`.
+/// A name without surrounding bytes that parsers drop, and case-folded if `folds`.
 fn neat(name: &str, folds: bool) -> String {
     let is_blank = |c: char| c.is_whitespace() || c.is_control() || c == '\u{feff}';
     let name = name.trim_matches(is_blank).trim_start_matches(['!', '?']).trim_start_matches(is_blank);
     if folds { folded(name) } else { name.to_owned() }
 }
 
-/// Go, Python, Java: the name as it is.
+/// Go, Python, Java: the name unchanged.
 fn whole(name: &str) -> Path {
     vec![name.to_owned()]
 }
@@ -278,7 +278,7 @@ fn php(name: &str) -> Path {
     path(&root, steps)
 }
 
-/// The npm package `qs`: the text before the first complete brackets, and that in all complete ones.
+/// The npm package `qs`: the text before the first complete brackets, and the text in all complete ones.
 fn qs(name: &str) -> Path {
     let (mut open, mut root, mut steps) = (None, None, Vec::new());
     for (at, byte) in name.bytes().enumerate() {
@@ -310,7 +310,7 @@ fn before_colon(name: &str) -> Path {
     whole(name.split(':').next().unwrap_or(name))
 }
 
-/// The steps from `root` on. An element of a list belongs to the list, whether it is numbered or appended.
+/// The steps from `root` on. Elements of a list belong to the list, whether numbered or appended.
 fn path<'t>(root: &'t str, steps: impl IntoIterator<Item = &'t str>) -> Path {
     let mut path = Path::new();
     for step in std::iter::once(root).chain(steps) {

@@ -1,4 +1,4 @@
-//! Forms against slow readers that take them apart another way.
+//! Compares the form parser with slow parsers that work differently.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ fn limits() -> FormLimits {
     FormLimits { fields_max: 50, part_header_size_max: 300 }
 }
 
-/// Names and values of an urlencoded form, without looking at bytes one by one.
+/// Names and values of an urlencoded form, by splitting strings.
 fn slow_urlencoded(body: &[u8]) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
     let decode = |text: &[u8]| {
         let latin: String = text.iter().map(|&byte| char::from(byte)).collect();
@@ -91,7 +91,7 @@ proptest! {
         if is_plain {
             prop_assert_eq!(found, Ok(expected));
         } else if let Ok(found) = found {
-            // Only a content that looks like the cut between parts may be taken for one.
+            // Only content that looks like a separator of parts may be read as one.
             prop_assert!(found.iter().all(|part| !String::from_utf8_lossy(&body[part.content.clone()]).contains("--B")));
         }
     }
@@ -111,7 +111,7 @@ proptest! {
 }
 
 fn urlencoded_decode(encoded: &[u8], out: &mut Vec<u8>) {
-    // By way of Latin-1, since a decoded value need not be UTF-8 to be compared.
+    // Through Latin-1, because a decoded value need not be UTF-8 to be compared.
     for (_, value) in slow_urlencoded(&[b"x=", encoded].concat()) {
         out.extend(value.unwrap());
     }

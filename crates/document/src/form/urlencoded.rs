@@ -1,4 +1,4 @@
-//! `application/x-www-form-urlencoded`, as browsers write and read it (WHATWG URL, section 5); a query is written the same way.
+//! `application/x-www-form-urlencoded` as browsers write and parse it (WHATWG URL, section 5); queries have the same syntax.
 
 use std::ops::Range;
 
@@ -10,11 +10,11 @@ use super::{CHARSET_FIELD, FieldNames, FormError, FormErrorKind, FormLimits, che
 /// A selected field's value: the bytes between its `=` and the next `&`, still encoded.
 pub type FieldValue = Range<usize>;
 
-/// The values of the selected fields, in order. A field without `=` has no value and is passed over.
+/// The values of the selected fields, in order. A field without `=` has no value and is skipped.
 ///
 /// # Errors
-/// More fields than the limits allow, those between two `;` included; a charset that is not UTF-8, a field that is selected only
-/// where `;` cuts as `&` does, and a name that [`FieldNames::guarded`] refuses.
+/// More fields than the limits permit, including those between two `;`; a charset other than UTF-8; a field that is selected only by
+/// parsers that separate fields at `;`; and a name that [`FieldNames::guarded`] refuses.
 pub fn find_fields(body: &[u8], names: &FieldNames, limits: &FormLimits) -> Result<Vec<FieldValue>, FormError> {
     let mut found = Vec::new();
     let mut reader = NameReader::new(names, limits.fields_max);
@@ -35,7 +35,7 @@ pub fn find_fields(body: &[u8], names: &FieldNames, limits: &FormLimits) -> Resu
                 Meaning::Selected => found.push(start + equals + 1..start + field.len()),
                 Meaning::Ambiguous => return Err(FormError::new(FormErrorKind::AmbiguousName, start)),
                 Meaning::Other => {
-                    // Anything that could be a field counts as one.
+                    // Everything that could be a field is counted.
                     let left = limits.fields_max - count;
                     count += reader.pass_semicolons(field, left).map_err(|kind| FormError::new(kind, start))?;
                 }
@@ -46,8 +46,8 @@ pub fn find_fields(body: &[u8], names: &FieldNames, limits: &FormLimits) -> Resu
     Ok(found)
 }
 
-/// Whether a reader that takes any bytes for a form finds a field in them that is selected, or that some readers take for such a one.
-/// In one pass, whatever the number of fields.
+/// Whether a parser that reads any bytes as a form finds a field in them that is selected, or that some parsers read as a selected one. In
+/// one pass, regardless of the number of fields.
 pub fn holds_field(bytes: &[u8], names: &FieldNames) -> bool {
     let mut reader = NameReader::new(names, usize::MAX);
     let mut start = 0;
@@ -62,7 +62,7 @@ pub fn holds_field(bytes: &[u8], names: &FieldNames) -> bool {
     false
 }
 
-/// Undoes the encoding of names, each in the same memory.
+/// Decodes names, reusing its memory.
 struct NameReader<'n> {
     names: &'n FieldNames,
     head_size: usize,
@@ -75,7 +75,7 @@ impl<'n> NameReader<'n> {
         NameReader { names, head_size: names.head_size(), fields_max, name: Vec::new() }
     }
 
-    /// The meaning of a field by its encoded name.
+    /// Classifies a field by its encoded name.
     fn meaning(&mut self, encoded: &[u8]) -> Meaning {
         self.name.clear();
         let mut bytes = Decoded(encoded);
@@ -140,20 +140,20 @@ fn hex(digits: &[u8; 2]) -> Option<u8> {
     Some((digit(digits[0])? << 4 | digit(digits[1])?) as u8)
 }
 
-/// What a form encodes: all but letters, digits and `*-._`. A space is `+` there.
+/// Characters that a form encodes: all but letters, digits and `*-._`. A space becomes `+`.
 const IN_FORM: &AsciiSet = &NON_ALPHANUMERIC.remove(b'*').remove(b'-').remove(b'.').remove(b'_').remove(b' ');
-/// What a query encodes: all but unreserved characters (RFC 3986, section 2.3).
+/// Characters that a query encodes: all but unreserved characters (RFC 3986, section 2.3).
 const IN_QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Appends a text as a form encodes it: letters, digits and `*-._` as they are, a space as `+`, the rest as `%XX`.
+/// Appends a text in form encoding: letters, digits and `*-._` unchanged, a space as `+`, the rest as `%XX`.
 pub fn encode_field(text: &str, out: &mut Vec<u8>) {
     let start = out.len();
     encode(text, IN_FORM, out);
     out[start..].iter_mut().filter(|byte| **byte == b' ').for_each(|space| *space = b'+');
 }
 
-/// Appends a text as a query holds it: unreserved characters as they are, the rest as `%XX`. A space is `%20`, which all readers take for
-/// one; some do not take `+`.
+/// Appends a text in query encoding: unreserved characters unchanged, the rest as `%XX`. A space becomes `%20`, which all parsers decode;
+/// some do not decode `+`.
 pub fn encode_query(text: &str, out: &mut Vec<u8>) {
     encode(text, IN_QUERY, out);
 }

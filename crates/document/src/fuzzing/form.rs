@@ -1,4 +1,4 @@
-//! Forms: what is found is what slow readers find, and a part is where a lenient reader cuts it too.
+//! Forms: the same fields are found as by slow parsers, and the same parts as by a lenient parser.
 
 use super::{media_type::check_written, slow_form};
 use crate::OtherCase;
@@ -11,7 +11,8 @@ fn limits() -> FormLimits {
     FormLimits { fields_max: 64, part_header_size_max: 512 }
 }
 
-/// Any bytes as a form: its first line is the value of `Content-Type`, its second names the fields, separated by `,`, the rest is the body.
+/// Treats any bytes as a form: the first line is the value of `Content-Type`, the second names the fields, separated by `,`, the rest is
+/// the body.
 pub fn check_form(bytes: &[u8]) {
     let mut lines = bytes.splitn(3, |&byte| byte == b'\n');
     let (Some(media), Some(names), Some(body)) = (lines.next(), lines.next(), lines.next()) else { return };

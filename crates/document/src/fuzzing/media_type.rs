@@ -2,7 +2,7 @@
 
 use crate::form::MediaType;
 
-/// Any bytes as the value of `Content-Type`.
+/// Treats any bytes as the value of `Content-Type`.
 pub fn check_media_type(bytes: &[u8]) {
     let Some(media) = MediaType::parse(bytes) else { return };
     let text = std::str::from_utf8(bytes).expect("a media type is text");
@@ -12,7 +12,7 @@ pub fn check_media_type(bytes: &[u8]) {
     assert!(kinds.into_iter().filter(|&is_kind| is_kind).count() <= 1, "a body is of one kind");
     let found = [("boundary", media.boundary.clone()), ("charset", media.charset.clone())];
     for (word, value) in found {
-        // Both readers undo no escapes, so a value that has some would be read as another.
+        // Neither parser decodes escapes, so a value with escapes would be read as another.
         let value = value.map(|value| value.to_ascii_lowercase());
         assert_eq!(after_word(text, word), value, "a reader that looks for {word}=");
         assert_eq!(parameter(text, word), value, "a reader that splits at every semicolon");
@@ -20,7 +20,7 @@ pub fn check_media_type(bytes: &[u8]) {
     }
 }
 
-/// Written again it reads the same.
+/// Written again, it parses the same.
 pub(super) fn check_written(media: &MediaType) {
     let mut written = media.essence.to_ascii_uppercase();
     for (name, value) in [("boundary", &media.boundary), ("CharSet", &media.charset)] {
@@ -30,7 +30,7 @@ pub(super) fn check_written(media: &MediaType) {
     assert_eq!(MediaType::parse(written.as_bytes()).as_ref(), Some(media), "{written}");
 }
 
-/// The type as Express and Flask have it.
+/// The type as Express and Flask read it.
 fn essence(text: &str) -> String {
     text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }

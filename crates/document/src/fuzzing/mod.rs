@@ -18,11 +18,11 @@ use crate::{
 };
 use slow::{SlowKind, SlowValue};
 
-/// Selectors that take every way through the walker, tried on each document.
+/// Selectors that exercise every path through the walker, tried on each document.
 const SELECTORS: [&str; 7] =
     ["$..a", "$[-2:]", "$.*[1,'a']", "$..[::-2]", "$..*..a", "$..[?@.a == @.b]", "$[?length(@) > 1 || @[0]]..*"];
 
-/// A document for selectors that come without one.
+/// A document for selectors without one.
 const DOCUMENT: &str =
     r#"{"a":[1,{"a":"x","b":null,"a":[[],{}]},-2.50e1,"ev:y"],"b":{"a":true,"é":[0,1,2,3,4]},"":"a"}"#;
 
@@ -53,7 +53,7 @@ pub fn walk(
     }
 }
 
-/// Any bytes as a document: accepted exactly if the slow parser accepts them, with the same matches, in pieces of any size.
+/// Treats any bytes as a document: accepted exactly if the slow parser accepts them, with the same matches, in pieces of any size.
 pub fn check_document(document: &[u8]) {
     let limits = limits();
     let everything = Selection::everything();
@@ -77,7 +77,7 @@ pub fn check_document(document: &[u8]) {
     }
 }
 
-/// The slow reader's idea of an envelope; a string without text is judged by how its beginning is spelled.
+/// Whether the slow parser considers a string an envelope; a string without text is judged by the spelling of its beginning.
 fn begins_like_envelope(document: &[u8], value: &SlowValue) -> bool {
     match &value.kind {
         SlowKind::String(Some(text)) => text.starts_with("ev:"),
@@ -150,7 +150,7 @@ fn check_selection(document: &[u8], selection: &Selection, limits: &Limits) {
     }
 }
 
-/// The only fault that a selection finds with a well-formed document is a bound of filters, and it finds it in pieces too.
+/// The only error of a selection on a well-formed document is a limit of filters, which is found in pieces too.
 fn check_bound(document: &[u8], selection: &Selection, limits: &Limits, error: DocumentError) {
     let is_bound = matches!(
         error.kind,
@@ -163,7 +163,7 @@ fn check_bound(document: &[u8], selection: &Selection, limits: &Limits, error: D
     assert_eq!(walk(document, selection, Purpose::Encrypt, limits, (2, 5)), Err(error));
 }
 
-/// Any bytes as selectors, one to a line, and after an empty line a document: refused with a position inside, or evaluated.
+/// Treats any bytes as selectors, one per line, and after an empty line a document: refused with a position inside, or evaluated.
 pub fn check_selectors(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let (selectors, document) = text.split_once("\n\n").unwrap_or((text, DOCUMENT));

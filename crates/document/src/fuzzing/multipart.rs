@@ -1,5 +1,5 @@
-//! Multipart forms: parts are where lenient parsers find them, and a part that such a parser reads as a selected one is found or
-//! the form is refused.
+//! Multipart forms: parts are where lenient parsers find them, and a part that such a parser reads as a selected one is found, or the form
+//! is refused.
 
 use super::{form::check_multipart, slow_form};
 use crate::OtherCase;
@@ -37,7 +37,7 @@ fn disposition(head: &str) -> Option<String> {
     field.map(|(_, value)| value.trim().to_owned())
 }
 
-/// PHP's `main/rfc1867.c`: `'` quotes as `"` does, and the name is then written as a variable's.
+/// PHP's `main/rfc1867.c`: `'` quotes like `"`, and the name is then converted to a variable's name.
 fn php_name(disposition: &str) -> Option<String> {
     let mut rest: &str = disposition;
     let mut name = None;
@@ -52,7 +52,7 @@ fn php_name(disposition: &str) -> Option<String> {
     name.map(|name| php_variable(&name))
 }
 
-/// `php_ap_getword`: up to `stop` outside of quotation marks, and what follows.
+/// `php_ap_getword`: the text up to `stop` outside of quoted strings, and the rest.
 fn php_word(text: &str, stop: char) -> (&str, &str) {
     let mut quote = None;
     let mut is_escaped = false;
@@ -92,7 +92,7 @@ fn php_value(text: &str) -> String {
     value
 }
 
-/// `php_register_variable_ex`: up to the first index, with `_` for what a variable's name cannot have.
+/// `php_register_variable_ex`: up to the first index, with `_` for characters that a variable's name cannot contain.
 fn php_variable(name: &str) -> String {
     let name = name.split('\0').next().unwrap_or_default().trim_start_matches(' ');
     let root = match name.split_once('[') {

@@ -1,4 +1,4 @@
-//! A slow JSON parser as an oracle for the walker: recursive, byte by byte, written from RFC 8259 independently of the rest.
+//! A slow JSON parser as a reference for the walker: recursive, byte by byte, written from RFC 8259 independently of the rest.
 
 use std::ops::Range;
 
@@ -29,7 +29,7 @@ pub enum SlowKind {
 }
 
 impl SlowValue {
-    /// The scalars at or below it, in document order, each with its range and kind.
+    /// Collects the scalars at or below it, in document order, with range and kind.
     pub fn scalars<'v>(&'v self, found: &mut Vec<&'v SlowValue>) {
         match &self.kind {
             SlowKind::Object(members) => members.iter().for_each(|(_, value)| value.scalars(found)),
@@ -45,7 +45,7 @@ struct Reader<'a> {
     depth_max: usize,
 }
 
-/// Reads exactly one value with white space around it, with at most `depth_max` containers inside one another.
+/// Parses exactly one value with white space around it, with containers nested at most `depth_max` deep.
 pub fn read(text: &[u8], depth_max: usize) -> Option<SlowValue> {
     std::str::from_utf8(text).ok()?;
     let mut reader = Reader { text, position: 0, depth_max };
@@ -127,7 +127,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The text as UTF-16, as the escapes are written, and from there to a string if it is one.
+    /// Parses the text as UTF-16, as the escapes are written, and converts it to a string if possible.
     fn string(&mut self) -> Option<Option<String>> {
         self.position += 1;
         let mut units = Vec::new();

@@ -1,8 +1,8 @@
-//! Slow form parsers as oracles for the finder, written from the specifications independently of the rest.
+//! Slow form parsers as references for the finder, written from the specifications independently of the rest.
 
 use std::ops::Range;
 
-/// Names and values of an urlencoded form, still encoded and with their places, and the names decoded.
+/// Names and values of an urlencoded form: the names decoded, the values as ranges of the encoded form.
 pub fn urlencoded(body: &[u8]) -> Vec<(Vec<u8>, Range<usize>)> {
     let mut fields = Vec::new();
     let (mut start, mut equals) = (0, None);
@@ -41,7 +41,7 @@ pub fn percent_decoded(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The contents of all parts as a lenient reader cuts them.
+/// The contents of all parts as a lenient parser splits them.
 pub fn lenient_contents(body: &[u8], boundary: &str) -> Vec<Range<usize>> {
     lenient_parts(body, boundary).into_iter().map(|(_, content)| content).collect()
 }
@@ -52,7 +52,7 @@ pub fn lenient_parts(body: &[u8], boundary: &str) -> Vec<(Range<usize>, Range<us
     let cut = format!("--{boundary}").into_bytes();
     let end = format!("--{boundary}--").into_bytes();
     let mut parts = Vec::new();
-    // The start of the current part, and that of its content.
+    // The start of the current part, and the start of its content.
     let (mut part, mut content) = (None, None);
     let mut start = 0;
     while start < body.len() {

@@ -7,7 +7,7 @@ pub(crate) struct Query {
 }
 
 impl Query {
-    /// Whether its form alone limits it to one node (RFC 9535, section 2.3.5.1, `singular-query`).
+    /// Whether its syntax limits it to one node (RFC 9535, section 2.3.5.1, `singular-query`).
     pub(crate) fn is_singular(&self) -> bool {
         self.segments.iter().all(|segment| {
             segment.reach == Reach::Children
@@ -45,11 +45,11 @@ pub(crate) enum Selector {
     Wildcard,
     Index(i64),
     Slice(Slice),
-    /// The filter with this number among the selection's.
+    /// The filter with this number in the selection.
     Filter(u32),
 }
 
-/// An array slice; what is `None` was left out.
+/// An array slice; `None` was omitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Slice {
     pub(crate) start: Option<i64>,
@@ -58,15 +58,15 @@ pub(crate) struct Slice {
 }
 
 impl Slice {
-    /// Whether the elements it selects depend on how long the array is, beyond their being there.
+    /// Whether the elements that it selects depend on the length of the array, other than by existing.
     pub(crate) fn needs_length(&self) -> bool {
         let counts_from_end = |bound: Option<i64>| bound.is_some_and(|bound| bound < 0);
         // A downward slice starts at the smaller of its start and the last element, which moves all its steps.
         self.step < 0 || counts_from_end(self.start) || counts_from_end(self.end)
     }
 
-    /// Whether it selects element `index` of an array of `length` elements (RFC 9535, section 2.3.4.2.2). Where
-    /// [`Slice::needs_length`] is false, any `length` above `index` gives the same answer.
+    /// Whether it selects element `index` of an array of `length` elements (RFC 9535, section 2.3.4.2.2). If [`Slice::needs_length`] is
+    /// false, any `length` above `index` has the same result.
     pub(crate) fn selects(&self, index: i64, length: i64) -> bool {
         let from_start = |bound: i64| if bound >= 0 { bound } else { length + bound };
         if self.step > 0 {
@@ -86,7 +86,7 @@ impl Slice {
     }
 }
 
-/// Whether an index, negative ones counting from the end, is that of element `index` of `length`.
+/// Whether an index, which counts from the end if negative, is that of element `index` of `length`.
 pub(crate) fn index_selects(selector: i64, index: i64, length: i64) -> bool {
     index == if selector >= 0 { selector } else { length + selector }
 }
@@ -104,7 +104,7 @@ pub(crate) enum Expression {
     Matches(Box<PatternTest>),
 }
 
-/// A comparison; `>` and `>=` are kept as their mirror images.
+/// A comparison; `>` and `>=` are stored with their operands swapped.
 #[derive(Clone, Debug)]
 pub(crate) struct Comparison {
     pub(crate) left: Comparable,
@@ -112,7 +112,7 @@ pub(crate) struct Comparison {
     pub(crate) right: Comparable,
 }
 
-/// The operators that remain once `>` and `>=` are turned round.
+/// The operators that remain once operands of `>` and `>=` are swapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operator {
     Equal,
@@ -124,7 +124,7 @@ pub(crate) enum Operator {
 /// Where a query in a filter begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// At `$`: its answer is the same for the whole document; the number is its own among the selection's.
+    /// At `$`: its result is the same for the whole document; the number identifies it in the selection.
     Root(u32),
     /// At `@`.
     Current,
@@ -149,7 +149,7 @@ pub(crate) enum Comparable {
     Value(FilterQuery),
 }
 
-/// A literal; a number stays text.
+/// A literal; a number is stored as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Literal {
     String(String),

@@ -1,14 +1,14 @@
 //! An automaton for selectors without filters, over the path from the root to a value.
 //!
-//! Each segment of each query is a state: being in it means that the segments before it have matched and that it applies to the
-//! children of the current value. A value has a set of states; the sets are numbered when first met and their transitions cached (a
-//! lazily determinised automaton), so that a member costs one lookup of its name however many selectors there are. The number of a
-//! set encodes whether its values are selected and whether everything below them is decided; `NOTHING`, below which nothing can
-//! match any more, is set 0.
+//! Each segment of each query is a state: being in it means that the segments before it have matched and that it applies to the children of
+//! the current value. A value has a set of states; the sets are numbered when they first occur and their transitions cached (a lazily
+//! determinised automaton), so that a member costs one lookup of its name however many selectors there are. The number of a set encodes
+//! whether its values are selected and whether everything below them is decided; `NOTHING`, below which nothing can match any more, is set
+//! 0.
 //!
-//! A query's end is a state too. Where scalars are wanted it stays with everything below a selected value, and the other
-//! states of its query are dropped there: a set then names the queries that select its values, so that matches can be counted
-//! by set, and is settled once nothing but ends is left in it.
+//! A query's end is a state too. If scalars are wanted, the end state applies to everything below a selected value, and the other states of
+//! its query are dropped there: a set then names the queries that select its values, so that matches can be counted by set, and is settled
+//! once only ends are left in it.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -18,14 +18,14 @@ use crate::fold::{OtherCase, fold_into, folded};
 use crate::selector::ast::{Query, Reach, Selector, Slice, index_selects};
 use crate::text::{may_unescape_to, unescape};
 
-/// Sets kept before all but those in use are forgotten. Real selectors make a handful; descendant wildcards in a row can
-/// make exponentially many.
+/// Number of sets above which all but those in use are evicted. Real selectors need a handful; consecutive descendant wildcards can need
+/// exponentially many.
 const SETS_MAX: usize = 4096;
 
-/// How many times as long as without its case a name can be, at most: `K` (U+212A) has three bytes, `k` one.
+/// Maximum ratio of a name's length to that of the folded name: `K` (U+212A) has three bytes, `k` one.
 const FOLDED_GROWTH_MAX: usize = 4;
 
-/// A state: the numbers below the number of queries are the queries' ends, the others count the segments of all queries.
+/// A state: numbers below the number of queries are the queries' ends, the others count the segments of all queries.
 type State = u32;
 
 /// The number of a set of states.
@@ -33,7 +33,7 @@ type State = u32;
 pub(crate) struct SetId(u32);
 
 impl SetId {
-    /// No state: nothing is selected here nor below.
+    /// The empty set: neither the value nor anything below it is selected.
     pub(crate) const NOTHING: SetId = SetId(SetId::SETTLED_BIT);
 
     const SELECTED_BIT: u32 = 1 << 31;
@@ -65,18 +65,18 @@ impl SetId {
 /// Whether a selected value settles everything below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Detail {
-    /// Yes: scalars are wanted, and all below are.
+    /// Yes: scalars are wanted, and all below are selected.
     Scalars,
-    /// No: nodes are wanted, and those below may or may not be selected themselves.
+    /// No: nodes are wanted, and those below may or may not be selected.
     Nodes,
 }
 
-/// The compiled queries; read-only, shared between documents.
+/// The compiled queries; immutable, shared between documents.
 #[derive(Debug)]
 pub(crate) struct Program {
     steps: Vec<Step>,
     starts: Box<[State]>,
-    /// How many queries there are, which is how many ends the states begin with.
+    /// The number of queries, and thus of ends at the beginning of the states.
     queries: u32,
     /// Whether the elements selected depend on array lengths.
     needs_lengths: bool,
@@ -89,9 +89,9 @@ pub(crate) struct Program {
 struct Step {
     /// The query that it belongs to.
     query: u32,
-    /// The state of children that it selects.
+    /// The state of the children that it selects.
     next: State,
-    /// The segment applies to all descendants.
+    /// Whether the segment applies to all descendants.
     descends: bool,
     wildcard: bool,
     names: Vec<Box<str>>,
@@ -122,7 +122,7 @@ impl Elements {
 }
 
 impl Program {
-    /// Compiles queries that hold no filter.
+    /// Compiles queries without filters.
     pub(crate) fn new(queries: &[Query], other_case: OtherCase) -> Program {
         let ends = 0..queries.len() as u32;
         let mut steps: Vec<Step> = ends.map(|query| Step { query, next: query, ..Step::default() }).collect();
@@ -172,11 +172,11 @@ impl Step {
     }
 }
 
-/// A set of states and, once it was needed, where its children go.
+/// A set of states, and its transitions once they were needed.
 #[derive(Debug)]
 struct Set {
     states: Arc<[State]>,
-    /// Scalars of the document with this set, where it selects.
+    /// Scalars of the document with this set, if it selects.
     scalars: u64,
     row: Option<Box<Row>>,
 }
@@ -190,20 +190,20 @@ impl Set {
 /// The transitions of a set.
 #[derive(Debug)]
 struct Row {
-    /// For a member whose name no selector names, and for an element that no index or slice selects.
+    /// For members whose name is in no selector, and for elements that no index or slice selects.
     other: SetId,
-    /// By length, then by bytes. Without their case where that is ignored.
+    /// By length, then by bytes. Case-folded if case is ignored.
     names: Vec<(Box<[u8]>, SetId)>,
-    /// The names without their case, where those that differ in it are refused, and the lengths of these names modulo 64.
+    /// Case-folded names, if names that differ only in case are refused, and the lengths of these names modulo 64.
     folded: Vec<Box<str>>,
     lengths: u64,
     /// The states that every child is in.
     base: Vec<State>,
-    /// From zero-based index to the states it adds, by index.
+    /// Zero-based indexes with the states that they add, ordered by index.
     indexes: Vec<(i64, State)>,
     /// Slices and indexes from the end, with the state each adds.
     ranges: Vec<(Elements, State)>,
-    /// The last set that an element had: neighbours mostly have the same.
+    /// The set of the last element: adjacent elements mostly have the same.
     last_element: (Vec<State>, SetId),
 }
 
@@ -211,7 +211,7 @@ struct Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AmbiguousName;
 
-/// The automaton at work on one document.
+/// The automaton's state for one document.
 #[derive(Debug)]
 pub(crate) struct Automaton {
     program: Arc<Program>,
@@ -220,9 +220,9 @@ pub(crate) struct Automaton {
     sets: Vec<Set>,
     ids: HashMap<Arc<[State]>, SetId>,
     start: SetId,
-    /// Scalars by the query that selects them, without those that the sets count.
+    /// Scalars by the query that selects them, excluding those counted by set.
     counted: Vec<u64>,
-    /// States under construction, and a name being unescaped: kept for their memory.
+    /// States under construction, and a name being unescaped: kept to reuse their memory.
     scratch: Vec<State>,
     name: String,
 }
@@ -249,13 +249,13 @@ impl Automaton {
         self.start
     }
 
-    /// Counts a scalar with this set, which selects it.
+    /// Counts a selected scalar with this set.
     #[inline(always)]
     pub(crate) fn count(&mut self, set: SetId) {
         self.sets[set.index()].scalars += 1;
     }
 
-    /// How many scalars each query has selected so far, in the order of the queries.
+    /// The number of scalars that each query has selected so far, in the order of the queries.
     pub(crate) fn matched(&self) -> Vec<u64> {
         let mut matched = self.counted.clone();
         matched.resize(self.program.queries as usize, 0);
@@ -269,7 +269,7 @@ impl Automaton {
     /// The set of a member, by its name's token in the document.
     ///
     /// # Errors
-    /// A name that is refused for its case.
+    /// The name is refused because of its case.
     #[inline]
     pub(crate) fn member(&mut self, set: SetId, token: &[u8], escaped: bool) -> Result<SetId, AmbiguousName> {
         if self.sets[set.index()].row.is_none() {
@@ -290,9 +290,9 @@ impl Automaton {
         if !may_unescape_to(token, size_max.saturating_mul(row.growth())) {
             return Ok(row.other);
         }
-        // A name that is no Unicode text cannot equal a selector's, which is.
+        // A name that is not Unicode cannot equal a selector's, which is.
         match unescape(token, &mut self.name) {
-            // Readers in C end a name at a null.
+            // Parsers in C end a name at a NUL.
             Ok(name) if !row.folded.is_empty() && name.contains('\0') => {
                 row.refused(name.split('\0').next().unwrap_or(name))
             }
@@ -301,7 +301,7 @@ impl Automaton {
         }
     }
 
-    /// The same where case is ignored. The row is built.
+    /// The same if case is ignored. The row has been built.
     #[cold]
     fn member_in_any_case(&mut self, set: SetId, token: &[u8]) -> SetId {
         let row = self.sets[set.index()].row.as_ref().expect("the caller built it");
@@ -372,7 +372,7 @@ impl Automaton {
         id
     }
 
-    /// Drops of the states in `scratch` those of queries whose ends are among the first `ends`: what they would find is selected.
+    /// Removes the states in `scratch` of queries whose ends are among the first `ends`: what they would find is selected already.
     fn drop_ended(&mut self, ends: usize) {
         let mut kept = ends;
         for at in ends..self.scratch.len() {
@@ -436,13 +436,13 @@ impl Automaton {
         self.sets[set.index()].row = Some(Box::new(row));
     }
 
-    /// Whether it is time for [`Automaton::forget`].
+    /// Whether [`Automaton::forget`] should be called.
     #[inline]
     pub(crate) fn is_crowded(&self) -> bool {
         self.sets.len() > SETS_MAX
     }
 
-    /// Forgets all sets but those in use, and renumbers these.
+    /// Evicts all sets but those in use, and renumbers these.
     #[cold]
     pub(crate) fn forget<'a>(&mut self, in_use: impl Iterator<Item = &'a mut SetId>) {
         self.counted = self.matched();
@@ -473,7 +473,7 @@ impl Row {
     fn guarded(&self, name: &[u8]) -> Result<SetId, AmbiguousName> {
         match self.names.binary_search_by(|(known, _)| by_length(known, name)) {
             Ok(found) => Ok(self.names[found].1),
-            // Of names in ASCII, only those of the same length can be the same.
+            // An ASCII name can only equal folded names of the same length.
             Err(_) if self.lengths == 0 || (self.lengths & length_bit(name.len()) == 0 && name.is_ascii()) => {
                 Ok(self.other)
             }
@@ -481,14 +481,14 @@ impl Row {
         }
     }
 
-    /// The set of members that no selector names, unless one of this name is refused.
+    /// The set of members that no selector names, unless this name is refused.
     #[inline(never)]
     fn refused_bytes(&self, name: &[u8]) -> Result<SetId, AmbiguousName> {
         if name.is_ascii() {
             let is_alike = self.folded.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name));
             return if is_alike { Err(AmbiguousName) } else { Ok(self.other) };
         }
-        // Invalid UTF-8 is detected directly behind the walk.
+        // Invalid UTF-8 is detected right behind the walk.
         std::str::from_utf8(name).map_or(Ok(self.other), |name| self.refused(name))
     }
 

@@ -1,5 +1,5 @@
-//! Filters as byte code: each is a run of instructions for a machine with a verdict and a stack of operands, so that evaluation can
-//! pause between any two visits of the document and resume later, which a recursive one could not.
+//! Filters as byte code: each is a sequence of instructions for a machine with a verdict and a stack of operands, so that evaluation can
+//! pause between any two visits of the document and resume later, unlike a recursive one.
 
 use super::ast::{
     Comparable, Comparison, Expression, Extent, FilterQuery, Literal, Operator, Origin, PatternTest, Query,
@@ -9,23 +9,23 @@ use super::pattern::FixedPattern;
 /// One instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Instruction {
-    /// Walks the node list of the query with this number, for this use.
+    /// Evaluates the node list of the query with this number, for this use.
     Walk(u32, Use),
-    /// Puts the literal with this number on the stack.
+    /// Pushes the literal with this number.
     Literal(u32),
-    /// The function `length`, of the operand on top of the stack, in its place.
+    /// Replaces the operand on top of the stack by the result of the function `length`.
     Length,
-    /// Takes two operands, the left one first on the stack; the verdict is what they compare to.
+    /// Pops two operands, the left one pushed first; the verdict is the result of the comparison.
     Compare(Operator),
-    /// Takes a text; the verdict is whether the pattern with this number matches it.
+    /// Pops a text; the verdict is whether the pattern with this number matches it.
     MatchFixed(u32),
-    /// Takes a text and a pattern, which comes from the document.
+    /// Pops a text and a pattern, which comes from the document.
     MatchComputed(Extent),
-    /// Turns the verdict round.
+    /// Negates the verdict.
     Not,
-    /// Goes on elsewhere if the verdict is `when`.
+    /// Jumps if the verdict is `when`.
     Jump { when: bool, to: u32 },
-    /// The filter's verdict is found.
+    /// Ends the filter.
     End,
 }
 
@@ -38,7 +38,7 @@ pub(crate) enum Use {
     Count,
     /// Pushes the node, if there is exactly one.
     Single,
-    /// Pushes the node of a singular query: of duplicate members the last.
+    /// Pushes the node of a singular query: the last of duplicate members.
     Singular,
 }
 
@@ -46,7 +46,7 @@ pub(crate) enum Use {
 #[derive(Debug, Default)]
 pub(crate) struct Code {
     instructions: Vec<Instruction>,
-    /// Where each filter begins.
+    /// The start of each filter.
     filters: Vec<u32>,
     queries: Vec<(Origin, Query)>,
     literals: Vec<Literal>,
@@ -55,7 +55,7 @@ pub(crate) struct Code {
 }
 
 impl Code {
-    /// Compiles filters; their numbers stay.
+    /// Compiles filters, whose numbers are kept.
     pub(super) fn new(filters: Vec<Expression>, root_queries: usize) -> Self {
         let mut code = Code { root_queries, ..Code::default() };
         for filter in filters {
@@ -66,7 +66,7 @@ impl Code {
         code
     }
 
-    /// Where a filter begins.
+    /// The start of a filter.
     pub(crate) fn start(&self, filter: u32) -> u32 {
         self.filters[filter as usize]
     }
@@ -84,12 +84,12 @@ impl Code {
         &self.literals[number as usize]
     }
 
-    /// The patterns that are known ahead.
+    /// The patterns that are known in advance.
     pub(crate) fn patterns(&self) -> &[FixedPattern] {
         &self.patterns
     }
 
-    /// Queries from `$`: each has a number below this one.
+    /// The number of queries from `$`.
     pub(crate) fn root_queries(&self) -> usize {
         self.root_queries
     }
@@ -112,7 +112,7 @@ impl Code {
         }
     }
 
-    /// Terms of which the first with the verdict `settles` settles the whole.
+    /// Compiles terms of which the first with the verdict `settles` determines the result.
     fn terms(&mut self, terms: Vec<Expression>, settles: bool) {
         let mut jumps = Vec::with_capacity(terms.len());
         for term in terms {

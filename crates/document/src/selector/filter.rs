@@ -112,7 +112,7 @@ impl Parser<'_> {
         self.test(operand, start)
     }
 
-    /// The operand as a test on its own.
+    /// The operand as a test.
     fn test(&self, operand: Operand, start: usize) -> Parsed<Expression> {
         match operand {
             Operand::Query(query) => Ok(Expression::Exists(query)),
@@ -236,7 +236,7 @@ impl Parser<'_> {
         })
     }
 
-    /// The arguments of a call with their positions, both parentheses included.
+    /// The arguments of a call with their positions, including both parentheses.
     fn arguments(&mut self) -> Parsed<Vec<(Operand, usize)>> {
         self.position += 1;
         self.space();
@@ -277,7 +277,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Parsing and dropping recurse by this depth and no other.
+    /// Limits the nesting, and with it the recursion of parsing and dropping.
     fn descend(&mut self) -> Parsed<()> {
         self.depth += 1;
         if self.depth > self.limits.filter_depth_max {

@@ -1,29 +1,29 @@
-//! I-Regexp (RFC 9485), checked against its grammar and made into what `regex-automata` compiles.
+//! I-Regexp (RFC 9485): checks a pattern against the grammar and converts it for `regex-automata`.
 //!
 //! The grammar is far smaller than what `regex` accepts, so a pattern is parsed here: `.` means `[^\n\r]`. `^` and `$` are ordinary
-//! characters in the ABNF of RFC 9485; the compliance cases of RFC 9535 take them for anchors, as every mapping of section 5 does, and
-//! so do we. Matching takes time linear in the text.
+//! characters in the ABNF of RFC 9485; the compliance cases of RFC 9535 treat them as anchors, as every mapping of section 5 does, and so
+//! do we. Matching takes time linear in the text.
 //!
-//! Parsing takes time by the pattern's length and by the ranges of characters that it names: those of a class are put in order once,
-//! where the parser of `regex` does it for each of them, and there may only be so many.
+//! Parsing takes time proportional to the pattern's length and to the number of its character ranges: the ranges of a class are sorted
+//! once, whereas the parser of `regex` does so for each of them; their number is limited.
 
 use std::sync::LazyLock;
 
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Look, Repetition};
 
-/// A pattern that takes more memory than allowed.
+/// A pattern that needs more memory than permitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooLarge;
 
-/// Groups inside one another.
+/// Maximum nesting of groups.
 const GROUP_DEPTH_MAX: usize = 32;
-/// Bytes of a compiled pattern that a range of characters takes, at least.
+/// Minimum size of a range of characters in a compiled pattern, in bytes.
 const RANGE_SIZE_MIN: usize = 8;
 
-/// The pattern as the compiler takes it, matching wherever it is tried; nothing where it is no I-Regexp.
+/// Converts a pattern for the compiler, without anchoring it; returns `None` if it is not an I-Regexp.
 ///
 /// # Errors
-/// It names more ranges of characters than a compiled pattern of `size_max` bytes can hold.
+/// It has more character ranges than fit into a compiled pattern of `size_max` bytes.
 pub(super) fn parse(pattern: &str, size_max: usize) -> Result<Option<Hir>, TooLarge> {
     let mut parser = Parser { rest: pattern, depth: 0, ranges_left: (size_max / RANGE_SIZE_MIN).max(1) };
     match parser.branches() {
@@ -33,7 +33,7 @@ pub(super) fn parse(pattern: &str, size_max: usize) -> Result<Option<Hir>, TooLa
     }
 }
 
-/// The characters after a backslash that are literal or a control character (`SingleCharEsc`).
+/// The characters after a backslash that stand for themselves or a control character (`SingleCharEsc`).
 const SINGLE_ESCAPES: &str = "()*+-.?[\\]^nrt{|}$";
 
 /// The general categories that `\p` may name.
@@ -48,13 +48,13 @@ pub(super) fn categories() -> impl Iterator<Item = &'static str> {
     CATEGORIES.into_iter()
 }
 
-/// The characters of each category, and all others.
+/// The characters of each category, and all other characters.
 static CHARACTERS: LazyLock<[[ClassUnicode; 2]; CATEGORIES.len()]> = LazyLock::new(|| {
     CATEGORIES.map(|category| {
         let hir = regex_syntax::parse(&format!(r"\p{{{category}}}")).expect("a category that there is");
         let class = match hir.into_kind() {
             HirKind::Class(Class::Unicode(class)) => class,
-            // A category of one character, as that of line separators.
+            // A category of one character, such as line separators.
             HirKind::Literal(text) => {
                 let text = std::str::from_utf8(&text.0).expect("a character");
                 ClassUnicode::new(text.chars().map(|character| ClassUnicodeRange::new(character, character)))
@@ -68,7 +68,7 @@ static CHARACTERS: LazyLock<[[ClassUnicode; 2]; CATEGORIES.len()]> = LazyLock::n
 });
 
 enum Fault {
-    /// It is no I-Regexp.
+    /// It is not an I-Regexp.
     Grammar,
     TooLarge,
 }
@@ -87,7 +87,7 @@ impl Category {
         &CHARACTERS[self.number][usize::from(self.is_negated)]
     }
 
-    /// A bit of its own.
+    /// Its bit in a set of categories.
     fn bit(self) -> u128 {
         1 << (2 * self.number + usize::from(self.is_negated))
     }
@@ -102,7 +102,7 @@ enum Escape {
 struct Parser<'a> {
     rest: &'a str,
     depth: usize,
-    /// Ranges that the pattern's classes may still have.
+    /// Ranges that the pattern's classes may still use.
     ranges_left: usize,
 }
 
@@ -235,7 +235,7 @@ impl Parser<'_> {
         Ok(Hir::class(Class::Unicode(class)))
     }
 
-    /// `CCchar [ "-" CCchar ]`, its first character taken.
+    /// `CCchar [ "-" CCchar ]`, after its first character.
     fn class_range(&mut self, first: char) -> Parsed<ClassUnicodeRange> {
         let first = self.class_character(first)?;
         let is_range = self.rest.starts_with('-') && !self.rest[1..].starts_with(']');
@@ -278,7 +278,7 @@ fn literal(character: char) -> Hir {
     Hir::literal(text.as_bytes())
 }
 
-/// `n`, `n,` or `n,m`, with numbers that are in order.
+/// `n`, `n,` or `n,m`, with numbers in ascending order.
 fn bounds(range: &str) -> Option<(u32, Option<u32>)> {
     let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
     let Some((least, most)) = range.split_once(',') else {

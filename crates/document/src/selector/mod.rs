@@ -20,8 +20,8 @@ use parser::{Counts, Parser};
 
 /// The selected values of a document: the union of any number of RFC 9535 selectors.
 ///
-/// Where a selected value is an array or object, every scalar inside is meant. A selection is read-only and cheap to
-/// clone; keep one for as long as the same selectors serve.
+/// If a selected value is an array or object, every scalar inside is selected. A selection is immutable and cheap to clone; keep one for as
+/// long as the same selectors are used.
 #[derive(Clone, Debug)]
 pub struct Selection {
     compiled: Arc<Compiled>,
@@ -32,7 +32,7 @@ struct Compiled {
     queries: Vec<Query>,
     /// The byte code of the filters of all queries.
     code: Code,
-    /// The automaton's program; absent where a filter needs the tree.
+    /// The automaton's program; `None` if a filter needs the tree.
     program: Option<Arc<Program>>,
     other_case: OtherCase,
 }
@@ -52,18 +52,18 @@ impl Selection {
         Selection::compile(vec![Query::default()], Code::default(), OtherCase::Other)
     }
 
-    /// Compiles selectors; their union is selected. No selectors select nothing. Patterns of `match` and `search` are compiled when
-    /// a filter first needs them.
+    /// Compiles selectors; their union is selected. Without selectors nothing is selected. Patterns of `match` and `search` are compiled
+    /// when a filter first needs them.
     ///
     /// # Errors
-    /// The first selector that is not well-formed and well-typed by RFC 9535, or that passes a limit.
+    /// The first selector that is not well-formed and well-typed by RFC 9535, or that exceeds a limit.
     pub fn parse(selectors: &[impl AsRef<str>], limits: &Limits) -> Result<Selection, SelectorError> {
         let mut builder = Selection::builder(limits);
         selectors.iter().try_for_each(|selector| builder.add(selector.as_ref()))?;
         Ok(builder.finish())
     }
 
-    /// Begins a selection without selectors.
+    /// Creates a builder without selectors.
     pub fn builder(limits: &Limits) -> SelectionBuilder {
         let (queries, parsed, other_case) = (Vec::new(), Counts::default(), OtherCase::default());
         SelectionBuilder { limits: limits.clone(), queries, parsed, other_case }
@@ -75,7 +75,7 @@ impl Selection {
         Selection { compiled: Arc::new(Compiled { queries, code, program, other_case }) }
     }
 
-    /// Whether documents are walked without a tree: false where any selector holds a filter.
+    /// Whether documents are walked without a tree: false if any selector contains a filter.
     pub fn streams(&self) -> bool {
         self.compiled.program.is_some()
     }
@@ -99,8 +99,7 @@ impl Selection {
 }
 
 impl SelectionBuilder {
-    /// The same, with this action for members whose names differ from those of the selectors only in case; by default they are
-    /// other names.
+    /// Sets the action for members whose names differ from those of the selectors only in case; by default they are other names.
     #[must_use]
     pub fn other_case(self, other_case: OtherCase) -> Self {
         SelectionBuilder { other_case, ..self }
@@ -109,7 +108,7 @@ impl SelectionBuilder {
     /// Adds a selector.
     ///
     /// # Errors
-    /// It is not well-formed and well-typed by RFC 9535, or passes a limit.
+    /// It is not well-formed and well-typed by RFC 9535, or exceeds a limit.
     pub fn add(&mut self, selector: &str) -> Result<(), SelectorError> {
         let number = self.queries.len();
         if number >= self.limits.selectors_max {

@@ -1,14 +1,14 @@
-//! The grammar of RFC 9535, section 2, apart from filters: queries, segments, names, indexes and slices.
+//! The grammar of RFC 9535, section 2, except for filters: queries, segments, names, indexes and slices.
 //!
-//! A recursive descent parser over bytes; each error has its position and the expected input. White space is allowed exactly where
-//! the ABNF has `S`. Filters are parsed in `filter.rs`, on the same parser.
+//! A recursive descent parser over bytes; each error has its position and the expected input. White space is allowed exactly where the ABNF
+//! has `S`. Filters are parsed in `filter.rs`, with the same parser.
 
 use super::ast::{Expression, Query, Reach, Segment, Selector, Slice};
 use crate::error::SelectorErrorKind;
 use crate::limits::Limits;
 use crate::text::hex_unit;
 
-/// The bounds of I-JSON integers (RFC 9535, section 2.1).
+/// The limits of I-JSON integers (RFC 9535, section 2.1).
 const INTEGER_MAX: i64 = (1 << 53) - 1;
 
 /// An error in the current selector: its position and kind.
@@ -20,7 +20,7 @@ pub(crate) struct Fault {
 
 pub(crate) type Parsed<T> = Result<T, Fault>;
 
-/// A place in a selector's text, and what has been spent of the limits.
+/// A position in a selector's text, and the use of the limits.
 pub(crate) struct Parser<'a> {
     pub(super) text: &'a str,
     pub(super) position: usize,
@@ -43,7 +43,7 @@ pub(crate) struct Counts {
 }
 
 impl<'a> Parser<'a> {
-    /// Before the first byte of `text`, with the counts of the selectors before it.
+    /// Starts before the first byte of `text`, with the counts of the selectors before it.
     pub(crate) fn new(text: &'a str, limits: &'a Limits, parsed: &'a mut Counts) -> Self {
         Parser { text, position: 0, limits, depth: 0, parsed }
     }
@@ -153,7 +153,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `index-selector` or `slice-selector`: which of them shows at the first colon.
+    /// `index-selector` or `slice-selector`, distinguished by the first colon.
     fn index_or_slice(&mut self) -> Parsed<Selector> {
         let start = self.optional_integer()?;
         let after_start = self.position;
@@ -176,7 +176,7 @@ impl<'a> Parser<'a> {
         Ok(Selector::Slice(Slice { start, end, step: step.unwrap_or(1) }))
     }
 
-    /// `int`, where one begins here: no leading zeros, no −0, within the range of I-JSON.
+    /// `int`, if one begins here: no leading zeros, no −0, within the range of I-JSON.
     fn optional_integer(&mut self) -> Parsed<Option<i64>> {
         if !matches!(self.peek(), Some(b'-' | b'0'..=b'9')) {
             return Ok(None);
@@ -200,7 +200,7 @@ impl<'a> Parser<'a> {
         Ok(Some(if negative { -magnitude } else { magnitude }))
     }
 
-    /// `string-literal`, in either kind of quotation mark.
+    /// `string-literal`, with either kind of quotation mark.
     pub(super) fn string(&mut self) -> Parsed<String> {
         let quote = self.text.as_bytes()[self.position];
         self.position += 1;
@@ -279,7 +279,7 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn rest(&self) -> &'a str {
-        // Positions move over whole characters, so the slice is never cut through one.
+        // Positions advance by whole characters, so the slice is at a character boundary.
         &self.text[self.position..]
     }
 

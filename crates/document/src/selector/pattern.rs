@@ -1,7 +1,8 @@
-//! Patterns of `match` and `search` at work: an automaton whose states are made as texts lead to them, and that reads a text in pieces.
+//! Matches patterns of `match` and `search`: a lazy automaton whose states are computed as texts require them, and that reads a text in
+//! pieces.
 //!
-//! Compiling costs time by the memory that a pattern takes, and a new state by the number of its states, so that both are bounded by
-//! `pattern_size_max`, and the caller that has patterns compiled counts them; a byte of text that leads to a known state costs nanoseconds.
+//! Compiling takes time proportional to the memory of a pattern, and a new state time proportional to the number of its states, so both are
+//! limited by `pattern_size_max`, and the caller charges compilation; a byte of text that leads to a cached state costs nanoseconds.
 
 use std::cell::RefCell;
 use std::sync::{Arc, OnceLock};
@@ -17,25 +18,25 @@ use super::ast::Extent;
 use super::iregexp;
 pub(crate) use super::iregexp::TooLarge;
 
-/// Known states take as much memory as the pattern may take, this many times over, before they are forgotten.
+/// Limit of cached states, as a multiple of the pattern's memory limit.
 const CACHE_FACTOR: usize = 3;
 
-/// A pattern, compiled.
+/// A compiled pattern.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     automaton: Arc<DFA>,
     anchored: Anchored,
-    /// Bytes that it takes.
+    /// Its size in bytes.
     size: usize,
 }
 
 impl Pattern {
-    /// Bytes that it takes once it is compiled: compiling takes time by them.
+    /// Its size in bytes, to which the time of compiling it is proportional.
     pub(crate) fn size(&self) -> usize {
         self.size
     }
 
-    /// Its states: to make one of the automaton takes time by them.
+    /// The number of its states, to which the time of computing a state of the automaton is proportional.
     pub(crate) fn states(&self) -> usize {
         self.automaton.get_nfa().states().len()
     }
@@ -54,7 +55,7 @@ impl FixedPattern {
         FixedPattern { text, extent, compiled: OnceLock::new() }
     }
 
-    /// Bytes of its text.
+    /// The length of its text in bytes.
     pub(crate) fn length(&self) -> usize {
         self.text.len()
     }
@@ -65,7 +66,7 @@ impl FixedPattern {
     }
 }
 
-/// The pattern compiled to match the whole or a part of a text; nothing where it is no I-Regexp (RFC 9485).
+/// Compiles a pattern that matches the whole or a part of a text; returns `None` if it is not an I-Regexp (RFC 9485).
 pub(crate) fn compile(pattern: &str, extent: Extent, size_max: usize) -> Result<Option<Pattern>, TooLarge> {
     let Some(parsed) = iregexp::parse(pattern, size_max)? else { return Ok(None) };
     let (anchored, parsed) = match extent {
@@ -85,7 +86,7 @@ pub(crate) fn compile(pattern: &str, extent: Extent, size_max: usize) -> Result<
     Ok(Some(Pattern { automaton, anchored, size }))
 }
 
-/// A compiler that keeps its tables, which take longer to make than most patterns.
+/// A compiler that keeps its tables, which take longer to create than most patterns.
 struct Compiler {
     size_max: usize,
     compiler: thompson::Compiler,
@@ -103,7 +104,7 @@ impl Compiler {
         Compiler { size_max, compiler }
     }
 
-    /// As [`compile`], from what was parsed.
+    /// As [`compile`], from a parsed pattern.
     fn build(&mut self, pattern: &Hir, size_max: usize) -> Result<Option<NFA>, TooLarge> {
         if self.size_max != size_max {
             *self = Compiler::new(size_max);
@@ -116,16 +117,16 @@ impl Compiler {
     }
 }
 
-/// A pattern with what is known of its automaton's states.
+/// A pattern with the cached states of its automaton.
 #[derive(Debug)]
 pub(crate) struct Searcher {
     pattern: Pattern,
     cache: Cache,
 }
 
-/// A place in the automaton, of use to the searcher that gave it until another search begins.
+/// A state of the automaton, valid for the searcher that returned it until another search begins.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place(LazyStateID);
+pub(crate) struct SearchState(LazyStateID);
 
 impl Searcher {
     pub(crate) fn new(pattern: Pattern) -> Self {
@@ -133,33 +134,33 @@ impl Searcher {
         Searcher { pattern, cache }
     }
 
-    /// Before a text.
-    pub(crate) fn start(&mut self) -> Place {
+    /// The state before a text.
+    pub(crate) fn start(&mut self) -> SearchState {
         let config = start::Config::new().anchored(self.pattern.anchored);
         let state = self.pattern.automaton.start_state(&mut self.cache, &config);
-        Place(state.expect("states are forgotten, never refused"))
+        SearchState(state.expect("states are forgotten, never refused"))
     }
 
-    /// Reads on; true when the text matches, whatever follows.
-    pub(crate) fn read(&mut self, place: &mut Place, piece: &[u8]) -> bool {
+    /// Reads a piece; returns true if the text matches, whatever follows.
+    pub(crate) fn read(&mut self, state: &mut SearchState, piece: &[u8]) -> bool {
         for &byte in piece {
-            let next = self.pattern.automaton.next_state(&mut self.cache, place.0, byte);
-            place.0 = next.expect("states are forgotten, never refused");
-            if place.0.is_match() {
+            let next = self.pattern.automaton.next_state(&mut self.cache, state.0, byte);
+            state.0 = next.expect("states are forgotten, never refused");
+            if state.0.is_match() {
                 return true;
             }
         }
         false
     }
 
-    /// Whether nothing that follows can make the text match.
-    pub(crate) fn is_hopeless(&self, place: Place) -> bool {
-        place.0.is_dead()
+    /// Whether the text cannot match, whatever follows.
+    pub(crate) fn is_hopeless(&self, state: SearchState) -> bool {
+        state.0.is_dead()
     }
 
-    /// Whether the text matches that ends here.
-    pub(crate) fn matches_at_end(&mut self, place: Place) -> bool {
-        let end = self.pattern.automaton.next_eoi_state(&mut self.cache, place.0);
+    /// Whether the text matches if it ends here.
+    pub(crate) fn matches_at_end(&mut self, state: SearchState) -> bool {
+        let end = self.pattern.automaton.next_eoi_state(&mut self.cache, state.0);
         end.expect("states are forgotten, never refused").is_match()
     }
 
@@ -168,7 +169,7 @@ impl Searcher {
         self.pattern.states()
     }
 
-    /// Changes whenever a state is computed, which takes long compared with a step to a known one.
+    /// Changes whenever a state is computed, which takes long compared with a step to a cached one.
     pub(crate) fn states_made(&self) -> (usize, usize) {
         (self.cache.memory_usage(), self.cache.clear_count())
     }
@@ -180,11 +181,11 @@ mod tests {
 
     const SIZE_MAX: usize = 64 << 10;
 
-    /// Whether it matches, with the text read `piece` bytes at a time.
+    /// Whether the pattern matches the text, read `piece` bytes at a time.
     fn matches(pattern: &Pattern, text: &str, piece: usize) -> bool {
         let mut searcher = Searcher::new(pattern.clone());
-        let mut place = searcher.start();
-        text.as_bytes().chunks(piece).any(|piece| searcher.read(&mut place, piece)) || searcher.matches_at_end(place)
+        let mut state = searcher.start();
+        text.as_bytes().chunks(piece).any(|piece| searcher.read(&mut state, piece)) || searcher.matches_at_end(state)
     }
 
     fn search(pattern: &str, extent: Extent, text: &str) -> Option<bool> {
@@ -290,8 +291,7 @@ mod tests {
         }
     }
 
-    /// To parse such a class takes milliseconds where it is put in order for each of its characters, or where each category is counted
-    /// again.
+    /// Parsing such a class takes milliseconds if it is sorted for each of its characters, or if each category is counted again.
     #[test]
     fn the_items_of_a_class_are_counted_before_sorting() {
         let descending: String = (0..1300_u32).rev().filter_map(|at| char::from_u32(0x1000 + 2 * at)).collect();
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_search_continues_when_states_are_evicted() {
-        // Which of the last twelve characters were an a makes thousands of states.
+        // Tracking which of the last twelve characters were an `a` needs thousands of states.
         let pattern = compile("a[ac]{12}b", Extent::Part, 4 << 10).expect("not too large").expect("an I-Regexp");
         let mut random = 88_172_645_463_325_252_u64;
         let mut character = || {
@@ -349,13 +349,13 @@ mod tests {
         };
         let mut text: String = (0..20_000).map(|_| character()).collect();
         let mut searcher = Searcher::new(pattern);
-        let mut place = searcher.start();
+        let mut state = searcher.start();
         for piece in text.as_bytes().chunks(7) {
-            assert!(!searcher.read(&mut place, piece));
+            assert!(!searcher.read(&mut state, piece));
         }
         assert!(searcher.states_made().1 > 0, "the memory was too large for the test");
-        assert!(!searcher.matches_at_end(place));
+        assert!(!searcher.matches_at_end(state));
         text = format!("a{}b", "c".repeat(12));
-        assert!(searcher.read(&mut place, text.as_bytes()) || searcher.matches_at_end(place));
+        assert!(searcher.read(&mut state, text.as_bytes()) || searcher.matches_at_end(state));
     }
 }

@@ -1,4 +1,4 @@
-//! A set of nodes, one bit each: what is found twice is in it once, and it is walked in document order.
+//! A set of nodes, one bit each: nodes found twice are in it once, and it is iterated in document order.
 
 #[derive(Debug, Default)]
 pub(crate) struct Bits {
@@ -6,12 +6,12 @@ pub(crate) struct Bits {
 }
 
 impl Bits {
-    /// An empty set for numbers below `length`.
+    /// Creates an empty set for numbers below `length`.
     pub(crate) fn new(length: usize) -> Self {
         Bits { words: vec![0; length.div_ceil(64)] }
     }
 
-    /// Bytes that it takes.
+    /// Its memory in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.words.len() * size_of::<u64>()
     }
@@ -31,7 +31,7 @@ impl Bits {
         Some(index as u32 * 64 + word.trailing_zeros())
     }
 
-    /// Adds the members of another set for numbers of the same length.
+    /// Adds the members of another set of the same length.
     pub(crate) fn add_all(&mut self, other: &Bits) {
         self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word |= other);
     }

@@ -1,4 +1,4 @@
-//! Whether two containers are equal (RFC 9535, section 2.3.5.2.2), a pair of values at a time.
+//! Compares two containers for equality (RFC 9535, section 2.3.5.2.2), a pair of values at a time.
 
 use super::steps::Steps;
 use super::tape::Kind;
@@ -8,7 +8,7 @@ use crate::error::DocumentError;
 /// A comparison of two values of the document.
 #[derive(Debug)]
 pub(super) struct Comparison {
-    /// The pairs that must still be equal.
+    /// Pairs that must still be compared.
     pairs: Vec<Pair>,
     is_negated: bool,
 }
@@ -25,12 +25,12 @@ enum Pair {
 }
 
 impl Comparison {
-    /// The verdict is turned round where `is_negated`.
+    /// Starts a comparison whose verdict is negated if `is_negated`.
     pub(super) fn new(left: u32, right: u32, is_negated: bool) -> Self {
         Comparison { pairs: vec![Pair::Values(left, right)], is_negated }
     }
 
-    /// Goes on; the verdict, unless the run is over before.
+    /// Continues; returns the verdict, unless the run ends before.
     pub(super) fn advance(
         &mut self,
         source: Source<'_>,
@@ -108,5 +108,5 @@ impl Comparison {
     }
 }
 
-/// Steps that sorting a member's name in counts as.
+/// Steps charged per member for sorting names.
 const MEMBER_STEPS: u64 = 4;

@@ -1,11 +1,11 @@
 //! Exact comparison of JSON numbers by their text.
 //!
-//! RFC 9535, section 2.3.5.2.2, compares numbers mathematically. Doubles would make 2^53 and 2^53 + 1 equal, and a filter
-//! on an account number would then pick the wrong record; so the digits are compared, whatever their count or exponent.
+//! RFC 9535, section 2.3.5.2.2, compares numbers mathematically. Doubles would make 2^53 and 2^53 + 1 equal, and a filter on an account
+//! number would then select the wrong record; so the digits are compared, regardless of their number and exponent.
 
 use std::cmp::Ordering;
 
-/// A number taken apart: its value is 0.DIGITS × 10^exponent, the first digit not zero; no digits is zero.
+/// A parsed number: its value is 0.DIGITS × 10^exponent, the first digit not zero; no digits is zero.
 struct Decimal<'a> {
     is_negative: bool,
     integer: &'a [u8],
@@ -43,7 +43,7 @@ impl<'a> Decimal<'a> {
             return Decimal { is_negative, integer, fraction: significant, exponent: written.saturating_sub(zeros) };
         }
         let exponent = written.saturating_add(integer.len() as i64);
-        // Without a fraction the integer's zeros trail too.
+        // Without a fraction, trailing zeros of the integer are insignificant too.
         let integer = if fraction.is_empty() { trim_trailing_zeros(integer) } else { integer };
         Decimal { is_negative, integer, fraction, exponent }
     }
@@ -63,7 +63,7 @@ impl<'a> Decimal<'a> {
     }
 }
 
-/// An exponent's value, saturating at the range of `i64`: only numbers of more digits than a document can contain would differ.
+/// An exponent's value, saturating at the range of `i64`: only numbers with more digits than a document can contain would differ.
 fn exponent_of(text: &[u8]) -> i64 {
     let (is_negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
@@ -145,7 +145,7 @@ mod tests {
         fn integers_with_shifted_points_compare_like_integers(
             left in -100_000_i64..100_000, right in -100_000_i64..100_000, shift in 0_u32..4,
         ) {
-            // left × 10^shift × 10^-shift, against right as it is.
+            // left × 10^shift × 10^-shift, compared with right.
             let scaled = format!("{}e-{shift}", left * 10_i64.pow(shift));
             let right_text = format!("{right}.00");
             prop_assert_eq!(compare(scaled.as_bytes(), right_text.as_bytes()), left.cmp(&right));

@@ -7,16 +7,16 @@ use super::bits::Bits;
 use super::predicate::Predicates;
 use super::tape::{Kind, Tape};
 use super::value::Source;
-use super::walk::selects_by_place;
+use super::walk::selects_by_position;
 use crate::error::DocumentError;
 use crate::limits::Limits;
 use crate::selector::Selection;
 use crate::selector::ast::{Reach, Segment, Selector};
 
-/// Values that are counted in one go: some microseconds.
+/// Values counted in one step: some microseconds.
 const COUNTED_IN_STEP: usize = 4096;
 
-/// Whether an evaluation is over.
+/// Whether an evaluation is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Evaluated {
     More,
@@ -31,25 +31,25 @@ pub(crate) struct Evaluation {
     predicates: Predicates,
     query: usize,
     segment: usize,
-    /// The nodes that the segment is applied to, and those it selects.
+    /// The nodes that the segment is applied to, and those that it selects.
     current: Bits,
     selected: Bits,
     /// The nodes that the queries so far have selected.
     result: Bits,
-    /// How many scalars each of them has, those below selected containers included.
+    /// The number of scalars of each, including those below selected containers.
     matched: Vec<u64>,
     cursor: Cursor,
-    /// The value whose selection is being worked out.
-    asked: Option<Asked>,
+    /// The value that is being evaluated.
+    pending: Option<PendingValue>,
 }
 
-/// A value, and how far it is known whether a segment selects it.
+/// A value, and the progress of evaluating whether a segment selects it.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct PendingValue {
     child: u32,
     /// The next of the segment's selectors.
     selector: usize,
-    /// Whether that is a filter which has been begun.
+    /// Whether that is a filter whose evaluation has begun.
     is_begun: bool,
 }
 
@@ -63,14 +63,14 @@ struct Cursor {
     end: u32,
 }
 
-/// One step of the cursor.
-enum Look {
+/// A step of the cursor.
+enum Visit {
     Parent,
     Child(u32),
 }
 
 impl Evaluation {
-    /// Before the first query.
+    /// Starts before the first query.
     pub(crate) fn new(tape: Tape, selection: &Selection, limits: &Limits) -> Self {
         let length = tape.len();
         let mut current = Bits::new(length);
@@ -85,12 +85,12 @@ impl Evaluation {
             result: Bits::new(length),
             matched: Vec::new(),
             cursor: Cursor::default(),
-            asked: None,
+            pending: None,
             tape,
         }
     }
 
-    /// Goes on for about `steps_max` values.
+    /// Continues for about `steps_max` values.
     pub(crate) fn run(&mut self, document: &[u8], steps_max: usize) -> Result<Evaluated, DocumentError> {
         self.predicates.steps.begin_run(steps_max);
         let selection = self.selection.clone();
@@ -110,56 +110,61 @@ impl Evaluation {
         Ok(Evaluated::Done)
     }
 
-    /// Goes on with a segment.
+    /// Continues with a segment.
     fn apply(&mut self, document: &[u8], segment: &Segment) -> Result<Evaluated, DocumentError> {
         loop {
-            if let Some(asked) = self.asked.take()
-                && self.ask(document, segment, asked)? == Evaluated::More
+            if let Some(pending) = self.pending.take()
+                && self.evaluate_value(document, segment, pending)? == Evaluated::More
             {
                 return Ok(Evaluated::More);
             }
             if self.predicates.steps.is_over() {
                 return Ok(Evaluated::More);
             }
-            match self.next_look(segment.reach) {
+            match self.next_visit(segment.reach) {
                 None => return Ok(Evaluated::Done),
-                Some(Look::Parent) => self.predicates.steps.take(1)?,
-                Some(Look::Child(child)) => self.asked = Some(Asked { child, selector: 0, is_begun: false }),
+                Some(Visit::Parent) => self.predicates.steps.take(1)?,
+                Some(Visit::Child(child)) => self.pending = Some(PendingValue { child, selector: 0, is_begun: false }),
             }
         }
     }
 
-    /// Goes on to find out whether a segment selects a value; notes it if so.
-    fn ask(&mut self, document: &[u8], segment: &Segment, mut asked: Asked) -> Result<Evaluated, DocumentError> {
-        while let Some(selector) = segment.selectors.get(asked.selector) {
+    /// Continues evaluating whether a segment selects a value, and records it if so.
+    fn evaluate_value(
+        &mut self,
+        document: &[u8],
+        segment: &Segment,
+        mut pending: PendingValue,
+    ) -> Result<Evaluated, DocumentError> {
+        while let Some(selector) = segment.selectors.get(pending.selector) {
             let is_selected = match selector {
                 Selector::Filter(filter) => {
                     let source = Source { tape: &self.tape, document, code: self.selection.code() };
-                    if !std::mem::replace(&mut asked.is_begun, true) {
+                    if !std::mem::replace(&mut pending.is_begun, true) {
                         self.predicates.steps.take(1)?;
-                        self.predicates.begin(source.code, *filter, asked.child);
+                        self.predicates.begin(source.code, *filter, pending.child);
                     }
                     let Some(verdict) = self.predicates.resume(source)? else {
-                        self.asked = Some(asked);
+                        self.pending = Some(pending);
                         return Ok(Evaluated::More);
                     };
                     verdict
                 }
                 selector => {
                     self.predicates.steps.take(1)?;
-                    selects_by_place(&self.tape, document, selector, self.tape.node(asked.child))?
+                    selects_by_position(&self.tape, document, selector, self.tape.node(pending.child))?
                 }
             };
             if is_selected {
-                self.selected.insert(asked.child);
+                self.selected.insert(pending.child);
                 break;
             }
-            asked = Asked { selector: asked.selector + 1, is_begun: false, ..asked };
+            pending = PendingValue { selector: pending.selector + 1, is_begun: false, ..pending };
         }
         Ok(Evaluated::Done)
     }
 
-    /// Bytes that it takes, without compiled patterns.
+    /// Its memory in bytes, excluding compiled patterns.
     pub(crate) fn memory(&self) -> usize {
         self.tape.memory() + self.current.memory() + self.selected.memory() + self.result.memory()
     }
@@ -169,7 +174,7 @@ impl Evaluation {
         (SelectedNodes { tape: self.tape, nodes: self.result, next: 0, settled: 0 }, self.matched)
     }
 
-    /// Continues counting the scalars that the query selects. This does not use steps of the filters: those are for visits.
+    /// Continues counting the scalars that the query selects. This uses no steps of filters, which are for visits.
     fn count_scalars(&mut self) -> Evaluated {
         if self.matched.len() == self.query {
             self.matched.push(0);
@@ -188,7 +193,7 @@ impl Evaluation {
     }
 
     /// Advances to the next value that a segment of this reach visits, or to the next parent.
-    fn next_look(&mut self, reach: Reach) -> Option<Look> {
+    fn next_visit(&mut self, reach: Reach) -> Option<Visit> {
         let cursor = &mut self.cursor;
         if cursor.child < cursor.end {
             let child = cursor.child;
@@ -196,17 +201,17 @@ impl Evaluation {
                 Reach::Children => self.tape.node(child).next,
                 Reach::Descendants => child + 1,
             };
-            return Some(Look::Child(child));
+            return Some(Visit::Child(child));
         }
         let parent = self.current.next(cursor.parent)?;
         cursor.parent = parent + 1;
         let parent_end = self.tape.node(parent).next;
         (cursor.child, cursor.end) = match reach {
             Reach::Children => (parent + 1, parent_end),
-            // Below a parent whose ancestor was taken with its descendants everything was visited: `end` is after it.
+            // If an ancestor's descendants were visited, everything below this parent was: `end` is after it.
             Reach::Descendants => (cursor.end.max(parent + 1), cursor.end.max(parent_end)),
         };
-        Some(Look::Parent)
+        Some(Visit::Parent)
     }
 
     fn finish_segment(&mut self) {
@@ -227,7 +232,7 @@ impl Evaluation {
     }
 }
 
-/// The selected nodes of a document, to be taken in document order.
+/// The selected nodes of a document, in document order.
 #[derive(Debug)]
 pub(crate) struct SelectedNodes {
     tape: Tape,
@@ -252,14 +257,14 @@ impl SelectedNodes {
         Some(number)
     }
 
-    /// The next node that is selected itself, and its number.
+    /// The next node that is itself selected, and its number.
     pub(crate) fn next_selected(&mut self) -> Option<u32> {
         let number = self.nodes.next(self.next)?;
         self.next = number + 1;
         Some(number)
     }
 
-    /// Bytes that they take.
+    /// Their memory in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.tape.memory() + self.nodes.memory()
     }

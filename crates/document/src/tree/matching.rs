@@ -1,29 +1,29 @@
-//! The functions `match` and `search` at work: patterns kept compiled, and texts read by them in pieces.
+//! Evaluates the functions `match` and `search`: caches compiled patterns, and reads texts in pieces.
 
 use std::collections::HashMap;
 
 use super::steps::Steps;
-use super::text::{NoText, Text, TextReader};
+use super::text::{NotUnicode, Text, TextReader};
 use super::value::{Operand, Source};
 use crate::error::{DocumentError, DocumentErrorKind};
 use crate::limits::Limits;
 use crate::selector::ast::Extent;
 use crate::selector::code::Code;
-use crate::selector::pattern::{self, Pattern, Place, Searcher, TooLarge};
+use crate::selector::pattern::{self, Pattern, SearchState, Searcher, TooLarge};
 
-/// Steps charged for compiling any pattern, about its time in visited values; in addition to those for its length and size.
+/// Steps charged for compiling any pattern, in addition to those for its length and size.
 const PATTERN_STEPS: u64 = 1_000;
-/// Steps for each byte of a pattern, and for each byte that it takes once it is compiled.
+/// Steps per byte of a pattern, and per byte of its compiled form.
 const STEPS_PER_BYTE: u64 = 4;
 const STEPS_PER_COMPILED_BYTE: u64 = 1;
 
-/// Patterns from the document that are kept compiled.
+/// Maximum number of compiled patterns from the document.
 const COMPUTED_MAX: usize = 64;
 
-/// Bytes of text between two checks of their cost: at most as many new states.
+/// Bytes of text between two checks of the cost: at most as many new states.
 const STRIDE: usize = 16;
 
-/// Steps that a stride counts as in which the pattern's automaton got new states: at least, and for each state of the pattern.
+/// Minimum steps charged for a stride in which the automaton computed new states; otherwise one for each state of the pattern.
 const NEW_STATES_STEPS_MIN: u64 = 500;
 const NEW_STATES_STEPS: u64 = STRIDE as u64 / 2;
 
@@ -32,19 +32,19 @@ const NEW_STATES_STEPS: u64 = STRIDE as u64 / 2;
 pub(super) struct Patterns {
     searchers: Vec<Option<Searcher>>,
     fixed: usize,
-    /// Where those from the document are, if they are patterns.
+    /// The indexes of those from the document; `None` if they are not patterns.
     computed: HashMap<(String, Extent), Option<usize>>,
     pattern_size_max: usize,
     pattern_length_max: usize,
 }
 
-/// A text on its way through a pattern.
+/// The state of matching a text with a pattern.
 #[derive(Debug)]
 pub(super) struct Matching {
     pattern: usize,
     text: Operand,
     reader: Box<TextReader>,
-    place: Place,
+    state: SearchState,
     has_matched: bool,
 }
 
@@ -60,7 +60,7 @@ impl Patterns {
         }
     }
 
-    /// Has a pattern of the selection ready; nothing where it is none.
+    /// Prepares a pattern of the selection; returns `None` if it is not valid.
     pub(super) fn fixed(
         &mut self,
         code: &Code,
@@ -78,7 +78,7 @@ impl Patterns {
         Ok(self.searchers[number].is_some().then_some(number))
     }
 
-    /// Has a pattern from the document ready; nothing where it is none.
+    /// Prepares a pattern from the document; returns `None` if it is not valid.
     pub(super) fn computed(
         &mut self,
         source: Source<'_>,
@@ -97,7 +97,7 @@ impl Patterns {
             match reader.next(text, usize::MAX) {
                 Ok([]) => break,
                 Ok(piece) => pattern.extend_from_slice(piece),
-                Err(NoText) => return Ok(None),
+                Err(NotUnicode) => return Ok(None),
             }
         }
         let Ok(pattern) = String::from_utf8(pattern) else { return Ok(None) };
@@ -129,13 +129,13 @@ impl Patterns {
         DocumentError::new(DocumentErrorKind::PatternTooLarge(self.pattern_size_max), 0)
     }
 
-    /// Begins to match a text, by a pattern that is ready.
+    /// Starts matching a text with a prepared pattern.
     pub(super) fn begin(&mut self, pattern: usize, text: Operand) -> Matching {
-        let place = self.searcher(pattern).start();
-        Matching { pattern, text, reader: Box::default(), place, has_matched: false }
+        let state = self.searcher(pattern).start();
+        Matching { pattern, text, reader: Box::default(), state, has_matched: false }
     }
 
-    /// Goes on; the verdict, unless the run is over before.
+    /// Continues; returns the verdict, unless the run ends before.
     pub(super) fn advance(
         &mut self,
         matching: &mut Matching,
@@ -152,12 +152,12 @@ impl Patterns {
     }
 }
 
-/// Takes what reading a pattern comes to, before it is read.
+/// Charges parsing a pattern, before it is parsed.
 fn take_parsing(steps: &mut Steps, length: usize) -> Result<(), DocumentError> {
     steps.take(PATTERN_STEPS + STEPS_PER_BYTE * length as u64)
 }
 
-/// Takes what compiling a pattern came to.
+/// Charges compiling a pattern.
 fn take_compiling(steps: &mut Steps, pattern: Option<&Pattern>) -> Result<(), DocumentError> {
     steps.take(pattern.map_or(0, |pattern| STEPS_PER_COMPILED_BYTE * pattern.size() as u64))
 }
@@ -169,26 +169,26 @@ impl Matching {
         text: Text<'_>,
         steps: &mut Steps,
     ) -> Result<Option<bool>, DocumentError> {
-        // The rest of an escaped text after a match must still be validated: it may turn out not to be text.
+        // The rest of an escaped text after a match must still be validated: it may not be Unicode.
         let is_decided_early = matches!(text, Text::Plain(_));
         while !steps.is_over() {
             steps.take_decoded(self.reader.decoded())?;
             let piece = match self.reader.next(text, STRIDE) {
-                Ok([]) => return Ok(Some(self.has_matched || searcher.matches_at_end(self.place))),
+                Ok([]) => return Ok(Some(self.has_matched || searcher.matches_at_end(self.state))),
                 Ok(piece) => piece,
-                Err(NoText) => return Ok(Some(false)),
+                Err(NotUnicode) => return Ok(Some(false)),
             };
             steps.take(1)?;
-            if self.has_matched || searcher.is_hopeless(self.place) {
+            if self.has_matched || searcher.is_hopeless(self.state) {
                 continue;
             }
             let before = searcher.states_made();
-            self.has_matched = searcher.read(&mut self.place, piece);
+            self.has_matched = searcher.read(&mut self.state, piece);
             if searcher.states_made() != before {
                 let states = searcher.states() as u64;
                 steps.take(NEW_STATES_STEPS_MIN.max(states * NEW_STATES_STEPS))?;
             }
-            if is_decided_early && (self.has_matched || searcher.is_hopeless(self.place)) {
+            if is_decided_early && (self.has_matched || searcher.is_hopeless(self.state)) {
                 return Ok(Some(self.has_matched));
             }
         }

@@ -1,7 +1,7 @@
-//! The way for selectors with filters: the document as a tape of values, and the evaluation of all of RFC 9535 on it.
+//! Selectors with filters: the document as a tape of values, and the evaluation of all of RFC 9535 on it.
 //!
-//! The tape stores the positions of values, not their content, so numbers keep their text and duplicate members stay separate. It
-//! also evaluates selectors without filters, which tests the streaming walk.
+//! The tape stores the positions of values, not their content, so numbers keep their text and duplicate members stay separate. It also
+//! evaluates selectors without filters, which tests the streaming walk.
 
 mod bits;
 mod comparison;
@@ -16,4 +16,4 @@ mod value;
 mod walk;
 
 pub(crate) use evaluation::{Evaluated, Evaluation, SelectedNodes};
-pub(crate) use tape::{Place, Tape};
+pub(crate) use tape::{ChildKey, Tape};

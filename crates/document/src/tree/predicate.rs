@@ -1,11 +1,10 @@
-//! Filters: whether a value satisfies a logical expression (RFC 9535, sections 2.3.5 and 2.4), worked out by a machine that stops
-//! between any two looks when its time is up.
+//! Evaluates whether a value satisfies a filter (RFC 9535, sections 2.3.5 and 2.4), with a machine that can stop between any two visits
+//! when its time is up.
 //!
-//! Unfinished work is on a stack of tasks: the code of a filter, the walk along a query's node list, a comparison of two
-//! containers, a text that is measured or matched. Queries inside a filter yield node lists in which a node can occur twice, as
-//! `count` requires. Each visited value is a step, and steps are limited. A query from `$` has the same result throughout the
-//! document and is evaluated once. For duplicate names, an existence test or `count` sees all such members, a comparison the last
-//! of them.
+//! Unfinished work is on a stack of tasks: the code of a filter, the walk along a query's node list, a comparison of two containers, a text
+//! that is measured or matched. Queries inside a filter yield node lists in which a node can occur twice, as `count` requires. Each visited
+//! value is a step, and steps are limited. A query from `$` has the same result throughout the document and is evaluated once. With
+//! duplicate names, an existence test or `count` sees all such members, a comparison the last of them.
 
 use std::cmp::Ordering;
 
@@ -40,27 +39,27 @@ enum Task {
     Match(Matching),
 }
 
-/// How far a task got.
+/// The progress of a task.
 enum Reached {
-    /// Its end.
+    /// It is complete.
     End,
-    /// No further in this run.
+    /// It stops for this run.
     Stop(Task),
-    /// Something that has to be done first.
+    /// Another task must be completed first.
     Needs(Task, Task),
 }
 
-/// The machine, over one document.
+/// The machine, for one document.
 #[derive(Debug)]
 pub(crate) struct Predicates {
     pub(super) steps: Steps,
     bounds: Bounds,
-    /// Answers of the queries from `$`.
+    /// Results of the queries from `$`.
     roots: Vec<Option<Answer>>,
     patterns: Patterns,
     tasks: Vec<Task>,
     operands: Vec<Operand>,
-    /// Nodes that walks still have to visit, each with the number of the segment that applies to it.
+    /// Nodes to visit, each with the number of the segment that applies to it.
     pending: Vec<(u32, u32)>,
     verdict: bool,
 }
@@ -84,7 +83,7 @@ impl Predicates {
         self.tasks.push(Task::Filter { at: code.start(filter), current });
     }
 
-    /// Goes on; the verdict, unless the run is over before.
+    /// Continues; returns the verdict, unless the run ends before.
     pub(super) fn resume(&mut self, source: Source<'_>) -> Result<Option<bool>, DocumentError> {
         while let Some(task) = self.tasks.pop() {
             match self.advance(source, task)? {
@@ -112,7 +111,7 @@ impl Predicates {
         }
     }
 
-    /// Runs the code of a filter up to something that may take long.
+    /// Runs the code of a filter up to an operation that may take long.
     fn run_code(&mut self, source: Source<'_>, mut at: u32, current: u32) -> Result<Reached, DocumentError> {
         loop {
             if self.steps.is_over() {
@@ -161,7 +160,7 @@ impl Predicates {
         self.operands.pop().expect("code puts an operand before it takes one")
     }
 
-    /// The walk that a query takes, unless its answer is known.
+    /// Starts the walk of a query, unless its result is known.
     fn begin_walk(&mut self, source: Source<'_>, query: u32, wanted: Use, current: u32) -> Option<Task> {
         let start = match source.code.query(query).0 {
             Origin::Current => current,
@@ -209,7 +208,7 @@ impl Predicates {
         self.operands.push(operand);
     }
 
-    /// The function `length` (section 2.4.4): characters, elements or members; Nothing for all else.
+    /// The function `length` (section 2.4.4): characters, elements or members; Nothing for other values.
     fn length(&mut self, source: Source<'_>) -> Option<Task> {
         let operand = self.take_operand();
         if let Operand::Node(number) = operand
@@ -254,7 +253,7 @@ impl Predicates {
         }
     }
 
-    /// Two containers are compared value by value, in steps; everything else at once.
+    /// Compares two operands: two containers value by value, in steps; everything else at once.
     fn compare(&mut self, source: Source<'_>, operator: Operator) -> Result<Option<Task>, DocumentError> {
         let (right, left) = (self.take_operand(), self.take_operand());
         self.steps.take_bytes(source.size(left).saturating_add(source.size(right)))?;
@@ -286,7 +285,7 @@ impl Predicates {
         }
     }
 
-    /// The functions `match` and `search` (sections 2.4.6 and 2.4.7), with a pattern that is kept compiled, if it is one.
+    /// The functions `match` and `search` (sections 2.4.6 and 2.4.7), with a compiled pattern, if it is valid.
     fn begin_match(&mut self, source: Source<'_>, pattern: Option<usize>) -> Option<Task> {
         let operand = self.take_operand();
         match (pattern, source.text(operand)) {

@@ -1,13 +1,13 @@
-//! How much work a filter has done, and how much it may do.
+//! Counts the work of filters and limits it.
 
 use crate::error::{DocumentError, DocumentErrorKind};
 
-/// Bytes of text that comparing or matching passes in about the time of one step.
+/// Bytes of text compared or matched in about the time of one step.
 const BYTES_PER_STEP: usize = 16;
-/// Bytes of escaped text, as they are written, that are decoded in about the time of one step.
+/// Bytes of escaped text decoded in about the time of one step.
 const DECODED_PER_STEP: usize = 8;
 
-/// The work done, its bound, and where to stop for now.
+/// The work done, its limit, and where to stop in this run.
 #[derive(Debug)]
 pub(crate) struct Steps {
     taken: u64,
@@ -20,12 +20,12 @@ impl Steps {
         Steps { taken: 0, max, stop: 0 }
     }
 
-    /// From now on `count` steps may be taken, at least one.
+    /// Starts a run of `count` steps, at least one.
     pub(super) fn begin_run(&mut self, count: usize) {
         self.stop = self.taken.saturating_add(count.max(1) as u64);
     }
 
-    /// Whether it is time to stop.
+    /// Whether the run should stop.
     #[inline]
     pub(super) fn is_over(&self) -> bool {
         self.taken >= self.stop
@@ -40,13 +40,13 @@ impl Steps {
         }
     }
 
-    /// Takes what passing so many bytes comes to.
+    /// Charges the comparison of this many bytes.
     #[inline]
     pub(super) fn take_bytes(&mut self, count: usize) -> Result<(), DocumentError> {
         self.take((count / BYTES_PER_STEP) as u64)
     }
 
-    /// Takes what decoding so many bytes comes to.
+    /// Charges the decoding of this many bytes.
     #[inline]
     pub(super) fn take_decoded(&mut self, count: usize) -> Result<(), DocumentError> {
         self.take((count / DECODED_PER_STEP) as u64)

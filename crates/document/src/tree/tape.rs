@@ -20,13 +20,13 @@ pub(crate) enum Kind {
     Null,
 }
 
-/// Where a value hangs in its parent.
+/// The position of a value in its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ChildKey {
     Root,
     /// The element with this index.
     Element(u32),
-    /// The member whose name's token begins there; `escaped` when it holds a backslash.
+    /// The member whose name's token begins there; `escaped` if it contains a backslash.
     Member {
         start: u32,
         end: u32,
@@ -39,20 +39,20 @@ pub(crate) enum Place {
 pub(crate) struct Node {
     pub(crate) start: u32,
     pub(crate) end: u32,
-    /// The number of the first node after the subtree, which is the next sibling's where there is one.
+    /// The number of the first node after the subtree, which is the next sibling if there is one.
     pub(crate) next: u32,
     pub(crate) parent: u32,
-    /// Elements or members.
+    /// The number of elements or members.
     pub(crate) children: u32,
     name_start: u32,
     /// The name's end, or the element's index.
     name_end_or_index: u32,
     pub(crate) kind: Kind,
-    place: PlaceKind,
+    child_key: ChildKeyKind,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum PlaceKind {
+enum ChildKeyKind {
     Root,
     Element,
     Member,
@@ -62,17 +62,17 @@ enum PlaceKind {
 const _: () = assert!(size_of::<Node>() == 32, "the memory stated in Limits::tree_nodes_max");
 
 impl Node {
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn child_key(&self) -> ChildKey {
         let (start, end) = (self.name_start, self.name_end_or_index);
-        match self.place {
-            PlaceKind::Root => Place::Root,
-            PlaceKind::Element => Place::Element(self.name_end_or_index),
-            PlaceKind::Member => Place::Member { start, end, escaped: false },
-            PlaceKind::EscapedMember => Place::Member { start, end, escaped: true },
+        match self.child_key {
+            ChildKeyKind::Root => ChildKey::Root,
+            ChildKeyKind::Element => ChildKey::Element(self.name_end_or_index),
+            ChildKeyKind::Member => ChildKey::Member { start, end, escaped: false },
+            ChildKeyKind::EscapedMember => ChildKey::Member { start, end, escaped: true },
         }
     }
 
-    /// The scalar that it is, unless it is a container.
+    /// The kind of scalar, unless it is a container.
     pub(crate) fn scalar(&self) -> Option<Scalar> {
         match self.kind {
             Kind::Object | Kind::Array => None,
@@ -96,9 +96,9 @@ pub(crate) struct Tape {
     nodes: Chunks<Node>,
     nodes_max: usize,
     other_case: OtherCase,
-    /// Containers not closed yet.
+    /// Open containers.
     open: Vec<u32>,
-    /// The token of the name read last.
+    /// The token of the last name.
     name: Option<(u32, u32, bool)>,
     overflow: Option<usize>,
 }
@@ -112,7 +112,7 @@ impl Tape {
         self.nodes.len()
     }
 
-    /// Bytes that it takes.
+    /// Its memory in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.nodes.memory()
     }
@@ -132,12 +132,12 @@ impl Tape {
         })
     }
 
-    /// Whether a member's name is `name`, after unescaping. A name that is no Unicode text equals none.
+    /// Whether a member's unescaped name is `name`. A name that is not Unicode equals none.
     ///
     /// # Errors
-    /// A name that is refused for its case.
+    /// The name is refused because of its case.
     pub(crate) fn has_name(&self, document: &[u8], node: &Node, name: &str) -> Result<bool, DocumentError> {
-        let Place::Member { start, end, escaped } = node.place() else {
+        let ChildKey::Member { start, end, escaped } = node.child_key() else {
             return Ok(false);
         };
         let token = &document[start as usize..end as usize];
@@ -160,11 +160,11 @@ impl Tape {
         let number = self.nodes.len() as u32;
         let parent = self.open.last().copied();
         let name = self.name.take();
-        let (place, name_start, name_end_or_index) = match (name, parent) {
-            (Some((start, end, false)), _) => (PlaceKind::Member, start, end),
-            (Some((start, end, true)), _) => (PlaceKind::EscapedMember, start, end),
-            (None, Some(parent)) => (PlaceKind::Element, 0, self.node(parent).children),
-            (None, None) => (PlaceKind::Root, 0, 0),
+        let (child_key, name_start, name_end_or_index) = match (name, parent) {
+            (Some((start, end, false)), _) => (ChildKeyKind::Member, start, end),
+            (Some((start, end, true)), _) => (ChildKeyKind::EscapedMember, start, end),
+            (None, Some(parent)) => (ChildKeyKind::Element, 0, self.node(parent).children),
+            (None, None) => (ChildKeyKind::Root, 0, 0),
         };
         if let Some(parent) = parent {
             self.nodes[parent as usize].children += 1;
@@ -179,7 +179,7 @@ impl Tape {
             name_start,
             name_end_or_index,
             kind,
-            place,
+            child_key,
         });
         if self.nodes.len() > self.nodes_max {
             self.overflow.get_or_insert(start);
@@ -187,7 +187,7 @@ impl Tape {
     }
 }
 
-/// Whether the text of a name's token equals `name` where case does not count, up to its first null.
+/// Whether the text of a name's token equals `name` when case is ignored, up to its first NUL.
 fn is_alike(token: &[u8], name: &str) -> bool {
     if !may_unescape_to(token, name.len().saturating_mul(4)) {
         return false;

@@ -1,29 +1,29 @@
-//! Texts of values, read in pieces: a string may be as long as a document, and may contain escapes.
+//! Reads texts of values in pieces: a string may be as long as a document, and may contain escapes.
 
 use crate::text::unescape_piece;
 
-/// Bytes that are decoded at a time.
+/// Bytes decoded at a time.
 pub(super) const PIECE_SIZE: usize = 4096;
 
-/// The inside of a string.
+/// The content of a string.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Text<'v> {
-    /// The text itself, in UTF-8.
+    /// Plain text in UTF-8.
     Plain(&'v [u8]),
-    /// With escape sequences.
+    /// Text with escape sequences.
     Escaped(&'v [u8]),
 }
 
-/// A string that is no Unicode text: it holds a lone surrogate.
+/// The string is not Unicode: it contains a lone surrogate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NoText;
+pub(super) struct NotUnicode;
 
-/// A reader of a text; the text is passed in each call.
+/// Reads a text, which is passed in each call.
 #[derive(Debug, Default)]
 pub(super) struct TextReader {
-    /// Bytes read, as they are written.
+    /// Bytes read, in escaped form.
     at: usize,
-    /// Text that was decoded, and how much of it is taken.
+    /// Decoded text, and how much of it was returned.
     decoded: String,
     taken: usize,
     /// Bytes decoded since the last query.
@@ -37,7 +37,7 @@ impl<'v> Text<'v> {
         if is_escaped { Text::Escaped(inner) } else { Text::Plain(inner) }
     }
 
-    /// Bytes as it is written.
+    /// Its size in bytes, in escaped form.
     pub(super) fn size(self) -> usize {
         match self {
             Text::Plain(bytes) | Text::Escaped(bytes) => bytes.len(),
@@ -46,8 +46,8 @@ impl<'v> Text<'v> {
 }
 
 impl TextReader {
-    /// The next bytes, `size_max` at most and at least one; none at the end. Characters may be cut.
-    pub(super) fn next<'t>(&'t mut self, text: Text<'t>, size_max: usize) -> Result<&'t [u8], NoText> {
+    /// The next bytes, at least one and at most `size_max`; none at the end. Characters may be split.
+    pub(super) fn next<'t>(&'t mut self, text: Text<'t>, size_max: usize) -> Result<&'t [u8], NotUnicode> {
         match text {
             Text::Plain(bytes) => {
                 let piece = &bytes[self.at..bytes.len().min(self.at.saturating_add(size_max))];
@@ -66,24 +66,24 @@ impl TextReader {
         }
     }
 
-    fn decode(&mut self, bytes: &[u8]) -> Result<(), NoText> {
+    fn decode(&mut self, bytes: &[u8]) -> Result<(), NotUnicode> {
         self.decoded.clear();
         self.taken = 0;
         if self.at < bytes.len() {
-            let size = unescape_piece(&bytes[self.at..], PIECE_SIZE, &mut self.decoded).map_err(|_| NoText)?;
+            let size = unescape_piece(&bytes[self.at..], PIECE_SIZE, &mut self.decoded).map_err(|_| NotUnicode)?;
             self.at += size;
             self.work += size;
         }
         Ok(())
     }
 
-    /// Bytes that were decoded since the last call.
+    /// Bytes decoded since the last call.
     pub(super) fn decoded(&mut self) -> usize {
         std::mem::take(&mut self.work)
     }
 }
 
-/// Characters that begin in these bytes of UTF-8.
+/// The number of characters that begin in these bytes of UTF-8.
 pub(super) fn characters(bytes: &[u8]) -> u64 {
     bytes.iter().filter(|&&byte| byte & 0b1100_0000 != 0b1000_0000).count() as u64
 }

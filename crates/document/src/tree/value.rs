@@ -1,11 +1,11 @@
-//! The operands of filters, and how they compare (RFC 9535, section 2.3.5.2.2).
+//! The operands of filters, and their comparison (RFC 9535, section 2.3.5.2.2).
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use super::decimal;
-use super::tape::{Kind, Place, Tape};
-use super::text::{NoText, Text, TextReader};
+use super::tape::{ChildKey, Kind, Tape};
+use super::text::{NotUnicode, Text, TextReader};
 use crate::error::{DocumentError, DocumentErrorKind};
 use crate::limits::Limits;
 use crate::selector::ast::Literal;
@@ -30,7 +30,7 @@ pub(super) enum Operand {
     Integer(u64),
 }
 
-/// A primitive value, ready to be compared.
+/// A primitive value for comparison.
 #[derive(Clone, Debug)]
 pub(super) enum Primitive<'v> {
     String(Text<'v>),
@@ -39,7 +39,7 @@ pub(super) enum Primitive<'v> {
     Null,
 }
 
-/// A comparable operand.
+/// Limits of comparable operands.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     comparison_max: usize,
@@ -53,7 +53,7 @@ impl Bounds {
 }
 
 impl<'v> Source<'v> {
-    /// An operand as a primitive value; nothing where it is none.
+    /// An operand as a primitive value; `None` if it is not one.
     pub(super) fn primitive(self, operand: Operand) -> Option<Primitive<'v>> {
         match operand {
             Operand::Nothing => None,
@@ -102,7 +102,7 @@ impl<'v> Source<'v> {
         }
     }
 
-    /// How two operands compare of which not both are containers. Only numbers and strings have an order; others are equal, or nothing.
+    /// The order of two operands that are not both containers. Only numbers and strings are ordered; others are equal, or `None`.
     pub(super) fn order(
         self,
         left: Operand,
@@ -119,7 +119,7 @@ impl<'v> Source<'v> {
         self.placed(order, left, bounds)
     }
 
-    /// Whether two operands of which not both are containers are equal.
+    /// Whether two operands that are not both containers are equal.
     pub(super) fn are_equal(self, left: Operand, right: Operand, bounds: Bounds) -> Result<bool, DocumentError> {
         if left == Operand::Nothing && right == Operand::Nothing {
             return Ok(true);
@@ -136,7 +136,7 @@ impl<'v> Source<'v> {
         self.placed(equal, left, bounds)
     }
 
-    /// An object's members by name, of equal names the last; nothing if a name is no Unicode text.
+    /// An object's members by name, the last one of equal names; `None` if a name is not Unicode.
     pub(super) fn members(self, object: u32, bounds: Bounds) -> Result<Option<Vec<Member<'v>>>, DocumentError> {
         let node = self.tape.node(object);
         if node.children as usize > bounds.members_max {
@@ -146,7 +146,7 @@ impl<'v> Source<'v> {
         let mut members = Vec::with_capacity(node.children as usize);
         let mut size = 0;
         for child in self.tape.children(object) {
-            let Place::Member { start, end, escaped } = self.tape.node(child).place() else {
+            let ChildKey::Member { start, end, escaped } = self.tape.node(child).child_key() else {
                 continue;
             };
             let token = &self.document[start as usize..end as usize];
@@ -157,7 +157,7 @@ impl<'v> Source<'v> {
             let Some(name) = name_of(token, escaped) else { return Ok(None) };
             members.push((name, child));
         }
-        // Equal names stay in their order, so that the last of them is the one to keep.
+        // Equal names stay in their order, so that the last of them is kept.
         members.sort_by(|(left, _), (right, _)| left.cmp(right));
         members.reverse();
         members.dedup_by(|(later, _), (kept, _)| later == kept);
@@ -176,7 +176,7 @@ impl<'v> Source<'v> {
 /// A member: its name, and its value.
 pub(super) type Member<'v> = (Cow<'v, str>, u32);
 
-/// More bytes than may be compared.
+/// Exceeds the limit of comparisons.
 #[derive(Debug)]
 struct TooLong;
 
@@ -200,7 +200,7 @@ fn compared_numbers(left: &[u8], right: &[u8], bounds: Bounds) -> Result<Orderin
     }
 }
 
-/// How two texts compare; nothing if one of them is none. UTF-8 sorts like the Unicode scalar values that the RFC compares by.
+/// Compares two texts; `None` if one of them is not Unicode. UTF-8 sorts like the Unicode scalar values by which the RFC compares.
 fn compared_texts(left: Text<'_>, right: Text<'_>, bounds: Bounds) -> Result<Option<Ordering>, TooLong> {
     if let (Text::Plain(left), Text::Plain(right)) = (left, right)
         && left.len().min(right.len()) <= bounds.comparison_max
@@ -223,7 +223,7 @@ fn are_equal_texts(left: Text<'_>, right: Text<'_>, bounds: Bounds) -> Result<bo
     Ok(!differ && compared_texts(left, right, bounds)? == Some(Ordering::Equal))
 }
 
-/// The text itself; nothing where there is none.
+/// The decoded text; `None` if it is not Unicode.
 fn decoded<'v>(text: Text<'v>, bounds: Bounds) -> Result<Option<Cow<'v, [u8]>>, TooLong> {
     if text.size() > bounds.comparison_max {
         return Err(TooLong);
@@ -237,7 +237,7 @@ fn decoded<'v>(text: Text<'v>, bounds: Bounds) -> Result<Option<Cow<'v, [u8]>>, 
                 match reader.next(text, usize::MAX) {
                     Ok([]) => return Ok(Some(bytes.into())),
                     Ok(piece) => bytes.extend_from_slice(piece),
-                    Err(NoText) => return Ok(None),
+                    Err(NotUnicode) => return Ok(None),
                 }
             }
         }

@@ -1,13 +1,13 @@
 //! The walk along the node list of a query in a filter, no further than its use requires.
 
 use super::steps::Steps;
-use super::tape::{Node, Place, Tape};
+use super::tape::{ChildKey, Node, Tape};
 use super::value::Source;
 use crate::error::DocumentError;
 use crate::selector::ast::{Reach, Selector, index_selects};
 use crate::selector::code::Use;
 
-/// The result of a node list: its length, counted no further than needed, and a node of it.
+/// The result of a node list: its length, counted no further than needed, and one of its nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) count: u64,
@@ -20,7 +20,7 @@ pub(super) struct NodeWalk {
     query: u32,
     wanted: Use,
     start: u32,
-    /// Where its own nodes begin on the stack.
+    /// The bottom of its own nodes on the stack.
     base: u32,
     /// The current segment, the next value to visit, the end of the values, and the next of its selectors.
     segment: u32,
@@ -32,7 +32,7 @@ pub(super) struct NodeWalk {
     answer: Answer,
 }
 
-/// How far a walk got.
+/// The progress of a walk.
 pub(super) enum Reached {
     End,
     Stop,
@@ -123,13 +123,13 @@ impl NodeWalk {
                 self.has_asked = true;
                 return Ok(Reached::Asks { filter: *filter, node: self.child });
             }
-            if selects_by_place(source.tape, source.document, selector, source.tape.node(self.child))? {
+            if selects_by_position(source.tape, source.document, selector, source.tape.node(self.child))? {
                 self.found(segments.len(), pending);
             }
         }
     }
 
-    /// The child is selected: it is an answer, or the next segment applies to it.
+    /// Handles a selected child: it is a result, or the next segment applies to it.
     fn found(&mut self, segments: usize, pending: &mut Vec<(u32, u32)>) {
         let is_singular = self.wanted == Use::Singular;
         if self.segment as usize + 1 == segments {
@@ -152,22 +152,22 @@ impl NodeWalk {
     }
 }
 
-/// Whether a selector without filter selects a value, by where it hangs in its parent.
+/// Whether a selector without a filter selects a value, by its position in its parent.
 ///
 /// # Errors
-/// A name that is refused for its case.
-pub(super) fn selects_by_place(
+/// The name is refused because of its case.
+pub(super) fn selects_by_position(
     tape: &Tape,
     document: &[u8],
     selector: &Selector,
     node: &Node,
 ) -> Result<bool, DocumentError> {
     let length = || i64::from(tape.node(node.parent).children);
-    Ok(match (selector, node.place()) {
+    Ok(match (selector, node.child_key()) {
         (Selector::Wildcard, _) => true,
-        (Selector::Name(name), Place::Member { .. }) => tape.has_name(document, node, name)?,
-        (Selector::Index(selector), Place::Element(index)) => index_selects(*selector, i64::from(index), length()),
-        (Selector::Slice(slice), Place::Element(index)) => slice.selects(i64::from(index), length()),
+        (Selector::Name(name), ChildKey::Member { .. }) => tape.has_name(document, node, name)?,
+        (Selector::Index(selector), ChildKey::Element(index)) => index_selects(*selector, i64::from(index), length()),
+        (Selector::Slice(slice), ChildKey::Element(index)) => slice.selects(i64::from(index), length()),
         _ => false,
     })
 }

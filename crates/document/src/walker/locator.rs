@@ -1,17 +1,17 @@
-//! A match with the path of its value, for callers that need it.
+//! Matches with the paths of their values, for callers that need them.
 
 use super::*;
 
-/// A matcher that notes the places of its matches.
+/// A matcher that records the paths of its matches.
 #[derive(Debug)]
 pub(super) struct Locator {
     pub(super) matcher: Matcher,
-    pub(super) trail: Trail,
+    pub(super) path_tracker: PathTracker,
 }
 
 impl Locator {
     pub(super) fn new(matcher: Matcher) -> Box<Self> {
-        Box::new(Locator { matcher, trail: Trail::default() })
+        Box::new(Locator { matcher, path_tracker: PathTracker::default() })
     }
 }
 
@@ -19,26 +19,26 @@ impl FallibleSink for Locator {}
 
 impl Sink for Locator {
     fn name(&mut self, document: &[u8], start: usize, end: usize, escaped: bool) {
-        self.trail.name(start, end);
+        self.path_tracker.name(start, end);
         self.matcher.name(document, start, end, escaped);
     }
 
     fn scalar(&mut self, document: &[u8], start: usize, end: usize, scalar: Scalar) {
         let before = self.matcher.matches.len();
-        self.trail.scalar();
+        self.path_tracker.scalar();
         self.matcher.scalar(document, start, end, scalar);
         if self.matcher.matches.len() > before {
-            self.trail.matched();
+            self.path_tracker.matched();
         }
     }
 
     fn open(&mut self, start: usize, container: Container) {
-        self.trail.open(container);
+        self.path_tracker.open(container);
         self.matcher.open(start, container);
     }
 
     fn close(&mut self, end: usize) {
-        self.trail.close();
+        self.path_tracker.close();
         self.matcher.close(end);
     }
 
@@ -48,15 +48,15 @@ impl Sink for Locator {
 }
 
 /// The keys from a value up to the root.
-pub(super) fn way_to(tape: &Tape, mut number: u32) -> Vec<Key> {
-    let mut way = Vec::new();
+pub(super) fn path_keys(tape: &Tape, mut number: u32) -> Vec<Key> {
+    let mut keys = Vec::new();
     loop {
         let node = tape.node(number);
         number = node.parent;
-        way.push(match node.place() {
-            Place::Root => return way,
-            Place::Element(index) => Key::Element(index),
-            Place::Member { start, end, .. } => Key::Member { start, end },
+        keys.push(match node.child_key() {
+            ChildKey::Root => return keys,
+            ChildKey::Element(index) => Key::Element(index),
+            ChildKey::Member { start, end, .. } => Key::Member { start, end },
         });
     }
 }

@@ -1,13 +1,13 @@
-//! The public compliance cases of RFC 9535, if available: read from `../shared/vectors/jsonpath/cts.json` beside the repository,
-//! never copied into it. Each valid selector is evaluated streaming (where possible) and on the tree.
+//! The public compliance cases of RFC 9535, if available: read from `../shared/vectors/jsonpath/cts.json` beside the repository, never
+//! copied into it. Each valid selector is evaluated streaming (if possible) and on the tree.
 //!
-//! Results are compared as sets of normalized paths and multisets of values without repetition: a rewrite of a document meets
-//! each node once, in document order, where the cases list a node as often as it is selected.
+//! Results are compared as sets of normalized paths and multisets of values without repetition: a rewrite of a document meets each node
+//! once, in document order, whereas the cases list a node as often as it is selected.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use fieldseal_document::{LOOK_BYTES, Limits, Match, Progress, Purpose, Selection, Strategy, Walker, select};
+use fieldseal_document::{Limits, Match, Progress, Purpose, Selection, Strategy, VISIT_BYTES, Walker, select};
 use serde_json::Value;
 
 fn cases() -> Option<Vec<Value>> {
@@ -20,7 +20,7 @@ fn cases() -> Option<Vec<Value>> {
     Some(suite["tests"].as_array().expect("the suite has tests").clone())
 }
 
-/// The results a case allows, each as a map from path to value; equal paths fall together.
+/// The results that a case permits, each as a map from path to value; equal paths coincide.
 fn allowed_results(case: &Value) -> Vec<BTreeMap<String, Value>> {
     let one = |values: &Value, paths: &Value| {
         let paths = paths.as_array().expect("paths").iter().map(|path| path.as_str().expect("a path").to_owned());
@@ -66,7 +66,7 @@ fn check_walk(name: &str, document: &[u8], selection: &Selection, selected: &BTr
         serde_json::from_slice::<Value>(&document[found.start..found.end]).expect("a match is JSON").to_string()
     };
     let matches = walk(document, selection, 7);
-    for bytes in [1, 5 * LOOK_BYTES, usize::MAX] {
+    for bytes in [1, 5 * VISIT_BYTES, usize::MAX] {
         assert_eq!(walk(document, selection, bytes), matches, "{name}: {bytes} bytes at a time");
     }
     let mut found: Vec<_> = matches.iter().map(text).collect();

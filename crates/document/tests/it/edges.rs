@@ -1,4 +1,4 @@
-//! Edges and hostile input: what is refused and where, every limit at and past its bound, and shapes made to be slow.
+//! Edge cases and hostile input: faults and their positions, every limit at and past its bound, and slow shapes.
 
 use fieldseal_document::fuzzing::walk;
 use fieldseal_document::{
@@ -17,7 +17,7 @@ fn walk_with(document: &[u8], selection: &Selection, limits: &Limits) -> Result<
 }
 
 fn fault(document: &[u8]) -> (Kind, usize) {
-    // The three ways through the walker must find the same fault in the same place.
+    // The three paths through the walker must find the same fault at the same position.
     let [stream, count, tree] = ["$", "$[-1]", "$[?@.a]"].map(|selector| {
         let error = walk_with(document, &parse(&[selector]), &Limits::default()).expect_err("it is broken");
         (error.kind, error.offset)
@@ -77,7 +77,7 @@ fn broken_documents_are_refused_with_the_place_of_the_fault() {
         (b"\"\xed\xa0\x80\"", Kind::InvalidUtf8, 1),
         (b"\"\xf4\x90\x80\x80\"", Kind::InvalidUtf8, 1),
         (b"{\"\xc0\x80\":1}", Kind::InvalidUtf8, 2),
-        // Two faults: the first counts.
+        // Of two faults the first is reported.
         (b"[\"\xff\", x]", Kind::InvalidUtf8, 2),
         (b"[x, \"\xff\"]", unexpected(Expected::ValueOrEnd), 1),
     ];
@@ -152,7 +152,7 @@ fn every_limit_holds_at_its_bound_and_one_past() {
     assert_eq!(error.kind, Kind::FilterTooCostly(3));
 }
 
-/// Each pattern alone is within its limit; a document with many of them is within that of its filters.
+/// Each pattern alone is within its limit; a document with many of them must stay within the limit of its filters.
 #[test]
 fn compiling_patterns_counts_by_its_cost() {
     let limits = Limits { filter_steps_max: 1_500_000, ..Limits::default() };
@@ -244,7 +244,7 @@ fn a_filter_pauses_within_a_predicate_and_resumes() {
         while next().expect("well-formed") == 0 {
             batches += 1;
         }
-        // To read the document takes a batch for each 4,096 bytes.
+        // Reading the document takes a batch per 4,096 bytes.
         assert!(batches > document.len() / 4096 + 10, "{selector}: {batches} batches");
         while walk.next_batch(document.as_bytes(), &mut matches, 1, 1).expect("well-formed") == Progress::More {}
         assert_eq!(matches.len(), count, "{selector}");
@@ -301,7 +301,7 @@ fn deep_equality_at_the_depth_ceiling_stays_on_the_stack_of_a_thread() {
 
 #[test]
 fn selectors_with_exponentially_many_sets_of_states_stay_bounded() {
-    // 2^18 sets of states are possible; the automaton keeps some thousands and must still be right.
+    // 2^18 sets of states are possible; the automaton keeps some thousands and must still be correct.
     let selectors = ["$..a..*..*..a..*..*..a..*..*..a..*..*..a", "$..a.*.*.*.*.*.*.*.*.*.*.*.b"];
     let mut document = String::new();
     let mut random = 88_172_645_463_325_252_u64;
@@ -444,7 +444,7 @@ fn errors_name_places_and_never_quote_the_document() {
     assert_eq!(error.to_string(), "selector 1, byte 7: expected ',' or ']'");
 }
 
-/// Descendant wildcards in a row make more sets than are kept: what was counted by those that go must not go with them.
+/// Consecutive descendant wildcards make more sets than are kept: the counts of evicted sets must be kept.
 #[test]
 fn counts_survive_sets_that_are_forgotten() {
     let mut document = String::new();

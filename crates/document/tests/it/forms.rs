@@ -1,5 +1,5 @@
-//! `vectors/forms`: forms in which a field is found, or that are refused, as two readers could cut them differently or take a name
-//! for another.
+//! `vectors/forms`: forms in which a field is found, or that are refused because parsers could split them differently or read a name as
+//! another.
 
 use fieldseal_document::OtherCase;
 use fieldseal_document::form::{
@@ -53,7 +53,7 @@ fn no_form_passes_that_hides_a_field_from_some_parsers() {
     assert!(count > 70, "only {count} cases were found");
 }
 
-/// The name as a form writes it.
+/// The name in form encoding.
 fn urlencoded(name: &str) -> String {
     let mut out = Vec::new();
     encode_field(name, &mut out);

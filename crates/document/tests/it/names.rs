@@ -10,7 +10,7 @@ fn selection(selectors: &[&str], other_case: OtherCase) -> Selection {
     builder.finish()
 }
 
-/// The paths of what is selected, or the offset of the name that is refused. However it is found out, it is the same.
+/// The paths of selected values, or the offset of the refused name; all strategies must agree.
 fn found(document: &str, selectors: &[&str], other_case: OtherCase) -> Result<Vec<String>, usize> {
     let selection = selection(selectors, other_case);
     let limits = Limits::default();
@@ -67,7 +67,7 @@ fn a_name_that_is_another_in_every_case_passes() {
         (r#"{"card":{"number":1,"numbers":2,"num":3}}"#, &["$.card.number"][..], &["$['card']['number']"][..]),
         // Everything below a selected value is selected, whatever its name.
         (r#"{"card":{"number":1,"Number":2,"CARD":3}}"#, &["$.card"], &["$['card']"]),
-        // Names are compared only where a selector looks for them.
+        // Names are compared only where a selector has one.
         (r#"{"x":{"Number":1},"card":{"number":1}}"#, &["$.card.number"], &["$['card']['number']"]),
         (r#"{"Number":1,"card":{"y":1}}"#, &["$.card.number"], &[]),
         (r#"{"Id":1}"#, &["$.*"], &["$['Id']"]),
@@ -78,7 +78,7 @@ fn a_name_that_is_another_in_every_case_passes() {
         assert_eq!(found(document, selectors, OtherCase::Refuse), Ok(expected), "{document} {selectors:?}");
     }
     assert_eq!(found(r#"{"card":{"Number":2}}"#, &["$.card.number"], OtherCase::Other), Ok(vec![]));
-    // A name that another selector has is that one's.
+    // A name that another selector contains is not ambiguous.
     let both = selection(&["$.id", "$.ID"], OtherCase::Refuse);
     let nodes = select(br#"{"id":1,"ID":2}"#, &both, &Limits::default(), Strategy::Automatic).unwrap();
     assert_eq!(nodes.len(), 2);
@@ -94,7 +94,7 @@ fn names_in_any_case_are_selected_where_that_is_set() {
         ),
         (r#"{"a":{"PIN":1}}"#, &["$..pin"], &["$['a']['PIN']"]),
         (r#"{"\u212aey":1}"#, &["$.KEY"], &["$['\u{212a}ey']"]),
-        // Both selectors mean both members.
+        // Both selectors select both members.
         (
             r#"{"a":{"x":1,"y":2},"A":{"x":3,"y":4}}"#,
             &["$.a.x", "$.A.y"],

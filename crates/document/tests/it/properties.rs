@@ -1,15 +1,15 @@
-//! The walker against slow, independent implementations, on random documents and random selectors.
+//! Compares the walker with slow, independent implementations, on random documents and random selectors.
 //!
-//! Documents have odd white space, escapes, duplicate names and deep nests; the selectors are evaluated a second time by
-//! the letter of RFC 9535, on the slow reader's tree. Acceptance is also compared with `serde_json`.
+//! Documents have unusual white space, escapes, duplicate names and deep nesting; the selectors are evaluated a second time as RFC 9535
+//! specifies, on the slow parser's tree. Acceptance is also compared with `serde_json`.
 
 use std::ops::Range;
 
 use fieldseal_document::fuzzing::slow::{self, SlowKind, SlowValue};
 use fieldseal_document::fuzzing::{check_document, check_selectors, walk};
 use fieldseal_document::{
-    DocumentErrorKind, Limits, Progress, Purpose, Selection, Strategy as Way, Walk, escape_into, is_number, select,
-    unescape,
+    DocumentErrorKind, Limits, Progress, Purpose, Selection, Strategy as NodeStrategy, Walk, escape_into, is_number,
+    select, unescape,
 };
 use proptest::prelude::*;
 use proptest::sample::select as one_of;
@@ -26,7 +26,7 @@ fn space() -> impl Strategy<Value = String> {
     ]
 }
 
-/// One character, spelled as it is or as one of its escapes; now and then a lone surrogate.
+/// One character, plain or as one of its escapes; occasionally a lone surrogate.
 fn spelled_character() -> impl Strategy<Value = String> {
     let plain = one_of(vec!["a", "b", "e", "v", ":", " ", "é", "€", "𝄞", "\u{7f}", "'", "/", "ev:"]);
     let escaped = one_of(vec![
@@ -56,7 +56,7 @@ fn string() -> impl Strategy<Value = String> {
     prop_oneof![6 => short, 1 => long].prop_map(|characters| format!("\"{}\"", characters.concat()))
 }
 
-/// Names come from a handful, so that selectors hit and objects repeat them.
+/// Few different names, so that selectors match and objects repeat names.
 fn name() -> impl Strategy<Value = String> {
     prop_oneof![
         6 => one_of(vec!["\"a\"", "\"b\"", "\"\\u0061\"", "\"\"", "\"é\"", "\"\\u00e9\"", "\"a b\""]).prop_map(str::to_owned),
@@ -95,7 +95,7 @@ fn document() -> impl Strategy<Value = String> {
     spaced(value)
 }
 
-/// A selector as a test sees it.
+/// A selector, for tests.
 #[derive(Clone, Debug)]
 enum Part {
     Name(&'static str),
@@ -183,7 +183,7 @@ fn and_descendants<'v>(value: &'v SlowValue, found: &mut Vec<&'v SlowValue>) {
     selected_children(value, &Part::Wildcard).into_iter().for_each(|child| and_descendants(child, found));
 }
 
-/// The node list of a query, and from it the ranges, each once, in document order.
+/// The node list of a query as ranges, each once, in document order.
 fn selected_ranges(root: &SlowValue, segments: &[Segment]) -> Vec<Range<usize>> {
     let mut nodes = vec![root];
     for (descends, parts) in segments {
@@ -202,7 +202,7 @@ fn selected_ranges(root: &SlowValue, segments: &[Segment]) -> Vec<Range<usize>> 
     ranges
 }
 
-/// How many scalars each selector counts in a walk in pieces.
+/// The number of scalars that each selector counts in a walk in pieces.
 fn matched(document: &str, selectors: &[String], (matches_max, bytes_max): (usize, usize)) -> Vec<u64> {
     let limits = Limits::default();
     let selection = Selection::parse(selectors, &limits).expect("they are valid");
@@ -213,7 +213,7 @@ fn matched(document: &str, selectors: &[String], (matches_max, bytes_max): (usiz
     walk.matched().to_vec()
 }
 
-/// A document with some bytes changed, dropped, doubled or cut off.
+/// A document with some bytes changed, dropped, doubled or truncated.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let byte = one_of(b"\"\\{}[]:,0-.eE+tfn \x00\x1f\x7f\x80\xc3\xed\xffu".to_vec());
     let edits = prop::collection::vec((any::<prop::sample::Index>(), 0_u8..4, byte), 1..4);
@@ -268,16 +268,16 @@ proptest! {
         expected.sort_by_key(|range| (range.start, range.end));
         expected.dedup();
         prop_assert!(selection.streams());
-        for way in [Way::Automatic, Way::Tree] {
-            let found = select(document.as_bytes(), &selection, &Limits::default(), way).expect("it is well-formed");
+        for strategy in [NodeStrategy::Automatic, NodeStrategy::Tree] {
+            let found = select(document.as_bytes(), &selection, &Limits::default(), strategy).expect("it is well-formed");
             let ranges: Vec<_> = found.iter().map(|node| node.start..node.end).collect();
-            prop_assert_eq!(&ranges, &expected, "{:?} {:?}", selectors, way);
+            prop_assert_eq!(&ranges, &expected, "{:?} {:?}", selectors, strategy);
         }
         let text = format!("{}\n\n{document}", selectors.join("\n"));
         check_selectors(text.as_bytes());
     }
 
-    /// However the selectors overlap, and in whatever pieces the walk goes; with a filter among them the tree counts.
+    /// However the selectors overlap, and however the walk is divided; with a filter among them the tree counts.
     #[test]
     fn each_selector_counts_its_own_scalars(
         document in document(), queries in prop::collection::vec(segments(), 0..4), pieces in (1_usize..5, 1_usize..40),
@@ -307,23 +307,23 @@ proptest! {
     ) {
         let limits = Limits::default();
         let all = Selection::parse(&["$", "$..*"], &limits).expect("it is valid");
-        let nodes = select(document.as_bytes(), &all, &limits, Way::Automatic).expect("it is well-formed");
+        let nodes = select(document.as_bytes(), &all, &limits, NodeStrategy::Automatic).expect("it is well-formed");
         queries.push(Vec::new());
         let mut selectors: Vec<_> = queries.iter().map(|segments| written(segments)).collect();
         if has_filter {
             selectors.push("$[?@.no == 'such'].value".to_owned());
         }
         let selection = Selection::parse(&selectors, &limits).expect("they are valid");
-        let mut walk = Walk::new(document.len(), &selection, Purpose::Encrypt, &limits).expect("small").locating();
+        let mut walk = Walk::new(document.len(), &selection, Purpose::Encrypt, &limits).expect("small").with_paths();
         let mut is_done = false;
         while !is_done {
             let mut matches = Vec::new();
             let progress = walk.next_batch(document.as_bytes(), &mut matches, pieces.0, pieces.1).expect("well-formed");
             is_done = progress == Progress::Done;
-            let places = walk.take_places();
+            let paths = walk.take_paths();
             for (index, found) in matches.iter().enumerate() {
                 let node = nodes.iter().find(|node| node.start == found.start && node.end == found.end);
-                let path = places.path(document.as_bytes(), index);
+                let path = paths.path(document.as_bytes(), index);
                 let expected = &node.expect("a match is a node").path;
                 match path.strip_suffix('…') {
                     Some(beginning) => prop_assert!(expected.starts_with(beginning) && expected.len() > 400),
@@ -337,14 +337,14 @@ proptest! {
     fn normalized_paths_select_the_node_they_name(document in document()) {
         let limits = Limits::default();
         let all = Selection::parse(&["$..*"], &limits).expect("it is valid");
-        for node in select(document.as_bytes(), &all, &limits, Way::Automatic).expect("it is well-formed") {
+        for node in select(document.as_bytes(), &all, &limits, NodeStrategy::Automatic).expect("it is well-formed") {
             if node.path.contains('\u{fffd}') {
-                // A name with a lone surrogate: no selector can spell it.
+                // A name with a lone surrogate, which no selector can spell.
                 continue;
             }
             let selection = Selection::parse(&[&node.path], &limits).expect("a normalized path is a selector");
-            let found = select(document.as_bytes(), &selection, &limits, Way::Automatic).expect("it is well-formed");
-            // Members of the same name share a path.
+            let found = select(document.as_bytes(), &selection, &limits, NodeStrategy::Automatic).expect("it is well-formed");
+            // Members with the same name share a path.
             prop_assert!(found.contains(&node), "{}", node.path);
         }
     }

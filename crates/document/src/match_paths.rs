@@ -1,5 +1,5 @@
-//! Paths of matches, for the few that are requested: the keys on the way to each match of a batch, stored beside the matches as the
-//! difference to the previous match.
+//! Paths of matches, for the few that are requested: the keys on the path to each match of a batch, stored as the difference to the
+//! previous match.
 
 use std::ops::Range;
 
@@ -9,46 +9,46 @@ use crate::path::{PATH_SIZE_MAX, cut_short, push_index, push_name};
 /// A step of the path from the root to a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
-    /// None: the value is the root.
+    /// No key: the value is the root.
     Root,
-    /// A member, by the place of its name's token.
+    /// A member, by the range of its name's token.
     Member { start: u32, end: u32 },
     /// An element, by its index.
     Element(u32),
 }
 
-/// The places of matches, in the order of the matches.
+/// The paths of matches, in the order of the matches.
 #[derive(Clone, Debug, Default)]
-pub struct Places {
+pub struct MatchPaths {
     keys: Vec<Key>,
-    matches: Vec<Way>,
+    matches: Vec<PathDelta>,
 }
 
-/// The way to a match.
+/// The path of a match.
 #[derive(Clone, Debug)]
-struct Way {
-    /// How many of the keys of the match before come first.
+struct PathDelta {
+    /// The number of leading keys shared with the previous match.
     kept: u32,
-    /// Those that follow.
+    /// The keys after those.
     keys: Range<u32>,
 }
 
-impl Places {
-    /// How many keys are held.
+impl MatchPaths {
+    /// The number of stored keys.
     pub(crate) fn size(&self) -> usize {
         self.keys.len()
     }
 
-    /// Notes a match whose way begins with `kept` keys of the one before.
+    /// Adds a match whose path begins with `kept` keys of the previous one.
     pub(crate) fn push(&mut self, kept: usize, keys: impl Iterator<Item = Key>) {
         let start = self.keys.len() as u32;
         self.keys.extend(keys);
-        self.matches.push(Way { kept: kept as u32, keys: start..self.keys.len() as u32 });
+        self.matches.push(PathDelta { kept: kept as u32, keys: start..self.keys.len() as u32 });
     }
 
-    /// The normalized path (RFC 9535, section 2.7) of the match at `index`, in the document that was walked. A lone surrogate in a
-    /// name is written as U+FFFD; a path or name of more than [`PATH_SIZE_MAX`] bytes is cut off and ends in `…`. Matches of a
-    /// failed batch have no paths: theirs is `$`.
+    /// The normalized path (RFC 9535, section 2.7) of the match at `index`, in the document that was walked. A lone surrogate in a name is
+    /// written as U+FFFD; a path or name of more than [`PATH_SIZE_MAX`] bytes is truncated and ends in `…`. Matches of a failed batch have
+    /// no paths: theirs is `$`.
     pub fn path(&self, document: &[u8], index: usize) -> String {
         let mut way: Vec<Key> = Vec::new();
         let found = if index < self.matches.len() { &self.matches[..=index] } else { &[] };
@@ -75,16 +75,16 @@ impl Places {
     }
 }
 
-/// Follows a walk, so that its matches can be placed.
+/// Tracks the path during a walk, so that paths of matches can be recorded.
 #[derive(Debug, Default)]
-pub(crate) struct Trail {
+pub(crate) struct PathTracker {
     open: Vec<Level>,
     name: (u32, u32),
-    /// The key of the value that began last.
+    /// The key of the last value that began.
     last: Option<Key>,
-    /// How many of the open containers were open at the match before, too.
+    /// How many of the open containers were also open at the previous match.
     kept: usize,
-    places: Places,
+    match_paths: MatchPaths,
 }
 
 #[derive(Debug)]
@@ -94,7 +94,7 @@ struct Level {
     elements: u32,
 }
 
-impl Trail {
+impl PathTracker {
     pub(crate) fn name(&mut self, start: usize, end: usize) {
         // Sizes were checked against DOCUMENT_SIZE_CEILING before the walk, so offsets fit.
         self.name = (start as u32, end as u32);
@@ -126,17 +126,17 @@ impl Trail {
         self.kept = self.kept.min(self.open.len());
     }
 
-    /// The scalar that began last is a match.
+    /// Records that the last scalar is a match.
     pub(crate) fn matched(&mut self) {
         let Some(own) = self.last.take() else { return };
         let kept = std::mem::replace(&mut self.kept, self.open.len());
         let keys = self.open[kept..].iter().map(|level| level.key);
-        self.places.push(kept, keys.chain([own]));
+        self.match_paths.push(kept, keys.chain([own]));
     }
 
-    /// The places of the matches since the last call.
-    pub(crate) fn take(&mut self) -> Places {
+    /// The paths of the matches since the last call.
+    pub(crate) fn take(&mut self) -> MatchPaths {
         self.kept = 0;
-        std::mem::take(&mut self.places)
+        std::mem::take(&mut self.match_paths)
     }
 }
