@@ -1,4 +1,4 @@
-//! The relay's access log as a file or standard output, written on a thread of its own and reopened on request.
+//! The relay's access log: a file or standard output, written on its own thread and reopened on request.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -13,10 +13,10 @@ use fieldseal_relay::AccessLog;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 
-/// Lines of the access log that may wait to be written; more are dropped and counted.
+/// Maximum number of lines waiting to be written; further ones are dropped and counted.
 const LINES_MAX: usize = 16_384;
 
-/// Writes lines on a thread of its own.
+/// Writes lines on its own thread.
 pub struct LineWriter {
     format: LogFormat,
     lines: SyncSender<String>,
@@ -25,13 +25,13 @@ pub struct LineWriter {
 
 #[derive(Default)]
 struct Shared {
-    /// Lines for which there was no room, and those that could not be written.
+    /// Lines dropped because the queue was full or they could not be written.
     dropped: AtomicU64,
-    /// Whether the file is to be opened again before the next line.
+    /// Whether the file is to be reopened before the next line.
     is_reopen_due: AtomicBool,
 }
 
-/// Where lines go.
+/// The destination of lines.
 enum Destination {
     Standard,
     File(PathBuf),
@@ -47,7 +47,7 @@ impl Destination {
 }
 
 impl LineWriter {
-    /// Opens the log at `path`, `-` for standard output.
+    /// Opens the log at `path`; `-` is standard output.
     ///
     /// # Errors
     /// If the file cannot be opened.
@@ -69,10 +69,11 @@ impl LineWriter {
         Ok(Self { format, lines, shared })
     }
 
-    /// Closes the file and opens it again at its path, as after a rotation renamed it. Lines that were taken before are in the old file.
+    /// Closes the file and opens it again at its path, for example after log rotation renamed it. Lines received before are in the old
+    /// file.
     pub fn reopen(&self) {
         self.shared.is_reopen_due.store(true, Ordering::Release);
-        // An empty line wakes the thread. Where there is no room for it the thread is awake.
+        // An empty line wakes the thread. If the queue is full the thread is awake.
         let _ = self.lines.try_send(String::new());
     }
 }

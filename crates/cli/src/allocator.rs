@@ -3,13 +3,13 @@
 use fieldseal_engine::WipingAllocator;
 use tikv_jemallocator::Jemalloc;
 
-/// The workers' buffers come and go by the thousand and are freed on other threads: the system's allocator makes threads wait for
-/// one another there, and gives large buffers back to the system each time. This one gives them back on a thread of its own, after a
-/// second: who frees a large buffer is not held up by it.
+/// Thousands of buffers of the workers are freed on other threads: with the system's allocator threads wait for one another then, and large
+/// buffers are returned to the system each time. This one returns them on a thread of its own, after a second, so that freeing a large
+/// buffer is fast.
 #[global_allocator]
 static ALLOCATOR: WipingAllocator<Jemalloc> = WipingAllocator::new(Jemalloc);
 
-/// Whether memory is overwritten when it is freed, from now on: `engine.wipe_buffers`, and `wipe_buffers` of a relay.
+/// Sets whether memory is overwritten when it is freed: `engine.wipe_buffers`, and `wipe_buffers` of a relay.
 pub fn set_wiping(is_wiping: bool) {
     ALLOCATOR.set_wiping(is_wiping);
 }
@@ -56,7 +56,7 @@ mod tests {
             drop(buffer);
             began.elapsed()
         };
-        // The machine may have other work: the least is what freeing takes.
+        // The machine may be busy: the minimum is the time of freeing.
         let least = (0..5).map(|_| free()).min().expect("five");
         assert!(least < SLICE_MAX, "{least:?}");
         let began = Instant::now();

@@ -31,7 +31,7 @@ Example:
 pub struct Arguments {
     /// Folder, configuration file and overrides.
     #[command(flatten)]
-    pub place: Place,
+    pub global: GlobalArguments,
     /// The command.
     #[command(subcommand)]
     pub command: Command,
@@ -39,7 +39,7 @@ pub struct Arguments {
 
 /// The global options: folder, configuration file and overrides.
 #[derive(Debug, Clone, Args)]
-pub struct Place {
+pub struct GlobalArguments {
     /// Folder of the keystore, keys, certificates and fieldseal.toml
     #[arg(
         long,

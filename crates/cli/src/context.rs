@@ -8,7 +8,7 @@ use fieldseal_engine::{Engine, admin, system_random};
 use zeroize::Zeroizing;
 
 use crate::allocator;
-use crate::arguments::Place;
+use crate::arguments::GlobalArguments;
 use crate::config::{Config, Loaded, Presence, Sources, load};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::note::note;
@@ -21,57 +21,57 @@ const CONFIG_FILE: &str = "fieldseal.toml";
 
 /// The folder and the configuration of a run.
 pub struct Context {
-    place: Place,
+    global: GlobalArguments,
     loaded: Loaded,
 }
 
-/// Whether something was made that was not there before.
+/// Whether something was created or existed before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Created {
-    /// It was made now.
+    /// Created now.
     Now,
-    /// It was there.
+    /// It existed.
     Before,
 }
 
 impl Context {
-    /// Loads the configuration as it is, right or wrong, chooses the instructions that serve, and whether memory is wiped.
-    pub fn read(place: &Place) -> Self {
-        let (file, presence) = match &place.config {
+    /// Loads the configuration, valid or not, selects the implementations of primitives, and sets whether memory is wiped.
+    pub fn read(global: &GlobalArguments) -> Self {
+        let (file, presence) = match &global.config {
             Some(file) => (file.clone(), Presence::Required),
-            None => (place.dir.join(CONFIG_FILE), Presence::Optional),
+            None => (global.dir.join(CONFIG_FILE), Presence::Optional),
         };
         let environment = without_root_key(std::env::vars_os());
         let wrong_paths = paths::choose(&environment);
-        let mut loaded = load(&Sources { file: &file, presence, environment, settings: &place.set });
+        let mut loaded = load(&Sources { file: &file, presence, environment, settings: &global.set });
         loaded.problems.extend(wrong_paths);
         allocator::set_wiping(loaded.config.wipe_buffers);
-        Self { place: place.clone(), loaded }
+        Self { global: global.clone(), loaded }
     }
 
-    /// The same place with the configuration as it is now.
+    /// Loads the configuration of the same folder again.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
-    pub fn again(&self) -> Outcome<Self> {
-        Self::checked(&self.place)
+    /// All problems of the configuration.
+    pub fn reloaded(&self) -> Outcome<Self> {
+        Self::checked(&self.global)
     }
 
-    /// The configuration's file, whether it is there or not.
+    /// The configuration's file, whether it exists or not.
     pub fn config_file(&self) -> PathBuf {
-        self.place.config.clone().unwrap_or_else(|| self.place.dir.join(CONFIG_FILE))
+        self.global.config.clone().unwrap_or_else(|| self.global.dir.join(CONFIG_FILE))
     }
 
-    /// Refuses a configuration with something wrong in it.
-    pub fn checked(place: &Place) -> Outcome<Self> {
-        let context = Self::read(place);
+    /// Loads the configuration and refuses it if it has problems.
+    pub fn checked(global: &GlobalArguments) -> Outcome<Self> {
+        let context = Self::read(global);
         match context.loaded.problems.as_slice() {
             [] => Ok(context),
             problems => Err(Failure::usage(problems.join("\n"))),
         }
     }
 
-    /// The configuration and how it came about.
+    /// The configuration with the origins of its values.
     pub fn loaded(&self) -> &Loaded {
         &self.loaded
     }
@@ -83,7 +83,7 @@ impl Context {
 
     /// The folder that `--dir` names.
     pub fn folder(&self) -> &Path {
-        &self.place.dir
+        &self.global.dir
     }
 
     /// A configured path.
@@ -104,7 +104,7 @@ impl Context {
         self.path(&self.config().store.root_key_file)
     }
 
-    /// The store, which must be there.
+    /// Opens the store, which must exist.
     pub fn store(&self) -> Outcome<SqliteKeystore> {
         let path = self.store_path();
         if !path.exists() {
@@ -113,7 +113,7 @@ impl Context {
         self.open(OpenMode::Existing, self.root_key()?)
     }
 
-    /// Everything that keeps the store from being opened.
+    /// Everything that prevents the store from being opened.
     pub fn store_problems(&self) -> Vec<Failure> {
         let path = self.store_path();
         let missing = (!path.exists()).then(|| admin::Error::NoStore(path.clone()).into());
@@ -126,12 +126,12 @@ impl Context {
         }
     }
 
-    /// The engine over the store.
+    /// Opens the engine over the store.
     pub fn engine(&self) -> Outcome<Engine> {
         Ok(Engine::new(Box::new(self.store()?), self.config().engine.clone()))
     }
 
-    /// An engine over an empty store that is gone once it is open: for what needs no key.
+    /// An engine over an empty temporary store, for commands that need no keys.
     pub fn engine_without_keys(&self) -> Outcome<Engine> {
         let folder = tempfile::tempdir().map_err(|error| Failure::writing("the folder for temporary files", &error))?;
         let root_key = LocalRootKey::generate(&mut system_random());
@@ -141,7 +141,7 @@ impl Context {
         Ok(Engine::new(Box::new(store), self.config().engine.clone()))
     }
 
-    /// The store, created with its root key if missing; notes on standard error what was created.
+    /// Opens the store, or creates it with its root key; notes on standard error what was created.
     pub fn store_or_new(&self) -> Outcome<SqliteKeystore> {
         let path = self.store_path();
         if path.exists() {
@@ -157,7 +157,7 @@ impl Context {
         Ok(store)
     }
 
-    /// A store where there is none, and whether its root key was made too.
+    /// Creates a store, and its root key if it is missing; returns whether the root key was created.
     pub fn new_store(&self) -> Outcome<(SqliteKeystore, Created)> {
         let (key, key_created) = self.root_key_or_new()?;
         Ok((self.open(OpenMode::CreateIfMissing, key)?, key_created))
@@ -191,7 +191,7 @@ impl Context {
         })
     }
 
-    /// Only for where there is no store yet: a store whose root key is missing must not be given another.
+    /// Only if there is no store yet: a store whose root key is missing must not be given another.
     fn root_key_or_new(&self) -> Outcome<(LocalRootKey, Created)> {
         let path = self.root_key_path();
         if path.exists() || root_key_text()?.is_some() {
@@ -202,7 +202,7 @@ impl Context {
     }
 }
 
-/// The root key as the environment has it. The environment itself cannot be wiped; this copy is.
+/// The root key in the environment. The environment itself cannot be wiped; this copy is.
 fn root_key_text() -> Outcome<Option<Zeroizing<String>>> {
     let Some(value) = std::env::var_os(ROOT_KEY_VARIABLE) else { return Ok(None) };
     match value.into_string() {
@@ -214,7 +214,7 @@ fn root_key_text() -> Outcome<Option<Zeroizing<String>>> {
     }
 }
 
-/// The variables that may set a key of the configuration. The root key is none of them: its copy is wiped.
+/// The variables that may set a configuration key. The root key is excluded: its copy is wiped.
 fn without_root_key(variables: impl Iterator<Item = (OsString, OsString)>) -> Vec<(String, String)> {
     let lossy = |text: OsString| text.to_string_lossy().into_owned();
     let mut kept = Vec::new();
@@ -236,7 +236,7 @@ fn environment(root_key: LocalRootKey) -> Environment {
     Environment { root_key: Box::new(root_key), clock: Box::new(system_clock), rng: Box::new(system_random()) }
 }
 
-/// Makes a folder that only its owner may enter, and those above it.
+/// Creates a folder that only its owner may enter, and its parents.
 pub fn make_folder(folder: &Path) -> Outcome {
     use std::os::unix::fs::DirBuilderExt;
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);

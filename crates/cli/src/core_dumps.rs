@@ -1,17 +1,17 @@
-//! Core dumps are turned off: one would hold root key, private keys and documents in clear, and stay on the disk.
+//! Disables core dumps: one would contain root key, private keys and plaintext, and stay on the disk.
 
 use std::io;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-/// Forbids core dumps of this process, and on Linux that others of the same user attach to it or read its memory.
+/// Disables core dumps of this process, and on Linux prevents other processes of the same user from attaching to it or reading its memory.
 ///
 /// # Errors
 /// If the system does not permit that.
 pub fn forbid() -> io::Result<()> {
     // The hard limit too, so that nothing raises it again.
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
-    // The limit does not hold back a dump that `core_pattern` pipes to a program (core(5)); this does.
+    // The limit does not apply to a dump that `core_pattern` pipes to a program (core(5)); this does.
     #[cfg(target_os = "linux")]
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
     Ok(())

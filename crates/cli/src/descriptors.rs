@@ -1,8 +1,8 @@
-//! Descriptors: the limit of the process, and bounds on sockets that fit below it together.
+//! File descriptors: the limit of the process, and limits on sockets that fit below it.
 //!
-//! A listener that could use up all descriptors would lock out the others: the operator port, and clients of the engine. The limits
-//! on sockets, plus the other files of the process, therefore stay within the descriptor limit. If the configured limits do not
-//! fit, they are reduced in proportion, and a warning states what they need.
+//! A listener that used up all descriptors would lock out the others: the operator port, and clients of the engine. The limits on sockets,
+//! plus the other files of the process, therefore stay within the descriptor limit. If the configured limits do not fit, they are reduced
+//! in proportion, and a warning states what they need.
 
 use std::fmt::Write;
 
@@ -11,19 +11,19 @@ use fieldseal_relay::Configuration;
 use fieldseal_server::ServerSettings;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Files, the keystore, runtimes and threads.
+/// For files, the keystore, runtimes and threads.
 const FILES: usize = 64;
-/// Event queues and their wakers of one thread that carries traffic.
+/// For the event queues and wakers of one thread that carries traffic.
 const THREAD: usize = 4;
-/// Name look-ups, which open sockets of their own.
+/// For name lookups, which open their own sockets.
 const LOOKUPS: usize = 32;
-/// A bound that would be smaller is no use.
+/// Minimum to which a limit is reduced.
 const UNITS_MIN: usize = 4;
 
-/// Raises the soft limit of descriptors to the hard one, and returns what holds then. Where the system refuses, the soft limit holds.
+/// Raises the soft limit of descriptors to the hard one, and returns the limit in effect. If the system refuses, that is the soft limit.
 pub fn raise() -> usize {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // A refusal is not a reason to stop: the limit in effect is checked.
+    // A refusal is not fatal: the limit in effect is checked.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     number(getrlimit(Resource::Nofile).current)
 }
@@ -37,13 +37,13 @@ fn number(limit: Option<u64>) -> usize {
     limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
-/// A setting that bounds sockets.
+/// A setting that limits sockets.
 struct Bound<'c> {
     name: &'static str,
     value: &'c mut usize,
-    /// Descriptors for each unit of the setting.
+    /// Descriptors per unit of the setting.
     times: usize,
-    /// The part of it for one client, which is reduced with it.
+    /// Its limit per client, which is reduced with it.
     of_client: Option<&'c mut usize>,
 }
 
@@ -64,17 +64,17 @@ impl Bound<'_> {
     }
 }
 
-/// Everything that takes descriptors in one process.
+/// All uses of descriptors in one process.
 struct Plan<'c> {
     bounds: Vec<Bound<'c>>,
     /// Settings that are not reduced: name and descriptors.
     fixed: Vec<(&'static str, usize)>,
-    /// Everything else.
+    /// All other descriptors.
     other: usize,
 }
 
 impl Plan<'_> {
-    /// Reduces the bounds where they do not fit. Returns a warning then.
+    /// Reduces the limits if they do not fit, and returns a warning then.
     ///
     /// # Errors
     /// Advice if even small limits do not fit.
@@ -110,7 +110,7 @@ impl Plan<'_> {
         )))
     }
 
-    /// The sum's parts.
+    /// The terms of the sum.
     fn parts(&self) -> String {
         let mut parts = Vec::new();
         for bound in &self.bounds {

@@ -1,6 +1,6 @@
 //! Finds envelopes in text without a key: anywhere in it for `inspect`, as whole JSON strings for a rewrap by a running engine.
 //!
-//! The results look like envelopes; whether they are, only the engine can verify.
+//! The results look like envelopes; only the engine can verify them.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -8,14 +8,14 @@ use std::ops::Range;
 /// The first bytes of every envelope.
 const START: &[u8] = b"ev:";
 
-/// Longest run of characters that is taken for an envelope, in bytes: that of the largest document.
+/// Maximum length of a possible envelope in bytes: that of the largest document.
 const LENGTH_MAX: usize = u32::MAX as usize;
 
 fn is_envelope_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b":+/=-_\\".contains(&byte)
 }
 
-/// Everything in `text` from `ev:` to the next `$`, with nothing in between that no envelope has. A `\/` of JSON is one `/`.
+/// Every part of `text` from `ev:` to the next `$` with only characters of envelopes in between. JSON's `\/` counts as `/`.
 pub fn anywhere(text: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
     let mut position = 0;
     std::iter::from_fn(move || {
@@ -24,7 +24,7 @@ pub fn anywhere(text: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
             let body = &text[start..text.len().min(start.saturating_add(LENGTH_MAX))];
             let size = body.iter().position(|&byte| !is_envelope_byte(byte)).unwrap_or(body.len());
             position = start + size.max(START.len());
-            // A second `ev:` inside would be an envelope that was cut off and another after it; base64 has no colon.
+            // A second `ev:` inside means a truncated envelope followed by another one; base64 has no colon.
             if body.get(size) == Some(&b'$') {
                 position += 1;
                 return Some(plain(&text[start..start + size + 1]));

@@ -1,7 +1,7 @@
 //! How a command fails: an exit code for scripts and one line for a person.
 //!
-//! Messages say what to do. They never contain a value of a document, a key or a root key: only names, paths, positions, and the
-//! messages of crates with the same guarantee.
+//! Messages say what to do. They never contain a value of a document, a key or a root key: only names, paths, positions, and the messages
+//! of crates with the same guarantee.
 
 use std::fmt;
 use std::io;
@@ -14,17 +14,17 @@ use thiserror::Error;
 /// Exit codes; `docs/configuration.md` has the same table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// The work failed: decrypt failed, not JSON, unknown app, not allowed.
+    /// The operation failed: decrypt failed, not JSON, unknown app, not permitted.
     Failed = 1,
     /// Wrong usage or configuration. Nothing was done.
     Usage = 2,
-    /// The store or the engine cannot be reached, or answers later.
+    /// The store or the engine cannot be reached, or is overloaded.
     Unreachable = 3,
     /// The output could not be written, as on a full disk.
     Output = 4,
-    /// Our fault.
+    /// A bug, or an unexpected system error.
     Internal = 5,
-    /// The person who started the command stopped it: what a shell reports for SIGINT. Has no message.
+    /// Interrupted by the user: the exit code of a shell for SIGINT. No message.
     Interrupted = 130,
     /// The reader of the output has closed the pipe: the exit code of a shell for SIGPIPE. No message.
     BrokenPipe = 141,
@@ -36,7 +36,7 @@ pub enum Exit {
 pub struct Failure {
     /// The exit code.
     pub exit: Exit,
-    /// One line or a few, without `fieldseal:` before it.
+    /// One or more lines, without the prefix `fieldseal:`.
     pub message: String,
 }
 
@@ -44,7 +44,7 @@ pub struct Failure {
 pub type Outcome<T = ()> = Result<T, Failure>;
 
 impl Failure {
-    /// The work failed.
+    /// The operation failed.
     pub fn failed(message: impl Into<String>) -> Self {
         Self { exit: Exit::Failed, message: message.into() }
     }
@@ -54,12 +54,12 @@ impl Failure {
         Self { exit: Exit::Usage, message: message.into() }
     }
 
-    /// Store or engine out of reach.
+    /// The store or the engine cannot be reached.
     pub fn unreachable(message: impl Into<String>) -> Self {
         Self { exit: Exit::Unreachable, message: message.into() }
     }
 
-    /// Our fault, or the system's.
+    /// A bug, or a system error.
     pub fn internal(message: impl Into<String>) -> Self {
         Self { exit: Exit::Internal, message: message.into() }
     }
@@ -88,7 +88,7 @@ impl Failure {
         Self { exit: Exit::Output, message: format!("cannot write to {place}: {advice}") }
     }
 
-    /// The same failure with a place before its message.
+    /// Adds a location before the message.
     pub fn at(self, place: impl fmt::Display) -> Self {
         if self.message.is_empty() {
             return self;
@@ -96,7 +96,7 @@ impl Failure {
         Self { message: format!("{place}: {}", self.message), ..self }
     }
 
-    /// The same failure with advice after its message.
+    /// Adds advice after the message.
     pub fn advise(self, advice: impl fmt::Display) -> Self {
         Self { message: format!("{}: {advice}", self.message), ..self }
     }

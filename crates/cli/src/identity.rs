@@ -1,4 +1,4 @@
-//! The certificates and keys of an engine: their files, read together, with the time at which each certificate expires.
+//! An engine's certificates and keys: their files, loaded together, with the expiry of each certificate.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -23,7 +23,7 @@ pub struct IdentityFiles {
     pub key: PathBuf,
     /// The authorities of clients.
     pub authorities: PathBuf,
-    /// Certificate chain and key of the API, where there is one.
+    /// Certificate chain and key of the API, if it is enabled.
     pub api: Option<(PathBuf, PathBuf)>,
 }
 
@@ -31,14 +31,14 @@ pub struct IdentityFiles {
 pub struct Identity {
     /// For the engine's listener.
     pub tls: TlsSettings,
-    /// For the API's, where there is one.
+    /// For the API's listener, if it is enabled.
     pub api: Option<ServerIdentity>,
-    /// When the certificates expire.
+    /// The expiry of the certificates.
     pub certificates: Vec<CertificateExpiry>,
 }
 
 impl IdentityFiles {
-    /// Those that the configuration names.
+    /// The files that the configuration names.
     pub fn configured(context: &Context, has_api: bool) -> Self {
         let files = &context.config().certificates;
         let path = |configured: &Path| context.path(configured);
@@ -50,7 +50,7 @@ impl IdentityFiles {
         }
     }
 
-    /// All of them.
+    /// All paths.
     pub fn paths(&self) -> Vec<PathBuf> {
         let mut paths = vec![self.chain.clone(), self.key.clone(), self.authorities.clone()];
         paths.extend(self.api.iter().flat_map(|(chain, key)| [chain.clone(), key.clone()]));
@@ -82,10 +82,10 @@ impl IdentityFiles {
         unread.lines().map(str::to_owned).chain(faults).collect()
     }
 
-    /// Reads them.
+    /// Reads the files.
     ///
     /// # Errors
-    /// Every file that cannot be read, a line each.
+    /// Every file that cannot be read, one per line.
     pub fn read(&self) -> Outcome<Identity> {
         let content = self.content();
         if let Some(failure) = content.failure() {

@@ -1,4 +1,4 @@
-//! Where input comes from: a file or standard input, whole or in blocks of lines, never more than its bound.
+//! Input: a file or standard input, read completely or in blocks of lines, within limits.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read};
@@ -19,10 +19,10 @@ pub enum Input {
     File(PathBuf),
 }
 
-/// A bound and the key that sets it.
+/// A limit and the key that sets it.
 #[derive(Debug, Clone, Copy)]
 pub struct Bound {
-    /// Bytes.
+    /// The maximum size in bytes.
     pub size_max: usize,
     /// The key of the limit, for the error message.
     pub key: &'static str,
@@ -35,7 +35,7 @@ impl Bound {
     }
 }
 
-/// A file that is read whole: one of more than `size_max` bytes is no `kind`, and is not read further.
+/// Reads a whole file; if it has more than `size_max` bytes it cannot be a `kind`, and is not read further.
 pub fn read_file(path: &Path, size_max: u64, kind: &str) -> Outcome<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(size_max.saturating_add(1)).read_to_end(&mut bytes));
@@ -47,7 +47,7 @@ pub fn read_file(path: &Path, size_max: u64, kind: &str) -> Outcome<Vec<u8>> {
 }
 
 impl Input {
-    /// `-` and nothing mean standard input.
+    /// `-` and `None` mean standard input.
     pub fn new(path: Option<&Path>) -> Self {
         match path {
             Some(path) if path != Path::new("-") => Self::File(path.to_owned()),
@@ -55,14 +55,14 @@ impl Input {
         }
     }
 
-    /// Whether the name ends as those of JSON Lines do.
+    /// Whether the name has an extension of JSON Lines.
     pub fn is_named_json_lines(&self) -> bool {
         let Self::File(path) = self else { return false };
         let extension = path.extension().and_then(|extension| extension.to_str());
         extension.is_some_and(|extension| ["jsonl", "ndjson"].iter().any(|name| extension.eq_ignore_ascii_case(name)))
     }
 
-    /// Opens it; the size too, where that is known.
+    /// Opens the input; also returns its size if known.
     fn open(&self) -> Outcome<(Box<dyn Read + Send>, Option<u64>)> {
         match self {
             Self::Standard => {
@@ -90,14 +90,14 @@ impl Input {
         }
     }
 
-    /// All of it.
+    /// Reads all of it.
     pub fn read_whole(&self, bound: Bound) -> Outcome<Vec<u8>> {
         let (reader, size) = self.open()?;
         let too_large = || bound.exceeded("the input");
         if size.is_some_and(|size| size > bound.size_max as u64) {
             return Err(too_large());
         }
-        // One byte more than its size, so that the end is seen without growing.
+        // One byte more than its size, so that the end is detected without growing.
         let mut content = Vec::with_capacity(size.map_or(0, |size| usize::try_from(size).unwrap_or(0) + 1));
         let limit = bound.size_max as u64 + 1;
         reader.take(limit).read_to_end(&mut content).map_err(|error| self.failure(&error))?;
@@ -107,7 +107,7 @@ impl Input {
         Ok(content)
     }
 
-    /// Its lines in blocks.
+    /// Reads its lines in blocks.
     pub fn blocks(&self, line: Bound, lines_max: usize, size_max: usize) -> Outcome<Blocks> {
         let (reader, size) = self.open()?;
         let reader = BufReader::with_capacity(READ_SIZE, reader);
@@ -115,7 +115,7 @@ impl Input {
     }
 }
 
-/// Lines of an input, in blocks.
+/// The lines of an input, in blocks.
 pub struct Blocks {
     reader: BufReader<Box<dyn Read + Send>>,
     source: Input,
@@ -124,21 +124,21 @@ pub struct Blocks {
     lines_max: usize,
     size_max: usize,
     next_line: u64,
-    /// A line that was read and did not fit the block before.
+    /// A line that did not fit into the previous block.
     held: Vec<u8>,
 }
 
-/// Some neighbouring lines.
+/// Some consecutive lines.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Block {
-    /// The number of the first one, counted from 1.
+    /// The number of the first line, from 1.
     pub first_line: u64,
-    /// Each with its line break, where it has one.
+    /// The lines with their line breaks; the last one may have none.
     pub text: Vec<u8>,
 }
 
 impl Block {
-    /// The lines with their numbers: the text before the line break, and the line break.
+    /// The lines with their numbers: text and line break.
     pub fn lines(&self) -> impl Iterator<Item = (u64, &[u8], &[u8])> {
         let lines = self.text.split_inclusive(|&byte| byte == b'\n').zip(self.first_line..);
         lines.map(|(line, number)| {
@@ -149,7 +149,7 @@ impl Block {
 }
 
 impl Blocks {
-    /// Bytes in all, where that is known.
+    /// The size of the input in bytes, if known.
     pub fn size(&self) -> Option<u64> {
         self.size
     }
@@ -176,7 +176,7 @@ impl Blocks {
         Ok((!block.text.is_empty()).then_some(block))
     }
 
-    /// Reads one line, but no more than one byte past its bound; false at the end.
+    /// Reads one line, but at most one byte beyond its limit; returns false at the end.
     fn read_line(&mut self) -> Outcome<bool> {
         // The line break does not count.
         let limit = self.line.size_max as u64 + 2;

@@ -12,11 +12,11 @@ use crate::signals;
 /// Added to a signal's number in the exit code, as shells do.
 const EXIT_BASE: u8 = 128;
 
-/// The work that a signal would interrupt.
+/// The operation that a signal would interrupt.
 #[derive(Debug, PartialEq, Eq)]
 enum State {
     Idle,
-    /// The file `place` is not in place yet; `draft` is the name under which its content is reachable, if it has one.
+    /// The file `place` is incomplete; `draft` is the name of the temporary file, if it has one.
     Writing {
         place: String,
         draft: Option<PathBuf>,
@@ -37,17 +37,17 @@ fn state() -> MutexGuard<'static, State> {
 /// it ignored from the start, as under `nohup`.
 ///
 /// # Errors
-/// When the system gives no thread or no signals.
+/// If the system refuses a thread or signal handlers.
 pub fn watch() -> Outcome {
     let runtime = signals::runtime()?;
     let mut deadly = {
         let _context = runtime.enter();
-        signals::Deadly::listen()?
+        signals::TerminationSignals::listen()?
     };
     let thread = std::thread::Builder::new().name("fieldseal-signals".to_owned());
     let watching = thread.spawn(move || {
         let signal = runtime.block_on(deadly.next());
-        // Held to the end, so that nothing is put in place after the line that denies it.
+        // Locked to the end, so that the file is not put in place after the message that denies it.
         let mut state = state();
         note(format_args!("fieldseal: {}", abandon(&mut state)));
         crate::end_now(EXIT_BASE + signal);
@@ -71,15 +71,15 @@ fn abandon(state: &mut State) -> String {
     }
 }
 
-/// `place` is being written; `draft` is the name of its draft, if it has one.
+/// Begins writing `place`; `draft` is the name of the temporary file, if it has one.
 pub fn begin(place: &str, draft: Option<PathBuf>) {
     *state() = State::Writing { place: place.to_owned(), draft };
 }
 
-/// Puts the file in place by `put`. A signal that comes meanwhile waits until it is done.
+/// Puts the file in place with `put`. A signal that arrives meanwhile waits until it is done.
 ///
 /// # Errors
-/// Those of `put`.
+/// Errors of `put`.
 pub fn commit(put: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     let mut state = state();
     put()?;
@@ -102,7 +102,7 @@ mod tests {
         let expected = "interrupted: nothing was written to out.json";
         assert_eq!(abandon(&mut writing(Some(draft.clone()))), expected);
         assert!(!draft.exists());
-        // It may have gone meanwhile, or never had a name.
+        // It may be gone already, or never had a name.
         assert_eq!(abandon(&mut writing(Some(draft))), expected);
         assert_eq!(abandon(&mut writing(None)), expected);
         let mut written = State::Written { place: "out.json".to_owned() };

@@ -12,23 +12,23 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::config::Log;
 
-/// Events of other crates are left out: the log has words for what their errors mean here.
+/// Events of other crates are omitted: this project's events explain their errors.
 const TARGETS: &str = "fieldseal";
 
-/// The levels by how much they let through.
+/// The levels, from the fewest events to the most.
 const LEVELS: [Level; 5] = [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE];
 
-/// The place of the configured level in [`LEVELS`].
+/// The index of the configured level in [`LEVELS`].
 static LEVEL: AtomicU8 = AtomicU8::new(0);
 
-/// Starts the log. A second call in one process changes nothing but the level.
+/// Starts the log. A second call in one process only changes the level.
 pub fn start(log: Log) {
     set_level(log.level);
-    // Fails only where a log was started before.
+    // Fails only if a log was started before.
     let _ = tracing::subscriber::set_global_default(Lines { format: log.format });
 }
 
-/// Changes the level from now on.
+/// Changes the level.
 pub fn set_level(level: Level) {
     let place = LEVELS.iter().position(|known| *known == level).unwrap_or_default();
     LEVEL.store(u8::try_from(place).unwrap_or_default(), Ordering::Relaxed);

@@ -1,7 +1,7 @@
-//! The program `fieldseal`: reads the command line, runs one command, and turns how it ended into an exit code.
+//! The program `fieldseal`: parses the command line, runs one command, and converts its outcome to an exit code.
 //!
-//! Guarantees: every failure is one clear line on standard error and an exit code; it contains no value, key or root key. Even a
-//! panic, which would be a bug, prints its location without its text, and no core dump is left.
+//! Guarantees: every failure is one clear line on standard error and an exit code; it contains no value, key or root key. Even a panic,
+//! which would be a bug, prints its location without its text, and no core dump is written.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     if let Err(error) = core_dumps::forbid() {
         note(format_args!("fieldseal: cannot turn core dumps off: {error}"));
     }
-    // The text of a panic could hold anything; its place is enough to find it.
+    // The text of a panic could contain anything; its location suffices to find it.
     std::panic::set_hook(Box::new(|info| {
         let place = info.location().map(ToString::to_string).unwrap_or_default();
         note(format_args!("fieldseal: internal error at {place}: please report this"));
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Ends the process from another thread than the one that works, which cannot return while it waits for input.
+/// Ends the process from a thread other than the main one, which may be blocked on input.
 fn end_now(code: u8) -> ! {
     std::process::exit(i32::from(code))
 }

@@ -1,8 +1,9 @@
-//! Where output goes: standard output, or a file that is complete or unchanged.
+//! Output: standard output, or a file that is complete or unchanged.
 //!
-//! A file is written without a name where the file system allows (`O_TMPFILE`), so that not even SIGKILL leaves a part of it. It gets its
-//! name when it is complete: at once where there is no such file yet. To replace a file it takes the name of a draft first, which a
-//! rename then moves; only a kill between these two system calls leaves the draft, complete. Elsewhere the draft has its name all along.
+//! A file is written without a name where the file system supports it (`O_TMPFILE`), so that not even SIGKILL leaves a part of it. It gets
+//! its name when it is complete: directly if no such file exists. To replace a file it first gets a temporary name, which a rename then
+//! moves; only a kill between these two system calls leaves the temporary file, complete. Elsewhere the temporary file has a name from the
+//! start.
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -14,19 +15,19 @@ use tempfile::{Builder, NamedTempFile};
 use crate::failure::{Failure, Outcome};
 use crate::interruption;
 
-/// Bytes gathered before they are written.
+/// Bytes buffered before they are written.
 const WRITE_SIZE: usize = 256 << 10;
 
-/// A place for output, open for writing.
+/// An open output.
 pub struct Output {
     writer: BufWriter<Destination>,
     place: String,
 }
 
 enum Destination {
-    /// Standard output, or a file that is no regular one.
+    /// Standard output, or a special file.
     Direct(File),
-    /// A temporary file beside `target` that replaces it at the end. Removed when dropped before that.
+    /// A temporary file beside `target` that replaces it at the end. Removed on drop before that.
     Replacing { draft: Draft, target: PathBuf },
 }
 
@@ -37,7 +38,7 @@ enum Draft {
 }
 
 impl Draft {
-    /// Makes a draft in the folder of `target` that only its owner may read.
+    /// Creates a temporary file in the folder of `target` that only its owner may read.
     fn new(target: &Path) -> io::Result<Self> {
         match unnamed(folder_of(target)) {
             Some(file) => Ok(Self::Unnamed(file)),
@@ -59,12 +60,12 @@ impl Draft {
         }
     }
 
-    /// Moves the draft to `target`, in place of what is there.
+    /// Moves the file to `target`, replacing what exists.
     fn persist(self, target: &Path) -> io::Result<()> {
         match self {
             Self::Named(file) => file.persist(target).map(drop).map_err(|error| error.error),
             Self::Unnamed(file) => match link(&file, target) {
-                // A link never replaces: a second name does, by a rename. It is removed where that fails.
+                // A link never replaces a file: link to a temporary name, and rename that. It is removed on failure.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     let linked = named(target, |names| names.make_in(folder_of(target), |name| link(&file, name)))?;
                     linked.into_temp_path().persist(target).map_err(|error| error.error)
@@ -79,15 +80,15 @@ fn folder_of(target: &Path) -> &Path {
     target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Makes a draft with a name: hidden, and recognisable as one of `target`.
+/// Creates a named temporary file: hidden, with a name derived from `target`.
 fn named<T>(target: &Path, make: impl FnOnce(&Builder<'_, '_>) -> io::Result<T>) -> io::Result<T> {
     let name = target.file_name().unwrap_or_default().to_string_lossy();
-    // Room for the rest of the name within the 255 bytes that file systems allow.
+    // Leaves room for the rest of the name within the 255 bytes that file systems permit.
     let end = (0..=name.len().min(200)).rfind(|&end| name.is_char_boundary(end)).unwrap_or_default();
     make(Builder::new().prefix(&format!(".{}.fieldseal-", &name[..end])).suffix(".tmp"))
 }
 
-/// A file without a name in `folder`; nothing where the file system has none, or it could not be given a name later.
+/// A file without a name in `folder`; `None` if the file system does not support it, or it could not be given a name later.
 #[cfg(target_os = "linux")]
 fn unnamed(folder: &Path) -> Option<File> {
     use rustix::fs::{Mode, OFlags, open};
@@ -101,7 +102,7 @@ fn unnamed(_: &Path) -> Option<File> {
     None
 }
 
-/// Gives a file without a name this one, which must be free.
+/// Gives a file without a name this name, which must not exist.
 #[cfg(target_os = "linux")]
 fn link(file: &File, name: &Path) -> io::Result<()> {
     use rustix::fs::{AtFlags, CWD, linkat};
@@ -113,7 +114,7 @@ fn link(_: &File, _: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// The path by which this process reaches a file that it has open.
+/// The path through which this process can access an open file.
 #[cfg(target_os = "linux")]
 fn own_path(file: &File) -> PathBuf {
     use std::os::fd::AsRawFd;
@@ -134,14 +135,14 @@ impl Write for Destination {
 }
 
 impl Output {
-    /// Standard output; not through the library's own buffer, which cuts at line breaks and hides a closed descriptor.
+    /// Standard output, without the standard library's buffer, which flushes at line breaks and hides a closed descriptor.
     pub fn standard() -> Outcome<Self> {
         let place = "standard output";
         let handle = io::stdout().as_fd().try_clone_to_owned().map_err(|error| Failure::writing(place, &error))?;
         Ok(Self::new(Destination::Direct(File::from(handle)), place.to_owned()))
     }
 
-    /// `-` and nothing mean standard output.
+    /// `-` and `None` mean standard output.
     pub fn open(path: Option<&Path>) -> Outcome<Self> {
         match path {
             Some(path) if path != Path::new("-") => Self::file(path),
@@ -175,17 +176,17 @@ impl Output {
         Self { writer: BufWriter::with_capacity(WRITE_SIZE, destination), place }
     }
 
-    /// Whether a person would see it.
+    /// Whether the output is a terminal.
     pub fn is_terminal(&self) -> bool {
         matches!(self.writer.get_ref(), Destination::Direct(file) if file.is_terminal())
     }
 
-    /// Writes some of it.
+    /// Writes bytes, buffered.
     pub fn write(&mut self, bytes: &[u8]) -> Outcome {
         self.writer.write_all(bytes).map_err(|error| Failure::writing(&self.place, &error))
     }
 
-    /// Writes what is gathered; a file is then in its place and on the disk.
+    /// Writes buffered bytes; a file is then in its place and synced to disk.
     pub fn finish(self) -> Outcome {
         let Self { mut writer, place } = self;
         let failure = |error: io::Error| Failure::writing(&place, &error);
@@ -223,7 +224,7 @@ mod tests {
         names.map(|name| name.into_string().unwrap()).collect()
     }
 
-    /// A draft of each kind that this file system has.
+    /// A temporary file of each kind that this file system supports.
     fn drafts(target: &Path) -> Vec<Draft> {
         let named = named(target, |names| names.tempfile_in(folder_of(target))).unwrap();
         unnamed(folder_of(target)).map(Draft::Unnamed).into_iter().chain([Draft::Named(named)]).collect()

@@ -1,4 +1,4 @@
-//! Selects instructions by the environment: for comparisons, and if a fault of one path is suspected.
+//! Selects implementations by environment variables: for comparisons, and if a fault of one of them is suspected.
 
 use fieldseal_engine::{CurveLanes, Lanes, LanesUnavailable, use_curve_lanes, use_lanes};
 
@@ -7,7 +7,7 @@ pub const LANES_VARIABLE: &str = "FIELDSEAL_LANES";
 /// The variable for fresh keys.
 pub const CURVES_VARIABLE: &str = "FIELDSEAL_CURVES";
 
-/// Chooses for this process what the environment names; gives what is wrong with it.
+/// Selects the implementations that the environment names; returns problems.
 pub fn choose(environment: &[(String, String)]) -> Vec<String> {
     let value = |variable| environment.iter().find(|(name, _)| name == variable).map(|(_, value)| value.as_str());
     // By default the second follows the first.

@@ -1,27 +1,27 @@
-//! Progress of long work on standard error, for people only: nothing is shown when that is no terminal.
+//! Shows the progress of long operations on standard error, only if it is a terminal.
 
 use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Redraws a second: enough to look alive.
+/// Redraws per second.
 const DRAWS_PER_SECOND: u8 = 8;
 
 /// A bar of bytes.
 const BYTES: &str = "{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
-/// Bytes whose number is not known.
+/// Bytes of unknown total.
 const BYTES_WITHOUT_END: &str = "{msg} {spinner} {bytes} {bytes_per_sec}";
 /// A bar of steps.
 const STEPS: &str = "{msg} {bar:30} {pos}/{len} {eta}";
 
-/// Figures that change.
+/// Changing figures.
 const FIGURES: &str = "{spinner} {msg}";
 
-/// A bar that counts bytes or steps; gone when it is dropped.
+/// A bar that counts bytes or steps; removed on drop.
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// A bar up to `size` bytes, or a spinner where that is not known.
+    /// A bar up to `size` bytes, or a spinner if that is unknown.
     pub fn bytes(what: &'static str, size: Option<u64>) -> Self {
         Self::new(what, if size.is_some() { BYTES } else { BYTES_WITHOUT_END }, size)
     }
@@ -36,13 +36,13 @@ impl Progress {
         Self::new("", FIGURES, None)
     }
 
-    /// Whether anybody sees it.
+    /// Whether it is visible.
     pub fn is_shown(&self) -> bool {
         !self.0.is_hidden()
     }
 
-    /// These are the figures now.
-    pub fn say(&self, figures: String) {
+    /// Sets the figures.
+    pub fn set_figures(&self, figures: String) {
         self.0.set_message(figures);
     }
 
@@ -56,12 +56,12 @@ impl Progress {
         Self(bar)
     }
 
-    /// So many are done.
+    /// Sets the progress.
     pub fn set(&self, bytes: u64) {
         self.0.set_position(bytes);
     }
 
-    /// So many more are done.
+    /// Adds to the progress.
     pub fn add(&self, bytes: u64) {
         self.0.inc(bytes);
     }

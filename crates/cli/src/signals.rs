@@ -1,4 +1,4 @@
-//! The signals that end a command, and the runtime of a command that waits for them.
+//! Signals that end a command, and the runtime of a command that waits for them.
 
 use std::io;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use tokio::time::timeout;
 
 use crate::failure::{Failure, Outcome};
 
-/// Which of them came.
+/// Which signal arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// SIGINT, of somebody at the keyboard, who does not want to wait.
+    /// SIGINT, from a user at the keyboard, who does not want to wait.
     Interrupt,
     /// SIGTERM, as service managers send it.
     Terminate,
@@ -26,15 +26,15 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// From here on a signal is kept, so that none is lost between readiness and waiting. On a runtime.
+    /// From here on signals are queued, so that none is lost between readiness and waiting. Call it on a runtime.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// If the system refuses.
     pub fn listen() -> Outcome<Self> {
         Ok(Self { interrupt: kept(SignalKind::interrupt())?, terminate: kept(SignalKind::terminate())? })
     }
 
-    /// The next of either.
+    /// The next of these signals.
     pub async fn next(&mut self) -> Ending {
         tokio::select! {
             _ = self.interrupt.recv() => Ending::Interrupt,
@@ -42,7 +42,7 @@ impl Signals {
         }
     }
 
-    /// Waits for so long, or until either comes.
+    /// Waits for this time, or until a signal arrives.
     pub async fn next_within(&mut self, limit: Duration) {
         // Either way the wait is over.
         let _ = timeout(limit, self.next()).await;
@@ -51,17 +51,17 @@ impl Signals {
 
 /// Waits for a signal that ends a command which does not wait for signals itself. A signal that the process ignored from the start stays
 /// ignored.
-pub struct Deadly {
+pub struct TerminationSignals {
     interrupt: Option<Signal>,
     terminate: Option<Signal>,
     hangup: Option<Signal>,
 }
 
-impl Deadly {
+impl TerminationSignals {
     /// As [`Signals::listen`].
     ///
     /// # Errors
-    /// When the system refuses.
+    /// If the system refuses.
     pub fn listen() -> Outcome<Self> {
         Ok(Self {
             interrupt: kept_unless_ignored(SignalKind::interrupt())?,
@@ -84,7 +84,7 @@ impl Deadly {
 /// SIGHUP, which requests a reload of the configuration.
 ///
 /// # Errors
-/// When the system refuses.
+/// If the system refuses.
 pub fn hangups() -> Outcome<Signal> {
     kept(SignalKind::hangup())
 }
@@ -104,10 +104,10 @@ fn kept(kind: SignalKind) -> Outcome<Signal> {
     signal(kind).map_err(|error| Failure::internal(format!("cannot wait for signals: {error}")))
 }
 
-/// A runtime on the thread that calls.
+/// A runtime on the calling thread.
 ///
 /// # Errors
-/// When the system refuses.
+/// If the system refuses.
 pub fn runtime() -> Outcome<Runtime> {
     Builder::new_current_thread()
         .enable_all()

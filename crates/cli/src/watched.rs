@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::{Interval, MissedTickBehavior, interval_at};
 
-/// How a file differs from the one before it, without its content: device, inode, size, and time of the last change in seconds and
-/// nanoseconds. Links are followed, so that a link that points elsewhere is a change too.
+/// Detects changes of a file without reading it: device, inode, size, and modification time in seconds and nanoseconds. Links are followed,
+/// so that changing a link is a change too.
 type Fingerprint = Option<(u64, u64, u64, i64, i64)>;
 
 /// Some files, and their state at the last check.
@@ -19,7 +19,7 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Looks at `files` every `period` from now on; never where that is zero. On a runtime.
+    /// Checks `files` every `period`; never if that is zero. Call it on a runtime.
     pub fn new(period: Duration, files: Vec<PathBuf>) -> Self {
         let ticks = (!period.is_zero()).then(|| {
             let mut ticks = interval_at(tokio::time::Instant::now() + period, period);
@@ -30,7 +30,7 @@ impl Watched {
         Self { ticks, files, seen }
     }
 
-    /// Waits until one of them has changed, appeared or gone.
+    /// Waits until one of the files has changed, appeared or disappeared.
     pub async fn changed(&mut self) {
         let Some(ticks) = &mut self.ticks else { return std::future::pending().await };
         loop {
@@ -43,12 +43,12 @@ impl Watched {
         }
     }
 
-    /// They are about to be read: what changed before now is no change any more.
+    /// The files are about to be read: earlier changes do not count any more.
     pub fn mark(&mut self) {
         self.seen = look(&self.files);
     }
 
-    /// `files` replace the previous ones.
+    /// Replaces the files.
     pub fn set(&mut self, files: Vec<PathBuf>) {
         if files != self.files {
             self.seen = look(&files);

@@ -13,11 +13,11 @@ use crate::error::ClientError;
 /// A successful answer in its encoded form, for callers that read values in place.
 pub struct Answer {
     frame: Frame,
-    /// The frame in one buffer, where it came in several and is read without being taken apart.
+    /// The frame in one buffer, joined on demand if it arrived in several.
     whole: OnceLock<Vec<u8>>,
 }
 
-/// Without the content, which may be plaintext.
+/// Omits the content, which may be plaintext.
 impl fmt::Debug for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "an answer of {} bytes", self.frame.size())
@@ -25,7 +25,7 @@ impl fmt::Debug for Answer {
 }
 
 impl Answer {
-    /// Takes a frame that is a response; the error of a failed one comes back as such.
+    /// Converts a response frame; returns the error of a failed one.
     pub(crate) fn of_response(frame: Frame) -> Result<Answer, ClientError> {
         if response(frame.head()).is_ok() {
             return Ok(Answer { frame, whole: OnceLock::new() });
@@ -45,17 +45,17 @@ impl Answer {
         }
     }
 
-    /// The result, to be read by the `…Result::decode` of the protocol.
+    /// The encoded result, for the `…Result::decode` functions of the protocol.
     pub fn result(&self) -> RawValue<'_> {
         result(self.whole())
     }
 
-    /// Bytes of the whole message.
+    /// The size of the message in bytes.
     pub fn size(&self) -> usize {
         self.frame.size()
     }
 
-    /// Bytes of memory that it takes.
+    /// Its memory in bytes.
     pub fn capacity(&self) -> usize {
         self.frame.capacity()
     }
@@ -63,15 +63,15 @@ impl Answer {
     /// The values of an answer to `encrypt` or `decrypt`.
     ///
     /// # Errors
-    /// It is no such answer.
+    /// If it is not such an answer.
     pub fn into_values(self) -> Result<Vec<Value>, ClientError> {
         self.into_reported_values().map(|values| values.values)
     }
 
-    /// The same, with what became of single ones.
+    /// The same, with the engine's report.
     ///
     /// # Errors
-    /// It is no such answer.
+    /// If it is not such an answer.
     pub fn into_reported_values(self) -> Result<Values, ClientError> {
         let frame = self.frame.into_bytes();
         let ValuesResult { values, report } = ValuesResult::decode(result(&frame))?;
@@ -82,7 +82,7 @@ impl Answer {
     /// The document of an answer to `encrypt_document` or `decrypt_document`.
     ///
     /// # Errors
-    /// It is no such answer.
+    /// If it is not such an answer.
     pub fn into_document(self) -> Result<Document, ClientError> {
         let frame = self.frame.into_bytes();
         let DocumentResult { document, count, report } = DocumentResult::decode(result(&frame))?;
@@ -94,7 +94,7 @@ impl Answer {
     /// The bytes of an answer to `encrypt_file` or `decrypt_file`.
     ///
     /// # Errors
-    /// It is no such answer.
+    /// If it is not such an answer.
     pub fn into_file(self) -> Result<Vec<u8>, ClientError> {
         let frame = self.frame.into_bytes();
         let range = range_in(&frame, FileResult::decode(result(&frame))?.data);
@@ -150,7 +150,7 @@ impl Answer {
     }
 }
 
-/// The result of an answer that was checked when it came.
+/// The result of an answer that was validated when it arrived.
 fn result(frame: &[u8]) -> RawValue<'_> {
     match response(frame) {
         Ok(result) => result,
@@ -170,7 +170,7 @@ fn range_in(frame: &[u8], part: &[u8]) -> std::ops::Range<usize> {
     start..start + part.len()
 }
 
-/// The part of a frame, in the frame's own memory.
+/// Reduces a frame to a range, reusing its memory.
 fn cut(mut frame: Vec<u8>, range: std::ops::Range<usize>) -> Vec<u8> {
     frame.truncate(range.end);
     frame.drain(..range.start);
@@ -184,7 +184,7 @@ fn owned<'a, E: Into<fieldseal_protocol::ContentError>>(
     values.collect::<Result<_, _>>().map_err(|error| ClientError::from(error.into()))
 }
 
-/// A native value. `Debug` gives its kind and size, for it may be plaintext.
+/// A native value. `Debug` shows only its kind and size, because it may be plaintext.
 #[derive(Clone, PartialEq)]
 pub enum Value {
     /// Nothing.
@@ -202,7 +202,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The same, borrowed, as requests take it.
+    /// Borrows the value, as requests require.
     pub fn as_scalar(&self) -> Scalar<'_> {
         match self {
             Value::Nil => Scalar::Nil,
@@ -234,25 +234,25 @@ impl From<Scalar<'_>> for Value {
     }
 }
 
-/// A JSON text with some of its values encrypted or decrypted. `Debug` does not show it, for it may be plaintext.
+/// A JSON text with some of its values encrypted or decrypted. `Debug` does not show it, because it may be plaintext.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Document {
-    /// The text, UTF-8.
+    /// The text in UTF-8.
     pub json: Vec<u8>,
-    /// How many values were encrypted or decrypted.
+    /// The number of values encrypted or decrypted.
     pub count: u64,
     /// The engine's report.
     pub report: Report,
-    /// The paths of the first envelopes that did not open.
+    /// The paths of the first envelopes that failed to decrypt.
     pub failures: Vec<String>,
 }
 
-/// The engine's report besides a result.
+/// The engine's report, in addition to a result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// How many values each selector matched, in the order of the selectors; empty where none were sent.
+    /// The number of values that each selector matched, in the order of the selectors; empty without selectors.
     pub matched: Vec<u64>,
-    /// How many of the values encrypted were envelopes already.
+    /// The number of encrypted values that were envelopes already.
     pub resealed: u64,
     /// Number of envelopes that `skip_sealed` skipped.
     pub skipped: u64,
@@ -267,14 +267,14 @@ impl Report {
     }
 }
 
-/// Native values, with what the engine reports besides. `Debug` does not show the values.
+/// Native values with the engine's report. `Debug` does not show the values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Values {
     /// In the order of the request.
     pub values: Vec<Value>,
     /// The engine's report.
     pub report: Report,
-    /// The indexes of the first envelopes that did not open.
+    /// The indexes of the first envelopes that failed to decrypt.
     pub failures: Vec<u64>,
 }
 
@@ -289,7 +289,7 @@ impl fmt::Debug for Document {
 pub struct Rewrapped {
     /// In the order of the request.
     pub envelopes: Vec<String>,
-    /// How many of them are new.
+    /// The number of rewrapped envelopes.
     pub count: u64,
 }
 
@@ -300,19 +300,19 @@ pub struct Inspection {
     pub version: String,
     /// The curve.
     pub curve: Curve,
-    /// The type of the sealed value.
+    /// The type of the encrypted value.
     pub kind: TextKind,
-    /// Whether it is marked as made in debug mode.
+    /// Whether it is marked as created in debug mode.
     pub debug: bool,
     /// The ephemeral public key, SEC1-compressed, 33 bytes.
     pub ephemeral: Vec<u8>,
     /// The data role.
     pub role: Option<String>,
-    /// Number of the software that made it.
+    /// The number of the software that created it.
     pub origin: Option<u64>,
-    /// When it was made, in Unix seconds.
+    /// When it was created, in Unix seconds.
     pub encrypted_at: Option<u64>,
-    /// The app's key version that opens it.
+    /// The app's key version that decrypts it.
     pub key_version: Option<u64>,
 }
 
@@ -332,16 +332,16 @@ impl Inspection {
     }
 }
 
-/// An API key that is in force: whose it is and what it is good for.
+/// A valid API key: its owner and its permissions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiKeyFacts {
     /// The id of the key; not secret.
     pub id: String,
-    /// The one app that it is for.
+    /// The only app that it is for.
     pub app: String,
-    /// The operations that it allows: `encrypt`, `decrypt`, `inspect`, `client-side-tokens`, or others of a newer engine.
+    /// The permitted operations: `encrypt`, `decrypt`, `inspect`, `client-side-tokens`, or others of a newer engine.
     pub operations: Vec<String>,
-    /// Which data roles it shows; `None` for every role.
+    /// The data roles that it may read; `None` for every role.
     pub roles: Option<Vec<String>>,
 }
 

@@ -1,4 +1,4 @@
-//! The calls, and the pool of connections under them.
+//! The calls, and the connection pool under them.
 
 mod connections;
 mod retries;
@@ -33,7 +33,7 @@ use connections::Dialler;
 pub(crate) use connections::{Inner, dial};
 use retries::{Retries, RetryBudget};
 
-/// How long the address of an engine that announced a shutdown is tried after all others.
+/// How long the address of an engine that announced a shutdown is tried only after all others.
 const SHUTDOWN_AVOIDED: Duration = Duration::from_secs(10);
 
 /// A client of one engine, or of several that serve the same apps. Clones share the connections.
@@ -64,7 +64,7 @@ impl Client {
     /// As [`Client::connect`], but the first call connects.
     ///
     /// # Errors
-    /// Unusable settings.
+    /// If the settings are unusable.
     pub fn new(settings: ClientSettings) -> Result<Client, ClientError> {
         settings.validate()?;
         let dialler = Dialler::Tls(tls::connector(&settings.tls)?);
@@ -95,7 +95,7 @@ impl Client {
         Client { observer: Some(observer), ..self }
     }
 
-    /// Native values to envelopes; nil stays nil.
+    /// Encrypts native values; nil stays nil.
     ///
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
@@ -116,7 +116,7 @@ impl Client {
         .await
     }
 
-    /// Envelopes to native values; other values stay as they are.
+    /// Decrypts envelopes to native values; other values stay unchanged.
     ///
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
@@ -137,7 +137,7 @@ impl Client {
         .await
     }
 
-    /// As [`Client::encrypt`], with what the engine reports besides: how many of the values were envelopes already.
+    /// As [`Client::encrypt`], with the engine's report: how many of the values were envelopes already.
     ///
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
@@ -179,7 +179,7 @@ impl Client {
         .await
     }
 
-    /// Encrypts the values of a JSON text that the JSONPath selectors choose; without selectors all.
+    /// Encrypts the values of a JSON text that the JSONPath selectors select; without selectors all.
     ///
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
@@ -201,7 +201,7 @@ impl Client {
         .await
     }
 
-    /// Decrypts the envelopes of a JSON text that the JSONPath selectors choose; without selectors all.
+    /// Decrypts the envelopes of a JSON text that the JSONPath selectors select; without selectors all.
     ///
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
@@ -223,7 +223,7 @@ impl Client {
         .await
     }
 
-    /// Bytes to an encrypted file.
+    /// Encrypts a file.
     ///
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
@@ -240,7 +240,7 @@ impl Client {
         .await
     }
 
-    /// An encrypted file to its bytes.
+    /// Decrypts a file.
     ///
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
@@ -257,7 +257,7 @@ impl Client {
         .await
     }
 
-    /// Brings envelopes to the app's newest key version.
+    /// Rewraps envelopes to the app's newest key version.
     ///
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
@@ -302,11 +302,11 @@ impl Client {
         .await
     }
 
-    /// Verifies an API key and returns its permissions, for callers that receive API keys from others, such as a relay. The engine
-    /// answers only clients that may use the key's app.
+    /// Verifies an API key and returns its permissions, for callers that receive API keys from others, such as a relay. The engine answers
+    /// only clients that may use the key's app.
     ///
     /// # Errors
-    /// As every call; `forbidden` where the key is not good, or is for an app that this client may not use.
+    /// As every call; `forbidden` if the key is invalid, or is for an app that this client may not use.
     pub async fn authenticate(&self, api_key: &str) -> Result<ApiKeyFacts, ClientError> {
         self.call(
             Method::Authenticate,
@@ -317,7 +317,7 @@ impl Client {
         .await
     }
 
-    /// `ok`, `draining`, or another word that means not ready.
+    /// Returns `ok`, `draining`, or another word that means not ready.
     ///
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
@@ -325,7 +325,7 @@ impl Client {
         self.call(Method::Health, None, |id, _, out| request::health(id, out), |answer| answer.status()).await
     }
 
-    /// Facts about the engine by name, in its order.
+    /// Returns properties of the engine by name, in its order.
     ///
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
@@ -333,7 +333,7 @@ impl Client {
         self.call(Method::Info, None, |id, _, out| request::info(id, out), |answer| answer.facts()).await
     }
 
-    /// A call whose answer `read` makes a result of.
+    /// Makes a call and converts its answer with `read`.
     async fn call<T>(
         &self,
         method: Method,
@@ -345,8 +345,8 @@ impl Client {
         self.observe(method, deadline_ms, None, encode, read).await
     }
 
-    /// Sends a request that was written before and waits for its answer. The engine counts a deadline that is written into it from each
-    /// time that it reads the request; repetitions begin before the deadline is over.
+    /// Sends an encoded request and waits for its answer. If a deadline is encoded in it, the engine counts it from each time that it reads
+    /// the request; retries begin before the deadline has passed.
     ///
     /// Dropping the future cancels the request.
     ///
@@ -356,11 +356,11 @@ impl Client {
         self.observe(prepared.method, prepared.deadline_ms, None, |id, _| prepared.outgoing(id), Ok).await
     }
 
-    /// As [`Client::send`]; `memory` is asked before the answer needs more memory, while it arrives. The last amount requested is
-    /// the memory of the returned answer, if that is more than 16 KiB.
+    /// As [`Client::send`]; `memory` is called before the answer needs more memory, while it arrives. The last amount requested is the
+    /// memory of the returned answer, if that is more than 16 KiB.
     ///
     /// # Errors
-    /// As every call; [`ErrorKind::AnswerMemory`] where `memory` refuses.
+    /// As every call; [`ErrorKind::AnswerMemory`] if `memory` refuses.
     pub async fn send_within(&self, prepared: Prepared, memory: Arc<dyn AnswerMemory>) -> Result<Answer, ClientError> {
         self.observe(prepared.method, prepared.deadline_ms, Some(memory), |id, _| prepared.outgoing(id), Ok).await
     }
@@ -374,23 +374,23 @@ impl Client {
         read: impl FnOnce(Answer) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
         let observed = Observed::begin(self.observer.as_ref(), method);
-        let repeated = |error: &ClientError| {
+        let retried = |error: &ClientError| {
             if let Some(observer) = &self.observer {
-                observer.repeated(method, error);
+                observer.retried(method, error);
             }
         };
-        let outcome = self.call_within_time(deadline_ms, memory, encode, repeated).await.and_then(read);
+        let outcome = self.call_within_time(deadline_ms, memory, encode, retried).await.and_then(read);
         if let Some(observed) = observed {
             observed.ended(outcome.as_ref().map_or_else(CallOutcome::Failed, |_| CallOutcome::Ok));
         }
         outcome
     }
 
-    /// Waits for a connection to the engine; returns at once, without a request, if one is open. For callers that are about to do
-    /// something irreversible and will need the engine afterwards.
+    /// Waits for a connection to the engine; returns at once, without a request, if one is open. For callers that are about to do something
+    /// irreversible and will need the engine afterwards.
     ///
     /// # Errors
-    /// No engine was reached.
+    /// If no engine could be reached.
     pub async fn ready(&self) -> Result<(), ClientError> {
         let inner = &self.inner;
         let limit = inner.settings.request_timeout;
@@ -409,8 +409,8 @@ impl Client {
         }
     }
 
-    /// Sends the one request that `encode` appends, with the id and the deadline that it is given, and waits for its answer.
-    /// `deadline_ms` is the request's deadline, if it has one: where the request is repeated, what is left of it is given.
+    /// Sends the request that `encode` appends, with the given id and deadline, and waits for its answer. `deadline_ms` is the request's
+    /// deadline, if it has one: if the request is retried, `encode` is given what is left of it.
     ///
     /// Dropping the future cancels the request.
     ///
@@ -430,10 +430,10 @@ impl Client {
         deadline_ms: Option<u32>,
         memory: Option<Arc<dyn AnswerMemory>>,
         encode: impl Fn(u32, Option<u32>) -> Outgoing,
-        repeated: impl Fn(&ClientError),
+        retried: impl Fn(&ClientError),
     ) -> Result<Answer, ClientError> {
         let limit = self.inner.settings.request_timeout;
-        match timeout(limit, self.inner.call(deadline_ms, memory, encode, repeated)).await {
+        match timeout(limit, self.inner.call(deadline_ms, memory, encode, retried)).await {
             Ok(outcome) => outcome.map_err(|error| tls::name_own(error, &self.inner.settings.tls)),
             Err(_) => Err(ClientError::timeout(format!("no answer within {} ms", limit.as_millis()))),
         }
@@ -448,8 +448,8 @@ fn check_request_size(size: usize, size_max: usize) -> Result<(), ClientError> {
     Err(ClientError::new(ErrorKind::RequestTooLarge, Retry::Never, message))
 }
 
-/// Doubles with each failure up to the longest delay; then `chance`, from 0 to 1, selects a point in the upper half of it, so that
-/// clients of a recovering engine do not reconnect all at once.
+/// Doubles with each failure up to the longest delay; then `chance`, from 0 to 1, selects a point in the upper half of it, so that clients
+/// of a recovering engine do not all reconnect at once.
 fn backoff(settings: &ClientSettings, failures: u32, chance: f64) -> Duration {
     let doubled = settings.backoff_min.saturating_mul(2_u32.saturating_pow(failures));
     let pause = doubled.min(settings.backoff_max);

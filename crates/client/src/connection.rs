@@ -1,4 +1,4 @@
-//! One connection: a task that reads and writes it, apart from those who call.
+//! One connection: a task that reads and writes it, separate from its callers.
 
 use std::io;
 use std::pin::pin;
@@ -15,11 +15,11 @@ use crate::shared::{Next, Shared};
 use crate::tls::explain_read;
 
 /// How long to wait for the reason of a broken connection: the engine sends it before it closes, while our writes fail at once.
-const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How long an abandoned connection may take to close.
-const PARTING: Duration = Duration::from_secs(1);
+const CLOSE_REASON_TIMEOUT: Duration = Duration::from_secs(1);
+/// Maximum time for an abandoned connection to close.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Bytes that are read or written in one go before other tasks of the thread have their turn: some tens of microseconds of TLS.
+/// Bytes read or written in one turn before other tasks of the thread run: some tens of microseconds of TLS.
 const TURN_BYTES_MAX: usize = 64 << 10;
 
 /// The transport of a connection: TLS on a socket, or the memory of a simulation.
@@ -27,15 +27,15 @@ pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
-/// A connection in use. The task ends when this is dropped, after it has written what is queued.
+/// A connection in use. Its task ends when this is dropped, after it has written queued messages.
 pub(crate) struct Connection {
     pub(crate) shared: Arc<Shared>,
-    /// The place of its address among those of the settings.
+    /// The index of its address in the settings.
     pub(crate) address: usize,
 }
 
 impl Connection {
-    /// Must be called within a tokio runtime, which drives the connection.
+    /// Starts the task. Must be called within a tokio runtime, which drives the connection.
     pub(crate) fn spawn<S: Stream>(stream: S, address: usize, shared: Shared, limits: Limits) -> Self {
         let shared = Arc::new(shared);
         tokio::spawn(drive(stream, Arc::clone(&shared), limits));
@@ -49,7 +49,7 @@ impl Drop for Connection {
     }
 }
 
-/// Fails the calls in flight however the task ends, that of its runtime included.
+/// Fails the calls in flight however the task ends, including the end of its runtime.
 struct FailOnDrop(Arc<Shared>);
 
 impl Drop for FailOnDrop {
@@ -72,7 +72,7 @@ async fn drive<S: Stream>(stream: S, shared: Arc<Shared>, limits: Limits) {
             Ok(()) => ClientError::lost(Sent::No, "the connection was closed"),
             Err(broken) => {
                 let error = ClientError::lost(Sent::Maybe, format!("the connection broke: {broken}"));
-                timeout(LAST_WORDS, reading).await.unwrap_or(error)
+                timeout(CLOSE_REASON_TIMEOUT, reading).await.unwrap_or(error)
             }
         },
     };
@@ -103,8 +103,8 @@ async fn read<S: Stream>(mut reader: ReadHalf<S>, shared: &Shared, limits: Limit
     }
 }
 
-/// Has the call of a large answer pay for its memory before the answer takes more. One for which there is none, or for which nobody
-/// waits, is dropped while it arrives: gives its id.
+/// Charges the memory of a large answer to its call before the answer grows. If the call refuses, or was dropped, the answer is discarded
+/// while it arrives, and its id is returned.
 fn discard_unwanted(frames: &mut FrameBuffer, shared: &Shared) -> Option<u32> {
     if frames.partial_size() < READ_SIZE {
         return None;
@@ -133,7 +133,7 @@ impl From<FrameError> for ClientError {
     }
 }
 
-/// Writes what is queued and flushes whenever there is no more, until the connection is closed.
+/// Writes queued messages and flushes when there are no more, until the connection is closed.
 async fn write<S: Stream>(mut writer: WriteHalf<S>, shared: &Shared) -> io::Result<()> {
     loop {
         match shared.next_write() {
@@ -150,8 +150,8 @@ async fn write<S: Stream>(mut writer: WriteHalf<S>, shared: &Shared) -> io::Resu
                 shared.wait_to_write().await;
             }
             Next::Close => {
-                // A peer that does not read must not keep us.
-                let _ = timeout(PARTING, writer.shutdown()).await;
+                // A peer that does not read must not delay us.
+                let _ = timeout(CLOSE_TIMEOUT, writer.shutdown()).await;
                 return Ok(());
             }
         }

@@ -11,7 +11,7 @@ use thiserror::Error;
 pub struct ClientError {
     /// The kind of error.
     pub kind: ErrorKind,
-    /// Whether a retry may succeed. All calls can be repeated without harm.
+    /// Whether a retry may succeed. All calls can be retried without harm.
     pub retry: Retry,
     /// One sentence for a developer.
     pub message: String,

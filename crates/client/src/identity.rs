@@ -13,7 +13,7 @@ use crate::error::ClientError;
 pub struct ClientTls {
     /// The authorities whose server certificates are accepted; the system's own are not.
     pub authorities_pem: Vec<u8>,
-    /// The client's certificate, then those that lead to its authority.
+    /// The client's certificate, then the intermediates up to its authority.
     pub certificate_chain_pem: Vec<u8>,
     /// Its private key, PKCS#8 or SEC1.
     pub private_key_pem: Zeroizing<Vec<u8>>,
@@ -23,7 +23,7 @@ impl ClientTls {
     /// Reads the three files.
     ///
     /// # Errors
-    /// When one cannot be read; the message names it.
+    /// If one cannot be read; the message names it.
     pub fn from_files(authorities: &Path, certificate_chain: &Path, private_key: &Path) -> Result<Self, ClientError> {
         let read =
             |path: &Path| fs::read(path).map_err(|error| ClientError::settings(format!("{}: {error}", path.display())));

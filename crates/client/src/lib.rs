@@ -1,18 +1,17 @@
 //! Client of the Fieldseal engine: MessagePack-RPC over mutually authenticated TLS 1.3, on pooled connections.
 //!
-//! A [`Client`] is cheap to clone and shared by all tasks of a process. Many calls are in flight on one connection; answers arrive
-//! in any order and are matched by id. A call that times out or is dropped sends `cancel`, so that the engine stops working for it.
-//! A broken connection fails its calls with [`ErrorKind::ConnectionLost`], and the next call reconnects.
+//! A [`Client`] is cheap to clone and shared by all tasks of a process. Many calls are in flight on one connection; answers arrive in any
+//! order and are matched by id. A call that times out or is dropped sends `cancel`, so that the engine stops executing it. A broken
+//! connection fails its calls with [`ErrorKind::ConnectionLost`], and the next call reconnects.
 //!
 //! It runs on the caller's tokio runtime. Every byte of a request is flushed before it waits for the answer.
 //!
-//! A call that the engine has not started, or has refused with advice to retry, is retried up to [`ClientSettings::retries_max`]
-//! times within the call's time: no connection could be made, the engine left the connection before it read the request, or it
-//! answered `unavailable` or `overloaded`. Every other failure is returned; [`ClientError::retry`] tells whether the caller may
-//! retry.
+//! A call that the engine has not started, or has refused with advice to retry, is retried up to [`ClientSettings::retries_max`] times
+//! within the call's time: no connection could be opened, the engine left the connection before it read the request, or it answered
+//! `unavailable` or `overloaded`. Every other failure is returned; [`ClientError::retry`] indicates whether the caller may retry.
 //!
-//! An engine that shuts down, or finds a connection too old, announces it on the connection. Calls in flight there are finished, new ones
-//! begin on other connections, first to other addresses.
+//! An engine that shuts down, or whose connection reaches its maximum age, announces it on the connection. Calls in flight there finish,
+//! new ones begin on other connections, first to other addresses.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! Calls as they end, for metrics.
+//! Observes calls, for metrics.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,11 +10,11 @@ use crate::error::ClientError;
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallOutcome<'e> {
-    /// With its result.
+    /// Succeeded.
     Ok,
-    /// With an error: the engine's, or why there is no answer.
+    /// Failed with an error: the engine's, or why there is no answer.
     Failed(&'e ClientError),
-    /// Nobody waited for it any more.
+    /// The call was dropped.
     Abandoned,
 }
 
@@ -23,8 +23,8 @@ pub trait CallObserver: Send + Sync + 'static {
     /// A call has ended `time` after it was made.
     fn ended(&self, method: Method, outcome: CallOutcome<'_>, time: Duration);
 
-    /// A call is repeated, after this error.
-    fn repeated(&self, _method: Method, _error: &ClientError) {}
+    /// A call is retried after this error.
+    fn retried(&self, _method: Method, _error: &ClientError) {}
 }
 
 /// An observed call: it reports itself as abandoned if it is dropped before it has ended.
@@ -40,10 +40,10 @@ impl Observed {
     }
 
     pub(crate) fn ended(mut self, outcome: CallOutcome<'_>) {
-        self.tell(outcome);
+        self.report(outcome);
     }
 
-    fn tell(&mut self, outcome: CallOutcome<'_>) {
+    fn report(&mut self, outcome: CallOutcome<'_>) {
         if let Some(observer) = self.observer.take() {
             observer.ended(self.method, outcome, self.began.elapsed());
         }
@@ -52,6 +52,6 @@ impl Observed {
 
 impl Drop for Observed {
     fn drop(&mut self) {
-        self.tell(CallOutcome::Abandoned);
+        self.report(CallOutcome::Abandoned);
     }
 }

@@ -1,26 +1,26 @@
-//! Messages as they wait to be written.
+//! Messages that wait to be written.
 
 use std::sync::Arc;
 
-/// Small messages are written together up to about this size.
+/// Small messages are combined up to about this size.
 pub(crate) const WRITE_SIZE: usize = 64 << 10;
 
-/// The bytes of a message, or of small ones that are written together.
+/// The bytes of a message, or of combined small ones.
 pub(crate) struct Outgoing {
     head: Vec<u8>,
-    /// The rest of a large message, which its sender keeps to send it again: only the head differs each time.
+    /// The rest of a large message, which its sender keeps for retries: only the head differs each time.
     rest: Option<Arc<Vec<u8>>>,
 }
 
 impl Outgoing {
-    /// A message that `write` appends.
+    /// Creates a message that `write` appends.
     pub(crate) fn new(write: impl FnOnce(&mut Vec<u8>)) -> Self {
         let mut head = Vec::new();
         write(&mut head);
         Outgoing { head, rest: None }
     }
 
-    /// A copy of `message` whose first bytes are `start`; no more than its head is copied.
+    /// A copy of `message` whose first bytes are `start`; only the head is copied.
     pub(crate) fn sharing(message: &Arc<Vec<u8>>, start: &[u8]) -> Self {
         let size = message.len().min(WRITE_SIZE);
         let mut head = Vec::with_capacity(size);
@@ -29,13 +29,13 @@ impl Outgoing {
         Outgoing { head, rest: (message.len() > size).then(|| Arc::clone(message)) }
     }
 
-    /// Bytes of it.
+    /// Its size in bytes.
     pub(crate) fn size(&self) -> usize {
-        // Shared messages include the place of the head, too.
+        // Shared messages include the head, too.
         self.rest.as_ref().map_or(self.head.len(), |whole| whole.len())
     }
 
-    /// The bytes in turn, in pieces of at most `size_max`.
+    /// The bytes in order, in pieces of at most `size_max`.
     pub(crate) fn pieces(&self, size_max: usize) -> impl Iterator<Item = &[u8]> {
         let rest = self.rest.as_ref().map_or(&[][..], |whole| &whole[self.head.len()..]);
         self.head.chunks(size_max).chain(rest.chunks(size_max))

@@ -1,4 +1,4 @@
-//! Requests that are written before they are sent: to write a large one takes time, which a thread that drives connections may not have.
+//! Requests that are encoded before they are sent: encoding a large one takes too long for a thread that drives connections.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use fieldseal_protocol::{
 
 use crate::outgoing::Outgoing;
 
-/// Stands for the id until the request is sent; ids of its size take five bytes.
+/// Placeholder for the id until the request is sent; ids of this size take five bytes.
 const ANY_ID: u32 = u32::MAX;
-/// How a request begins: its type, and the marker of an id in four bytes.
+/// The beginning of a request: its type, and the marker of an id in four bytes.
 const HEAD: [u8; 3] = [0x94, 0x00, 0xce];
 const HEAD_SIZE: usize = HEAD.len() + size_of::<u32>();
 /// Approximate bytes of a request besides its document or file.
@@ -20,13 +20,13 @@ const FRAME_SIZE: usize = 1 << 10;
 /// An encoded request that lacks only its id. [`Client::send`](crate::Client::send) sends it.
 pub struct Prepared {
     pub(crate) method: Method,
-    /// The deadline that is written into it.
+    /// The deadline that is encoded in it.
     pub(crate) deadline_ms: Option<u32>,
-    /// Kept until the request is answered: it may have to be sent again.
+    /// Kept until the request is answered, because it may be retried.
     message: Arc<Vec<u8>>,
 }
 
-/// Without the content, which may be plaintext.
+/// Omits the content, which may be plaintext.
 impl fmt::Debug for Prepared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "a request {:?} of {} bytes", self.method, self.message.len())
@@ -34,39 +34,39 @@ impl fmt::Debug for Prepared {
 }
 
 impl Prepared {
-    /// Native values to envelopes.
+    /// Prepares the encryption of native values.
     pub fn encrypt<'v>(options: &EncryptOptions<'_>, values: impl ExactSizeIterator<Item = Scalar<'v>>) -> Self {
         Prepared::new(Method::Encrypt, options.deadline_ms, FRAME_SIZE, |id, out| {
             request::encrypt(id, options, values, out)
         })
     }
 
-    /// Envelopes to native values.
+    /// Prepares the decryption of envelopes to native values.
     pub fn decrypt<'v>(options: &DecryptOptions<'_>, values: impl ExactSizeIterator<Item = Scalar<'v>>) -> Self {
         Prepared::new(Method::Decrypt, options.deadline_ms, FRAME_SIZE, |id, out| {
             request::decrypt(id, options, values, out)
         })
     }
 
-    /// Encrypts the values of a JSON text that the selectors choose; without selectors all.
+    /// Prepares the encryption of the values of a JSON text that the selectors select; without selectors all.
     pub fn encrypt_document(options: &EncryptOptions<'_>, select: Option<&[&str]>, json: &[u8]) -> Self {
         let encode = |id, out: &mut Vec<u8>| request::encrypt_document(id, options, select, json, out);
         Prepared::new(Method::EncryptDocument, options.deadline_ms, json.len() + FRAME_SIZE, encode)
     }
 
-    /// Decrypts the envelopes of a JSON text that the selectors choose; without selectors all.
+    /// Prepares the decryption of the envelopes of a JSON text that the selectors select; without selectors all.
     pub fn decrypt_document(options: &DecryptOptions<'_>, select: Option<&[&str]>, json: &[u8]) -> Self {
         let encode = |id, out: &mut Vec<u8>| request::decrypt_document(id, options, select, json, out);
         Prepared::new(Method::DecryptDocument, options.deadline_ms, json.len() + FRAME_SIZE, encode)
     }
 
-    /// Bytes to an encrypted file.
+    /// Prepares the encryption of a file.
     pub fn encrypt_file(options: &EncryptFileOptions<'_>, data: &[u8]) -> Self {
         let encode = |id, out: &mut Vec<u8>| request::encrypt_file(id, options, data, out);
         Prepared::new(Method::EncryptFile, options.deadline_ms, data.len() + FRAME_SIZE, encode)
     }
 
-    /// An encrypted file to its bytes.
+    /// Prepares the decryption of a file.
     pub fn decrypt_file(options: &DecryptFileOptions<'_>, data: &[u8]) -> Self {
         let encode = |id, out: &mut Vec<u8>| request::decrypt_file(id, options, data, out);
         Prepared::new(Method::DecryptFile, options.deadline_ms, data.len() + FRAME_SIZE, encode)
@@ -79,7 +79,7 @@ impl Prepared {
         Prepared { method, deadline_ms, message: Arc::new(message) }
     }
 
-    /// Bytes of the request, which are those of its message.
+    /// The size of the request's message in bytes.
     pub fn size(&self) -> usize {
         self.message.len()
     }

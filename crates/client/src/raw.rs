@@ -1,8 +1,8 @@
-//! One connection without the features of [`Client`](crate::Client): requests are encoded once and sent often, answers are bytes in
-//! place. For load generators, whose own cost must be small compared with the engine's.
+//! One connection without the features of [`Client`](crate::Client): requests are encoded once and sent often, answers are read in place.
+//! For load generators, whose own cost must be small compared with the engine's.
 //!
-//! Nothing here waits on its own: no task, no timeout, no reconnection. The caller chooses ids, matches answers by them, and keeps
-//! calling [`RawConnection::next`], which moves bytes in both directions.
+//! Nothing here runs by itself: no task, no timeout, no reconnection. The caller chooses ids, matches answers by them, and keeps calling
+//! [`RawConnection::next`], which moves bytes in both directions.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -22,9 +22,9 @@ use crate::error::{ClientError, Sent};
 use crate::settings::ClientSettings;
 use crate::tls::{self, explain_read};
 
-/// Bytes gathered before encryption: the largest TLS record (RFC 8446, section 5.1).
+/// Bytes buffered before encryption: the largest TLS record (RFC 8446, section 5.1).
 const RECORD_SIZE: usize = 16_384;
-/// The size that the buffer for answers begins with.
+/// The initial size of the buffer for answers.
 const READ_SIZE: usize = 65_536;
 
 /// A request without its id, encoded once. Clones share the bytes.
@@ -33,7 +33,7 @@ pub struct EncodedRequest {
     tail: Arc<[u8]>,
 }
 
-/// Without the content, which may be plaintext.
+/// Omits the content, which may be plaintext.
 impl std::fmt::Debug for EncodedRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "a request of {} bytes", self.tail.len())
@@ -41,10 +41,10 @@ impl std::fmt::Debug for EncodedRequest {
 }
 
 impl EncodedRequest {
-    /// Takes the one request that `encode`, a function of [`request`], appends.
+    /// Encodes the request that `encode`, a function of [`request`], appends.
     ///
     /// # Panics
-    /// When what is appended is no request with the id that was given.
+    /// If what is appended is not a request with the given id.
     pub fn new(encode: impl FnOnce(u32, &mut Vec<u8>)) -> Self {
         let mut bytes = Vec::new();
         encode(0, &mut bytes);
@@ -52,13 +52,13 @@ impl EncodedRequest {
         EncodedRequest { tail: tail.into() }
     }
 
-    /// Bytes without the id.
+    /// The size in bytes, without the id.
     pub fn size(&self) -> usize {
         self.tail.len()
     }
 }
 
-/// A message up to and with its id, or nothing where the rest is the whole message.
+/// A message up to and including its id; `None` if the rest is the whole message.
 #[derive(Default)]
 struct Head {
     bytes: [u8; 7],
@@ -81,7 +81,7 @@ impl Head {
     }
 }
 
-/// Makes connections to one address with one set of certificates.
+/// Opens connections to one address with one set of certificates.
 pub struct RawConnector {
     settings: ClientSettings,
     connector: SslConnector,
@@ -94,31 +94,31 @@ impl std::fmt::Debug for RawConnector {
 }
 
 impl RawConnector {
-    /// Of the settings, the first address, certificates, `connect_timeout` and `limits` count here.
+    /// Creates a connector. Of the settings, only the first address, the certificates, `connect_timeout` and `limits` are used.
     ///
     /// # Errors
-    /// Unusable settings.
+    /// If the settings are unusable.
     pub fn new(settings: ClientSettings) -> Result<Self, ClientError> {
         settings.validate()?;
         let connector = tls::connector(&settings.tls)?;
         Ok(RawConnector { settings, connector })
     }
 
-    /// Makes a connection.
+    /// Opens a connection.
     ///
     /// # Errors
-    /// If the engine is unreachable, or this side refuses the certificate. The engine's refusal shows at the first answer.
+    /// If the engine is unreachable, or this side refuses the certificate. If the engine refuses ours, the first answer fails.
     pub async fn connect(&self) -> Result<RawConnection, ClientError> {
         let stream = dial(&self.settings, &self.connector, &self.settings.addresses[0]).await?;
         Ok(RawConnection::over(stream, self.settings.limits))
     }
 }
 
-/// A message on its way out.
+/// A message waiting to be sent.
 struct Waiting {
     head: Head,
     tail: Arc<[u8]>,
-    /// Bytes of both that were passed on.
+    /// Bytes of both that were sent.
     sent: usize,
 }
 
@@ -127,7 +127,7 @@ impl Waiting {
         self.head.size + self.tail.len()
     }
 
-    /// The next bytes; empty at the end.
+    /// The next bytes to send; empty at the end.
     fn rest(&self) -> &[u8] {
         match self.head.bytes().get(self.sent..) {
             Some(head) if !head.is_empty() => head,
@@ -144,29 +144,29 @@ fn going_away(frame: &[u8]) -> Option<GoingAway> {
     }
 }
 
-/// Whether the system has all that was written.
+/// Whether all written bytes were passed to the system.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flush {
     Needed,
     Done,
 }
 
-/// The stream of [`RawConnector`].
+/// The TLS stream of [`RawConnector`].
 pub type TlsStream = tls::Stream;
 
 /// A connection that its caller drives.
 pub struct RawConnection<S = TlsStream> {
     stream: S,
     waiting: VecDeque<Waiting>,
-    /// The bytes for TLS. They stay unchanged until all of them are accepted.
+    /// Plaintext for TLS. It stays unchanged until all of it is accepted.
     outgoing: Vec<u8>,
     written: usize,
     flush: Flush,
-    /// Kept at its size: a generator receives answers of the same sizes again and again.
+    /// Never shrinks: a generator receives answers of the same sizes repeatedly.
     incoming: Vec<u8>,
-    /// Bytes of it that were read.
+    /// The number of bytes that were read into it.
     filled: usize,
-    /// Bytes of those that the caller has seen.
+    /// The number of those bytes that were returned.
     taken: usize,
     scanner: Scanner,
     /// Whether the engine has announced that it leaves the connection.
@@ -180,7 +180,7 @@ impl<S> std::fmt::Debug for RawConnection<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> RawConnection<S> {
-    /// Speaks the protocol over any stream, such as one without TLS to compare with. `limits` bound what is received.
+    /// Uses any stream, such as one without TLS for comparisons. `limits` apply to received messages.
     pub fn over(stream: S, limits: Limits) -> Self {
         RawConnection {
             stream,
@@ -214,17 +214,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RawConnection<S> {
         self.waiting.push_back(Waiting { head: Head::default(), tail: message.into(), sent: 0 });
     }
 
-    /// Bytes that were queued and that TLS has not taken yet.
+    /// Queued bytes that TLS has not accepted yet.
     pub fn unsent(&self) -> usize {
         let waiting: usize = self.waiting.iter().map(|message| message.size() - message.sent).sum();
         waiting + self.outgoing.len() - self.written
     }
 
-    /// The next message of the engine, whole; `going_away` is passed over and shows in [`RawConnection::is_left`]. Writes what is queued
-    /// while it waits; with nothing in flight it waits for the connection's end. A call that is dropped loses nothing.
+    /// Returns the next complete message of the engine; `going_away` is skipped and reported by [`RawConnection::is_left`]. Writes queued
+    /// requests while it waits; with nothing in flight it waits for the connection's end. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// The connection has ended or the bytes are not the protocol; there is no next message then.
+    /// If the connection has ended or the bytes violate the protocol; there is no next message then.
     pub async fn next(&mut self) -> Result<&[u8], ClientError> {
         let frame = poll_fn(|cx| self.poll_next(cx)).await?;
         Ok(&self.incoming[frame])
@@ -245,7 +245,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RawConnection<S> {
         }
     }
 
-    /// A whole frame among the bytes read.
+    /// Returns a complete frame among the bytes read.
     fn frame(&mut self) -> Result<Option<Range<usize>>, ClientError> {
         loop {
             let start = self.taken;
@@ -297,7 +297,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RawConnection<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Fills the next record: short messages are sent together.
+    /// Fills the next record: short messages are combined.
     fn gather(&mut self) {
         self.outgoing.clear();
         self.written = 0;
@@ -329,7 +329,7 @@ mod tests {
         EncodedRequest::new(|id, out| request::encrypt_file(id, &options, &vec![7; size], out))
     }
 
-    /// Answers each request with as many bytes and its id, and each cancel with nothing; ends when its peer does.
+    /// Answers each request with as many bytes and its id, and ignores cancels; ends when its peer does.
     async fn answer(mut stream: DuplexStream) {
         let (mut bytes, mut scanner) = (Vec::new(), Scanner::new(Limits::default()));
         while stream.read_buf(&mut bytes).await.is_ok_and(|count| count > 0) {
@@ -349,7 +349,7 @@ mod tests {
         Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(test);
     }
 
-    /// Both ends, with so much room between them that large messages pass in pieces.
+    /// Both ends, with a buffer of this size between them, so that large messages pass in pieces.
     fn pair(room: usize) -> RawConnection<DuplexStream> {
         let (ours, theirs) = duplex(room);
         tokio::spawn(answer(theirs));

@@ -10,8 +10,8 @@ use crate::identity::ClientTls;
 /// Settings of a client.
 #[derive(Clone, Debug)]
 pub struct ClientSettings {
-    /// `HOST:PORT` of one engine or several that serve the same apps; at least one. Connections are spread over them, and an
-    /// engine that cannot be reached is passed over.
+    /// `HOST:PORT` of one or more engines that serve the same apps; at least one. Connections are spread over them; engines that cannot be
+    /// reached are skipped.
     pub addresses: Vec<String>,
     /// Certificates and key.
     pub tls: ClientTls,

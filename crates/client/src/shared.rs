@@ -1,9 +1,9 @@
-//! The state that the calls of a connection and its task share: calls in flight, and messages to write.
+//! The state shared by a connection's calls and its task: calls in flight, and messages to write.
 //!
-//! An id belongs to its call until the answer has come, even when nobody waits for it any more: so an answer never reaches
-//! the wrong call, and one that belongs to none is a fault of the peer.
+//! An id belongs to its call until the answer has arrived, even if the call was dropped: so an answer never reaches the wrong call, and an
+//! answer without a call is a fault of the peer.
 //!
-//! When the engine announces that it is going away, calls whose request is not written fail at once, to be retried elsewhere; the
+//! When the engine announces that it leaves the connection, calls whose request is not written fail at once, to be retried elsewhere; the
 //! connection ends when the others are answered.
 
 use std::collections::{HashMap, VecDeque};
@@ -23,12 +23,12 @@ type Outcome = Result<Answer, ClientError>;
 
 pub(crate) struct Shared {
     state: Mutex<State>,
-    /// Told when there is something to write, or the connection is to close.
+    /// Notified when there is something to write, or the connection must close.
     to_write: Notify,
-    /// Told when a call is abandoned.
+    /// Notified when a call is abandoned.
     to_watch: Notify,
-    /// Places for calls; closed with the connection.
-    places: Arc<Semaphore>,
+    /// Slots for calls; closed with the connection.
+    slots: Arc<Semaphore>,
     abandoned_timeout: Duration,
 }
 
@@ -37,11 +37,11 @@ struct State {
     queue: VecDeque<Queued>,
     calls: HashMap<u32, Call>,
     next_id: u32,
-    /// Set once an answer has come.
+    /// Set once an answer has arrived.
     has_answered: bool,
     /// Set once the engine has announced that it leaves the connection; no call begins afterwards, those in flight finish.
     going_away: Option<GoingAway>,
-    /// Set once; nothing is begun afterwards.
+    /// Set once; nothing begins afterwards.
     ended: Option<ClientError>,
 }
 
@@ -53,18 +53,18 @@ struct Queued {
 
 struct Call {
     stage: Stage,
-    /// Asked before a large answer takes memory.
+    /// Called before a large answer needs memory.
     memory: Option<Arc<dyn AnswerMemory>>,
-    /// Held until the answer has come.
-    _place: OwnedSemaphorePermit,
+    /// Held until the answer has arrived.
+    _slot: OwnedSemaphorePermit,
 }
 
 enum Stage {
     /// No byte is written.
     Queued(oneshot::Sender<Outcome>),
-    /// Written in part or whole.
+    /// Written partly or completely.
     Written(oneshot::Sender<Outcome>),
-    /// Written, and nobody waits since then.
+    /// Written, and dropped by its caller since then.
     Abandoned(Instant),
 }
 
@@ -81,7 +81,7 @@ impl Shared {
             state: Mutex::default(),
             to_write: Notify::new(),
             to_watch: Notify::new(),
-            places: Arc::new(Semaphore::new(requests_in_flight_max)),
+            slots: Arc::new(Semaphore::new(requests_in_flight_max)),
             abandoned_timeout,
         }
     }
@@ -106,22 +106,22 @@ impl Shared {
         self.lock().has_answered
     }
 
-    /// Calls whose answer has not come.
+    /// Calls whose answer has not arrived.
     pub(crate) fn load(&self) -> usize {
         self.lock().calls.len()
     }
 
-    /// Begins a call: waits for a place, gives it an id, queues what `encode` returns.
+    /// Begins a call: waits for a slot, assigns an id, queues what `encode` returns.
     pub(crate) async fn begin(
         self: &Arc<Self>,
         memory: Option<Arc<dyn AnswerMemory>>,
         encode: impl FnOnce(u32) -> Result<Outgoing, ClientError>,
     ) -> Result<Ticket, ClientError> {
-        let place = Arc::clone(&self.places).acquire_owned().await;
-        let place = place.map_err(|_| self.why_ended())?;
+        let slot = Arc::clone(&self.slots).acquire_owned().await;
+        let slot = slot.map_err(|_| self.why_ended())?;
         let (sender, answer) = oneshot::channel();
-        let id = self.lock().insert(sender, memory, place)?;
-        // From here on the ticket gives the id back, whatever happens.
+        let id = self.lock().insert(sender, memory, slot)?;
+        // From here on the ticket releases the id, whatever happens.
         let ticket = Ticket { shared: Arc::clone(self), id, answer, is_answered: false };
         let message = encode(id)?;
         self.lock().queue.push_back(Queued { id: Some(id), message });
@@ -130,22 +130,22 @@ impl Shared {
     }
 
     fn why_ended(&self) -> ClientError {
-        // Places close with the connection, or when the engine leaves it.
+        // Slots are closed with the connection, or when the engine leaves it.
         let ended = self.lock().ended.clone();
         ended.map_or_else(ClientError::going_away, |error| error.for_call(Sent::No))
     }
 
-    /// The engine leaves the connection: nothing new is sent on it, and it ends once everything in flight is answered.
+    /// The engine leaves the connection: no new requests are sent, and it ends once everything in flight is answered.
     fn leave(&self, reason: GoingAway) {
         let unsent = self.lock().leave(reason);
         for waiting in unsent {
             let _ = waiting.send(Err(ClientError::going_away()));
         }
-        self.places.close();
+        self.slots.close();
         self.to_write.notify_one();
     }
 
-    /// The bytes to write now. Requests in them count as written from here on.
+    /// The bytes to write next. Requests in them count as written from here on.
     pub(crate) fn next_write(&self) -> Next {
         let mut state = self.lock();
         let Some(first) = state.queue.pop_front() else {
@@ -167,11 +167,10 @@ impl Shared {
         self.to_write.notified().await;
     }
 
-    /// Whether an answer that is arriving is to be kept, now that it takes `size` bytes of memory. If not, its call has failed, or nobody
-    /// waits for it.
+    /// Whether an arriving answer that now needs `size` bytes of memory is kept. If not, its call has failed, or was dropped.
     pub(crate) fn wants(&self, id: u32, size: usize) -> bool {
         let (memory, is_awaited) = self.lock().memory_of(id);
-        // Called without the lock: it is foreign code.
+        // Called without the lock, because it is the caller's code.
         let has_room = memory.is_none_or(|memory| memory.resize(size));
         if is_awaited && has_room {
             return true;
@@ -182,17 +181,17 @@ impl Shared {
         false
     }
 
-    /// The rest of an answer that was not wanted has come and is gone.
+    /// The rest of a discarded answer has arrived.
     pub(crate) fn discarded(&self, id: u32) {
         if self.lock().answered(id).1 {
             self.to_write.notify_one();
         }
     }
 
-    /// Hands a message of the engine to the call that waits for it.
+    /// Delivers a message of the engine to its call.
     ///
     /// # Errors
-    /// When the connection cannot go on: for all calls in flight.
+    /// If the connection cannot continue, for all calls in flight.
     pub(crate) fn deliver(&self, frame: Frame) -> Result<(), ClientError> {
         let id = match Message::parse(frame.head()) {
             Ok(Message::Response { id, .. }) => id,
@@ -219,7 +218,7 @@ impl Shared {
         }
         match call.map(|call| call.stage) {
             Some(Stage::Written(waiting)) => {
-                // The caller may have left at this very moment; then nobody misses the answer.
+                // The caller may have dropped the call at this moment; the answer is not needed then.
                 let _ = waiting.send(Answer::of_response(frame));
                 Ok(())
             }
@@ -231,14 +230,14 @@ impl Shared {
         }
     }
 
-    /// Ends the connection for all calls, those in flight and those to come. The first reason stays.
+    /// Ends the connection for all calls, present and future. The first reason is kept.
     pub(crate) fn fail(&self, error: ClientError) {
         let mut state = self.lock();
         let error = state.ended.get_or_insert(error).clone();
         state.queue.clear();
         let mut calls: Vec<_> = std::mem::take(&mut state.calls).into_iter().collect();
         drop(state);
-        // In an order that is the same each time, so that a simulation can be replayed.
+        // In a fixed order, so that a simulation can be replayed.
         calls.sort_unstable_by_key(|(id, _)| *id);
         for (_, call) in calls {
             let (waiting, sent) = match call.stage {
@@ -248,27 +247,27 @@ impl Shared {
             };
             let _ = waiting.send(Err(error.for_call(sent)));
         }
-        self.places.close();
+        self.slots.close();
         self.to_write.notify_one();
     }
 
-    /// Begins nothing more; what is queued is still written.
+    /// Begins nothing more; queued messages are still written.
     pub(crate) fn close(&self) {
         let closed = ClientError::lost(Sent::No, "the connection was closed");
         self.lock().ended.get_or_insert(closed);
-        self.places.close();
+        self.slots.close();
         self.to_write.notify_one();
     }
 
-    /// Nobody waits for `id` any more.
+    /// The call `id` was dropped.
     fn abandon(&self, id: u32) {
         self.lock().abandon(id, Instant::now());
         self.to_watch.notify_one();
         self.to_write.notify_one();
     }
 
-    /// Waits until an abandoned call misses its answer for too long; returns why the connection ends. It must not take a
-    /// further call to notice: with every place abandoned none could begin.
+    /// Waits until an abandoned call has missed its answer for too long; returns why the connection ends. This must not depend on a further
+    /// call: if all slots are abandoned none could begin.
     pub(crate) async fn watch(&self) -> ClientError {
         loop {
             let Some(since) = self.lock().oldest_abandoned() else {
@@ -289,7 +288,7 @@ impl State {
         &mut self,
         waiting: oneshot::Sender<Outcome>,
         memory: Option<Arc<dyn AnswerMemory>>,
-        place: OwnedSemaphorePermit,
+        slot: OwnedSemaphorePermit,
     ) -> Result<u32, ClientError> {
         if let Some(error) = &self.ended {
             return Err(error.for_call(Sent::No));
@@ -297,25 +296,25 @@ impl State {
         if self.going_away.is_some() {
             return Err(ClientError::going_away());
         }
-        // There are far fewer places than ids, so that a free one is near.
+        // There are far fewer slots than ids, so a free one is near.
         while self.calls.contains_key(&self.next_id) {
             self.next_id = self.next_id.wrapping_add(1);
         }
         let id = self.next_id;
         self.next_id = id.wrapping_add(1);
-        let call = Call { stage: Stage::Queued(waiting), memory, _place: place };
+        let call = Call { stage: Stage::Queued(waiting), memory, _slot: slot };
         self.calls.insert(id, call);
         Ok(id)
     }
 
-    /// Returns the memory limiter of a call's answer, and whether somebody waits for it. An answer without a call counts as
-    /// awaited: it is a fault of the peer, which shows when it is complete.
+    /// The memory limiter of a call's answer, and whether the call still waits. An answer without a call counts as awaited: it is a fault
+    /// of the peer, which is detected when it is complete.
     fn memory_of(&self, id: u32) -> (Option<Arc<dyn AnswerMemory>>, bool) {
         let Some(call) = self.calls.get(&id) else { return (None, true) };
         (call.memory.clone(), !matches!(call.stage, Stage::Abandoned(_)))
     }
 
-    /// Abandons a call whose answer is dropped while it arrives: returns the sender of its waiter.
+    /// Abandons a call whose answer is discarded while it arrives; returns its sender.
     fn give_up(&mut self, id: u32, now: Instant) -> Option<oneshot::Sender<Outcome>> {
         let call = self.calls.get_mut(&id)?;
         call.memory = None;
@@ -328,19 +327,19 @@ impl State {
         }
     }
 
-    /// Takes a call out that is answered; whether that ends the connection.
+    /// Removes an answered call; also returns whether that ends the connection.
     fn answered(&mut self, id: u32) -> (Option<Call>, bool) {
         self.has_answered = true;
         self.remove(id)
     }
 
-    /// Takes a call out; whether that ends the connection.
+    /// Removes a call; also returns whether that ends the connection.
     fn remove(&mut self, id: u32) -> (Option<Call>, bool) {
         let call = self.calls.remove(&id);
         (call, self.retire())
     }
 
-    /// Ends a connection that the engine leaves, where nothing is in flight any more.
+    /// Ends a connection that the engine leaves, if nothing is in flight.
     fn retire(&mut self) -> bool {
         let is_over = self.going_away.is_some() && self.calls.is_empty();
         if is_over {
@@ -349,8 +348,8 @@ impl State {
         is_over
     }
 
-    /// Notes that the engine leaves; gives the calls of which nothing is written, in the order of their ids, so that a simulation can be
-    /// replayed.
+    /// Records that the engine leaves; returns the calls of which nothing is written, in the order of their ids, so that a simulation can
+    /// be replayed.
     fn leave(&mut self, reason: GoingAway) -> Vec<oneshot::Sender<Outcome>> {
         self.going_away.get_or_insert(reason);
         self.queue.retain(|queued| queued.id.is_none());
@@ -378,7 +377,7 @@ impl State {
         };
     }
 
-    /// A request that is not yet written is forgotten; for one that is, `cancel` follows, and its id waits for the answer.
+    /// Removes a request that is not written yet; for a written one, queues `cancel`, and its id waits for the answer.
     fn abandon(&mut self, id: u32, now: Instant) {
         let Some(call) = self.calls.get_mut(&id) else {
             return;
@@ -406,7 +405,7 @@ impl State {
     }
 }
 
-/// A call in flight. Dropped before its answer has come, it cancels.
+/// A call in flight. If it is dropped before its answer has arrived, the call is cancelled.
 pub(crate) struct Ticket {
     shared: Arc<Shared>,
     id: u32,

@@ -1,4 +1,5 @@
-//! Doors for a simulation of clients and servers in one thread, where seeds decide what happens when. Nothing else needs them.
+//! Entry points for a simulation of clients and servers in one thread, in which seeds determine the order of events. Nothing else needs
+//! them.
 
 use std::io;
 use std::pin::Pin;
@@ -10,7 +11,7 @@ pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
-/// A connection that is being made.
+/// A connection that is being opened.
 pub type Connecting<'a> = Pin<Box<dyn Future<Output = io::Result<Box<dyn Stream>>> + Send + 'a>>;
 
 /// Replaces the network and random numbers.
@@ -18,6 +19,6 @@ pub trait Network: Send + Sync + 'static {
     /// Connects to an address of the settings.
     fn connect<'a>(&'a self, address: &'a str) -> Connecting<'a>;
 
-    /// A number from 0 to 1, by the seed.
+    /// A seeded random number from 0 to 1.
     fn chance(&self) -> f64;
 }

@@ -1,4 +1,4 @@
-//! The client's side of TLS: its policy, and its errors in words.
+//! TLS of the client: policy, and explanations of errors.
 
 use std::io;
 use std::net::IpAddr;
@@ -19,14 +19,14 @@ use tokio_boring::{HandshakeError, SslStream};
 use crate::error::{ClientError, ErrorKind, Sent};
 use crate::identity::{ClientTls, TlsPart, TlsProblem};
 
-/// BoringSSL reads a record in two pieces and writes each at once; these put them together.
+/// BoringSSL reads a record in two parts and writes each record separately; buffers of this size combine them.
 const BUFFER_SIZE: usize = 64 << 10;
 
-/// A connection with room to gather reads and writes.
+/// A buffered stream.
 pub(crate) type Gathered<S> = BufWriter<BufReader<S>>;
-/// One of TCP.
+/// A buffered TCP socket.
 pub(crate) type Socket = Gathered<TcpStream>;
-/// The same after the handshake.
+/// A TLS stream.
 pub(crate) type Stream = SslStream<Socket>;
 
 pub(crate) fn socket<S: AsyncRead + AsyncWrite>(stream: S) -> Gathered<S> {
@@ -34,8 +34,8 @@ pub(crate) fn socket<S: AsyncRead + AsyncWrite>(stream: S) -> Gathered<S> {
 }
 
 impl ClientTls {
-    /// Returns the unusable parts, at most one problem for each; empty if all can be used. For callers that know the source of each
-    /// part and report it.
+    /// Returns the unusable parts, with at most one problem each; empty if all can be used. For callers that know the source of each part
+    /// and report it.
     pub fn problems(&self) -> Vec<TlsProblem> {
         parse(self).err().unwrap_or_default()
     }
@@ -49,10 +49,10 @@ pub(crate) struct Parsed {
     key: PKey<Private>,
 }
 
-/// Reads all three parts.
+/// Parses all three parts.
 ///
 /// # Errors
-/// For each part that cannot be used why not; at least one.
+/// The problem of each unusable part; at least one.
 pub(crate) fn parse(tls: &ClientTls) -> Result<Parsed, Vec<TlsProblem>> {
     let authorities = certificates(TlsPart::Authorities, "authorities", &tls.authorities_pem);
     let chain = certificates(TlsPart::CertificateChain, "certificate chain", &tls.certificate_chain_pem);
@@ -84,7 +84,7 @@ pub(crate) fn connector(tls: &ClientTls) -> Result<SslConnector, ClientError> {
     connector.set_verify(SslVerifyMode::PEER);
     connector.set_alpn_protos(ALPN_LIST).map_err(library)?;
 
-    // A separate store: the system's authorities must not vouch for the engine.
+    // A separate store: the system's authorities must not be trusted for the engine.
     let mut store = X509StoreBuilder::new().map_err(library)?;
     for authority in authorities {
         store.add_cert(authority).map_err(library)?;
@@ -101,7 +101,7 @@ pub(crate) fn connector(tls: &ClientTls) -> Result<SslConnector, ClientError> {
     Ok(connector.build())
 }
 
-/// One certificate or more.
+/// Parses one or more certificates.
 fn certificates(part: TlsPart, what: &str, pem: &[u8]) -> Result<Vec<X509>, TlsProblem> {
     match X509::stack_from_pem(pem) {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
@@ -135,11 +135,11 @@ pub(crate) fn explain_handshake(error: &HandshakeError<Socket>) -> ClientError {
     ClientError::new(ErrorKind::Tls, Retry::Never, message)
 }
 
-/// Names of a certificate that are shown, in characters and in number.
+/// Maximum length and number of names of a certificate in messages.
 const NAME_LENGTH_MAX: usize = 64;
 const NAMES_MAX: usize = 8;
 
-/// A certificate by its common name and its authority's. Neither is verified: they are quoted, and cut.
+/// Describes a certificate by its common name and its authority's. Neither is verified, so they are quoted and truncated.
 fn described(certificate: &X509Ref) -> String {
     let name = |name: &X509NameRef| {
         let found = name.entries_by_nid(Nid::COMMONNAME).next().and_then(|entry| entry.data().as_utf8().ok());
@@ -205,10 +205,10 @@ fn verdict(reasons: &str) -> Option<&'static str> {
     ALERTS.iter().find(|(name, _)| reasons.contains(name)).map(|(_, words)| *words)
 }
 
-/// How messages speak of the client's certificate.
+/// The phrase for the client's certificate in messages.
 const OWN: &str = "our certificate ";
 
-/// The same error with the name of our certificate in its message, where the engine did not accept it.
+/// Adds the name of our certificate to the message, if the engine refused it.
 pub(crate) fn name_own(error: ClientError, tls: &ClientTls) -> ClientError {
     if error.kind != ErrorKind::Tls || !error.message.contains(OWN) {
         return error;
@@ -222,7 +222,7 @@ fn refused(words: &str, reasons: &str) -> String {
     format!("the engine refused the connection: {words} ({reasons})")
 }
 
-/// The library's reasons; never the data that it worked on.
+/// The library's reasons, which never contain data.
 fn reasons(stack: &ErrorStack) -> String {
     let names: Vec<&str> = stack.errors().iter().filter_map(|error| error.reason()).collect();
     names.join(", ")

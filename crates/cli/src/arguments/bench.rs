@@ -1,4 +1,4 @@
-//! `fieldseal bench` on the command line.
+//! The command line of `fieldseal bench`.
 
 use std::time::Duration;
 
@@ -141,7 +141,7 @@ pub struct EchoArguments {
     pub exchanges: Vec<Exchange>,
 }
 
-/// Reads what `--exchange` takes.
+/// Parses the value of `--exchange`.
 fn exchange(text: &str) -> Result<Exchange, String> {
     let numbers: Result<Vec<usize>, _> = text.split(':').map(str::parse).collect();
     match numbers.as_deref() {

@@ -1,4 +1,4 @@
-//! `fieldseal load` on the command line.
+//! The command line of `fieldseal load`.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `api-keys`: keys with which programs call the engine over HTTP.
+//! `api-keys`: manages the keys with which programs call the engine over HTTP.
 
 use std::collections::BTreeSet;
 

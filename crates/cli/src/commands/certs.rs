@@ -22,7 +22,7 @@ use crate::note::note;
 use crate::output::{print, print_json};
 use fieldseal_net::utc;
 
-/// Names in DIR/certs that are no client's.
+/// Names in DIR/certs that clients cannot have.
 const RESERVED: [&str; 3] = ["ca", "server", "relay-ca"];
 
 /// `fieldseal certs`.
@@ -86,7 +86,7 @@ fn is_reserved(name: &str) -> bool {
     RESERVED.iter().any(|reserved| reserved.eq_ignore_ascii_case(name))
 }
 
-/// A client's name that does not conflict with our own files.
+/// Parses a client name that does not conflict with our own files.
 fn client_name(text: &str) -> Outcome<ClientName> {
     if is_reserved(text) {
         return Err(Failure::usage(format!(
@@ -96,8 +96,8 @@ fn client_name(text: &str) -> Outcome<ClientName> {
     Ok(ClientName::parse(text)?)
 }
 
-/// The names of the server's certificate: the existing ones plus `names` and `addresses`; with `only`, just the new ones. This
-/// machine's if there are none.
+/// The names of the server's certificate: the existing ones plus `names` and `addresses`; with `only`, just the new ones. This machine's
+/// names if there are none.
 fn server_names(folder: &Path, names: &[String], addresses: &[IpAddr], only: bool) -> Outcome<Vec<ServerName>> {
     let present = if only { Vec::new() } else { present_names(folder)? };
     let names = names.iter().map(|name| ServerName::parse(name));
@@ -106,7 +106,7 @@ fn server_names(folder: &Path, names: &[String], addresses: &[IpAddr], only: boo
     Ok(if all.is_empty() { local_names() } else { all })
 }
 
-/// The names of the server's certificate as it is; none where there is no certificate yet.
+/// The names in the existing server certificate; empty if there is none.
 pub fn present_names(folder: &Path) -> Outcome<Vec<ServerName>> {
     let file = folder.join("server.pem");
     if !file.exists() {
@@ -118,7 +118,7 @@ pub fn present_names(folder: &Path) -> Outcome<Vec<ServerName>> {
         .names)
 }
 
-/// `names` and those of `added` that are not among them.
+/// `names` and those of `added` that it does not contain.
 pub fn union(mut names: Vec<ServerName>, added: impl IntoIterator<Item = ServerName>) -> Vec<ServerName> {
     for name in added {
         if !names.contains(&name) {
@@ -128,14 +128,14 @@ pub fn union(mut names: Vec<ServerName>, added: impl IntoIterator<Item = ServerN
     names
 }
 
-/// The names of this machine for itself.
+/// The names of the local machine.
 pub fn local_names() -> Vec<ServerName> {
     ["localhost", "127.0.0.1", "::1"].map(ServerName::parse).into()
 }
 
-/// Makes what is missing of authority and server certificate; the paths of what was made.
+/// Creates the authority if it is missing and a server certificate; returns the paths of what was created.
 ///
-/// Keeps the authority, so that the certificates it has signed stay valid. Issues a new server certificate.
+/// Keeps an existing authority, so that the certificates it has signed stay valid.
 pub fn init(folder: &Path, names: &[ServerName], days: u32) -> Outcome<Vec<PathBuf>> {
     make_folder(folder)?;
     let now = SystemTime::now();
@@ -157,8 +157,8 @@ pub fn init(folder: &Path, names: &[ServerName], days: u32) -> Outcome<Vec<PathB
     Ok(made)
 }
 
-/// The outbound relay's authority for destinations, created if missing; returns the paths of certificate and key. It differs from
-/// the engine's authority: clients that trust it let the relay read their traffic, but have no access to the engine.
+/// The outbound relay's authority for destinations, created if missing; returns the paths of certificate and key. It is separate from the
+/// engine's authority: clients that trust it let the relay read their traffic, but have no access to the engine.
 pub fn relay_authority(folder: &Path) -> Outcome<(PathBuf, PathBuf)> {
     make_folder(folder)?;
     let (certificate, key) = (folder.join("relay-ca.pem"), folder.join("relay-ca.key"));
@@ -183,12 +183,12 @@ fn authority(folder: &Path) -> Outcome<Authority> {
     Authority::from_pem(&certificate, &key).map_err(|error| Failure::from(error).at(folder.join("ca.pem").display()))
 }
 
-/// Which certificates of a client's name are accepted.
+/// Which of a client's certificates are accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pinning {
-    /// The one that is issued now.
+    /// Only the newest one.
     ThisOne,
-    /// Every one that the authority signs.
+    /// Every certificate with the name that the authority signs.
     AnyOfTheName,
 }
 
@@ -204,7 +204,7 @@ pub struct Grant {
     pub pinning: Pinning,
 }
 
-/// Issues a certificate for a client and stores its grant; the paths of certificate and key.
+/// Issues a certificate for a client and stores its grant; returns the paths of certificate and key.
 pub fn issue(
     context: &Context,
     store: &dyn Keystore,
@@ -261,7 +261,7 @@ fn certificate_files(folder: &Path) -> Outcome<Vec<String>> {
     };
     let names = entries.filter_map(|entry| {
         let name = entry.ok()?.file_name().into_string().ok()?;
-        // Files that a killed process left behind begin with a dot.
+        // Temporary files of a killed process begin with a dot.
         name.strip_suffix(".pem").filter(|name| !name.starts_with('.')).map(str::to_owned)
     });
     let mut names: Vec<String> = names.collect();
@@ -269,7 +269,7 @@ fn certificate_files(folder: &Path) -> Outcome<Vec<String>> {
     Ok(names)
 }
 
-/// The certificate in a file: the first one.
+/// Reads the first certificate in a file.
 pub fn read_certificate(path: &Path) -> Outcome<Inspection> {
     let pem = std::fs::read(path).map_err(|error| Failure::reading(path, &error))?;
     let certificates = inspect(&pem).map_err(|error| Failure::from(error).at(path.display()))?;

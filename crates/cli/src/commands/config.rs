@@ -65,7 +65,7 @@ struct Findings {
 }
 
 impl Findings {
-    /// Adds the problems of one part, or a line that it has none.
+    /// Adds the problems of one part, or a line stating that it has none.
     fn add(&mut self, part: &str, problems: impl IntoIterator<Item = String>) {
         let before = self.problems.len();
         self.problems.extend(problems);
@@ -86,10 +86,10 @@ impl Findings {
     }
 }
 
-/// Reports everything that would stop `serve`, and `relay` where it has a file. Nothing is listened at.
+/// Reports everything that would stop `serve`, and `relay` if it has a file. Opens no listener.
 fn check(context: &Context, relay: Option<&Path>, program: Option<Program>) -> Outcome {
     let mut findings = Findings::default();
-    // As the commands do that raise it.
+    // The limit after the commands have raised it.
     let limit = descriptors::hard_limit();
     findings.add(&source(context), context.loaded().problems.iter().cloned());
     if program != Some(Program::Relay) {
@@ -173,7 +173,7 @@ fn as_toml(context: &Context) -> String {
     out
 }
 
-/// Every key with all that is known of it.
+/// Every key with its properties.
 fn as_json(context: &Context) -> Value {
     let defaults = Config::default();
     let mut keys = Map::new();

@@ -1,4 +1,4 @@
-//! `generate`: man pages and shell completions, which the packages of a release install. They come from the definition of the command line.
+//! `generate`: writes man pages and shell completions, generated from the definition of the command line; release packages install them.
 
 use std::path::Path;
 
@@ -11,9 +11,9 @@ use crate::failure::{Failure, Outcome};
 
 /// The name of the program, its man pages and its completions.
 const PROGRAM: &str = "fieldseal";
-/// The folder of man pages below the one that the command writes to; section 1 is for commands.
+/// The folder of man pages below the output folder; section 1 is for commands.
 const MAN_FOLDER: &str = "man/man1";
-/// The folder of completions below it.
+/// The folder of completions below the output folder.
 const COMPLETIONS_FOLDER: &str = "completions";
 /// Shells that completions are generated for.
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
@@ -38,7 +38,7 @@ mod tests {
 
     use super::*;
 
-    /// The names of the man pages that `command` and its visible subcommands need.
+    /// The names of the man pages of `command` and its visible subcommands.
     fn pages(command: &Command, prefix: &str) -> Vec<String> {
         let name = if prefix.is_empty() { PROGRAM.to_owned() } else { format!("{prefix}-{}", command.get_name()) };
         let visible = command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help");

@@ -1,4 +1,4 @@
-//! `info`: facts about this program, or about a running engine.
+//! `info`: properties of this program, or of a running engine.
 
 use serde_json::{Map, Value};
 

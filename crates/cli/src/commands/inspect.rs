@@ -85,7 +85,7 @@ fn texts(context: &Context, inputs: &[String]) -> Outcome<Vec<Vec<u8>>> {
     Ok(vec![input.read_whole(Bound { size_max, key: "document.document_size_max" })?])
 }
 
-/// An argument is an envelope, however damaged; in a file, envelopes are searched for.
+/// An argument is treated as an envelope, however damaged; in a file, envelopes are searched for.
 fn found(texts: &[Vec<u8>]) -> impl Iterator<Item = Cow<'_, [u8]>> {
     texts.iter().flat_map(|text| {
         let whole = text.starts_with(b"ev:") && !text.contains(&b'\n');
@@ -95,7 +95,7 @@ fn found(texts: &[Vec<u8>]) -> impl Iterator<Item = Cow<'_, [u8]>> {
     })
 }
 
-/// Whether the next envelope may fare better.
+/// Whether the next envelope may succeed.
 fn is_about_the_envelope(failure: &Failure) -> bool {
     let message = &failure.message;
     failure.exit == crate::failure::Exit::Failed

@@ -142,7 +142,7 @@ fn version_json(version: &VersionSummary) -> Value {
     })
 }
 
-/// Public keys in the forms that are printed.
+/// Public keys in the printed formats.
 struct Published {
     app: String,
     version: u64,

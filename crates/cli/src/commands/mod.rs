@@ -1,4 +1,4 @@
-//! One module a command. A command takes its arguments and what it needs from the context, and returns how it ended.
+//! One module per command. A command takes its arguments and the context, and returns its outcome.
 
 mod api_keys;
 mod bench;
@@ -26,29 +26,29 @@ use crate::failure::Outcome;
 /// Runs the command.
 ///
 /// # Errors
-/// How it ended, if not well.
+/// Why the command failed.
 pub fn run(arguments: Arguments) -> Outcome {
-    let Arguments { place, command } = arguments;
+    let Arguments { global, command } = arguments;
     if matches!(command, Command::Serve(_) | Command::Dev(_) | Command::Relay(_) | Command::Load(_) | Command::Bench(_))
     {
         descriptors::raise();
     }
-    // This must work, and work most, where the configuration is wrong.
+    // This must work especially if the configuration is invalid.
     if let Command::Config(command) = command {
-        return config::run(&Context::read(&place), &command);
+        return config::run(&Context::read(&global), &command);
     }
-    // This has a folder of its own, and touches no other.
+    // This uses its own temporary folder, and no other.
     if let Command::Bench(arguments) = command {
-        return bench::run(&place, &arguments);
+        return bench::run(&global, &arguments);
     }
     if let Command::Load(arguments) = command {
-        return load::run(&place, &arguments);
+        return load::run(&global, &arguments);
     }
     // This reads no configuration.
     if let Command::Generate(arguments) = command {
         return generate::run(&arguments);
     }
-    let context = Context::checked(&place)?;
+    let context = Context::checked(&global)?;
     match command {
         Command::Dev(arguments) => dev::run(&context, &arguments),
         Command::Serve(arguments) => serve::run(&context, &arguments),

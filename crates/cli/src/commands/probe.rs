@@ -1,4 +1,4 @@
-//! `probe`: the synthetic request on a schedule, and an alarm when it takes too long.
+//! `probe`: sends a synthetic request on a schedule, and raises an alarm if it fails or is slow.
 
 use fieldseal_relay::{Probe, ProbeError, ProbeSettings, Round};
 use serde_json::json;
@@ -51,7 +51,7 @@ async fn probe(settings: ProbeSettings, arguments: &ProbeArguments) -> Outcome {
         }
     }
     let mut ticks = interval(arguments.every);
-    // After a pause of the machine one request is enough.
+    // After the machine was suspended one request is enough.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let outcome = rounds(&mut probe, &mut ticks, &mut signals, arguments).await;
     probe.finish().await;

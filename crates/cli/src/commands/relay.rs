@@ -25,7 +25,7 @@ use crate::watched::Watched;
 
 /// The configuration's name in the folder.
 pub const RELAY_FILE: &str = "relay.toml";
-/// Largest such file in bytes.
+/// Maximum size of such a file in bytes.
 const FILE_SIZE_MAX: u64 = 4 << 20;
 /// Interval at which SDKs poll the destinations.
 pub const POLL_INTERVAL: Duration = Duration::from_secs(5);
@@ -82,10 +82,10 @@ pub fn run(context: &Context, arguments: &RelayArguments) -> Outcome {
     })
 }
 
-/// Reads and checks the file.
+/// Reads and validates the file.
 ///
 /// # Errors
-/// Everything that is wrong with it, a line each.
+/// All its problems, one per line.
 pub fn read(file: &Path) -> Outcome<Configuration> {
     let reading = |error: std::io::Error| {
         Failure::reading(file, &error).advise("name another with --file; docs/relay.md describes its format")
@@ -104,8 +104,8 @@ pub fn read(file: &Path) -> Outcome<Configuration> {
     })
 }
 
-/// The API's information for SDKs about the outbound relay in DIR/relay.toml, if there is one. Errors of the file are for the relay
-/// to report: here they are only logged.
+/// The API's information for SDKs about the outbound relay in DIR/relay.toml, if there is one. The relay itself reports errors of the file:
+/// here they are only logged.
 pub fn information(context: &Context) -> Option<RelayInformation> {
     let file = context.folder().join(RELAY_FILE);
     if !file.exists() {
@@ -136,7 +136,7 @@ pub fn information(context: &Context) -> Option<RelayInformation> {
     Some(RelayInformation { destinations, ca_pem, poll_interval: POLL_INTERVAL })
 }
 
-/// Where a running relay is reached.
+/// The addresses of a running relay.
 pub fn addresses(relay: &Relay) -> serde_json::Value {
     let mut reported = json!({ "operator": relay.operator_address().to_string() });
     for address in relay.addresses() {
@@ -145,14 +145,14 @@ pub fn addresses(relay: &Relay) -> serde_json::Value {
     reported
 }
 
-/// With bounds that fit the limit of descriptors.
+/// Reduces limits to fit the descriptor limit.
 fn fitted(mut configuration: Configuration) -> Outcome<Configuration> {
     let warning = descriptors::fit_relay(&mut configuration, descriptors::raise()).map_err(Failure::usage)?;
     warning.iter().for_each(|warning| tracing::warn!("{warning}"));
     Ok(configuration)
 }
 
-/// The files of which a change is a reload.
+/// The files whose change triggers a reload.
 fn watched_files(configuration: &Configuration, context: &Context, file: &Path) -> Vec<PathBuf> {
     let mut files = fieldseal_relay::files(configuration, context.folder());
     files.extend([file.to_owned(), context.config_file()]);
@@ -162,7 +162,7 @@ fn watched_files(configuration: &Configuration, context: &Context, file: &Path) 
 fn reload(relay: &Relay, context: &Context, file: &Path, watched: &mut Watched) {
     let outcome = read(file).and_then(|configuration| {
         warn(&configuration, file);
-        let fresh = context.again()?;
+        let fresh = context.reloaded()?;
         let files = watched_files(&configuration, context, file);
         relay.reload(fitted(configuration)?)?;
         log::set_level(fresh.config().log.level);

@@ -1,4 +1,4 @@
-//! `encrypt`, `decrypt` and `rewrap`: read, have each value replaced, write.
+//! `encrypt`, `decrypt` and `rewrap`: read the input, replace values, write the output.
 
 use std::time::Instant;
 
@@ -29,7 +29,7 @@ enum Content {
 pub fn encrypt(context: &Context, arguments: EncryptArguments) -> Outcome {
     let content = content(&arguments.stream, arguments.file);
     let keying = arguments.keying.map(KeyingName::keying);
-    // A key agreement for each line would cost more than all else; a session's bounds of time and count hold.
+    // A key agreement per line would cost more than everything else; a session's limits of time and count apply.
     let by_session = content == Content::Lines && !context.loaded().is_set("engine.keying");
     let keying = keying.or(by_session.then_some(Keying::Session));
     let job = Job {
@@ -131,7 +131,7 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// Fails where a selector matched nothing and each must; to be called before the output is in its place.
+    /// Fails if a selector matched nothing and strict mode is on; call it before the output is put in place.
     fn apply(&self, report: &Report) -> Outcome {
         let unmatched = report.unmatched(self.select);
         if !self.is_strict || unmatched.is_empty() {
@@ -146,12 +146,12 @@ fn no_match(selector: &str) -> String {
     format!("the selector {selector} matched no value")
 }
 
-/// So many of something, in words.
+/// A count with its noun.
 fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Warns of what a person would not expect.
+/// Warns about unexpected results.
 fn warn(report: &Report, select: &[String], on_failure: OnFailure) {
     for selector in report.unmatched(select) {
         note(format_args!("fieldseal: warning: {}", no_match(selector)));
@@ -233,7 +233,7 @@ fn document(
     Ok(report)
 }
 
-/// Where the text after the first line break that is not white space begins: what JSON Lines read as one document fail at.
+/// The start of the text after the first line break that is not white space: where JSON Lines fail that are read as one document.
 fn second_line_start(document: &[u8]) -> Option<usize> {
     let first = document.iter().position(|byte| !byte.is_ascii_whitespace())?;
     let line_end = first + document[first..].iter().position(|&byte| byte == b'\n')?;

@@ -46,13 +46,13 @@ pub fn run(context: &Context, arguments: &ServeArguments) -> Outcome {
         server.watch_certificates(identity.certificates);
         if arguments.form.json { print_json(&addresses(server)) } else { Ok(()) }
     };
-    let upkeep = Upkeep { context, relay_information, files, level: |context| context.config().log.level };
-    until_stopped(engine, settings, ready, &upkeep)
+    let reloader = Reloader { context, relay_information, files, level: |context| context.config().log.level };
+    until_stopped(engine, settings, ready, &reloader)
 }
 
 /// The parts of a running engine that a reload changes.
-pub struct Upkeep<'c, F> {
-    /// The place and configuration that it runs with.
+pub struct Reloader<'c, F> {
+    /// The folder and configuration that it runs with.
     pub context: &'c Context,
     /// The API's information about a relay.
     pub relay_information: SharedRelayInformation,
@@ -62,8 +62,8 @@ pub struct Upkeep<'c, F> {
     pub level: fn(&Context) -> Level,
 }
 
-impl<F: Fn(&Context) -> IdentityFiles> Upkeep<'_, F> {
-    /// Takes up the configuration and the certificates as they are now; logs how that ended.
+impl<F: Fn(&Context) -> IdentityFiles> Reloader<'_, F> {
+    /// Reloads the configuration and the certificates; logs the result.
     fn reload(&self, server: &Server, watched: &mut Watched) {
         match self.try_reload(server) {
             Ok(fresh) => {
@@ -78,7 +78,7 @@ impl<F: Fn(&Context) -> IdentityFiles> Upkeep<'_, F> {
 
     fn try_reload(&self, server: &Server) -> Outcome<Context> {
         let running = self.context;
-        let fresh = running.again()?;
+        let fresh = running.reloaded()?;
         let identity = (self.files)(&fresh).read()?;
         server.reload(&identity.tls, identity.api.as_ref())?;
         server.watch_certificates(identity.certificates);
@@ -93,7 +93,7 @@ impl<F: Fn(&Context) -> IdentityFiles> Upkeep<'_, F> {
         Ok(fresh)
     }
 
-    /// The files of which a change is a reload.
+    /// The files whose change triggers a reload.
     fn watched(&self, context: &Context) -> Vec<PathBuf> {
         let mut files = (self.files)(context).paths();
         files.extend([context.config_file(), context.folder().join(super::relay::RELAY_FILE)]);
@@ -109,7 +109,7 @@ pub fn operator_address(context: &Context, listener: SocketAddr) -> Option<Socke
     configured.map(|address| if is_free { SocketAddr::new(address.ip(), 0) } else { address })
 }
 
-/// Where a running engine is reached: `address`, and `operator` where it has that port.
+/// The addresses of a running engine: `address`, and `operator` if that port is enabled.
 pub fn addresses(server: &Server) -> serde_json::Value {
     let mut addresses = json!({ "address": server.local_addr().to_string() });
     if let Some(operator) = server.operator_addr() {
@@ -138,14 +138,14 @@ fn changed_keys(running: &Context, fresh: &Context) -> Vec<&'static str> {
     fixed.filter(|key| value(key, running) != value(key, fresh)).map(|key| key.name).collect()
 }
 
-/// Serves, calls `ready`, and shuts down gracefully on SIGTERM, after `server.drain_delay`, or SIGINT, without it. A further signal
-/// skips the rest of the delay, or else the wait for requests in flight. The value of `ready` lives as long as it serves. Reloads
-/// on SIGHUP, and on changes of its files if so configured.
+/// Serves, calls `ready`, and shuts down gracefully on SIGTERM, after `server.drain_delay`, or SIGINT, without it. A further signal skips
+/// the rest of the delay, or else the wait for requests in flight. The value of `ready` is kept while it serves. Reloads on SIGHUP, and on
+/// changes of its files if so configured.
 pub fn until_stopped<R>(
     engine: Engine,
     settings: ServerSettings,
     ready: impl FnOnce(&Server) -> Outcome<R>,
-    upkeep: &Upkeep<'_, impl Fn(&Context) -> IdentityFiles>,
+    reloader: &Reloader<'_, impl Fn(&Context) -> IdentityFiles>,
 ) -> Outcome {
     let runtime = signals::runtime()?;
     let service = EngineService::new(engine, settings.limits, settings.limits.frame_size_max)
@@ -157,16 +157,16 @@ pub fn until_stopped<R>(
     let server = Server::start(settings, Arc::new(service)).map_err(Failure::from)?;
     let beside = ready(&server)?;
     let ending = runtime.block_on(async {
-        let mut watched = Watched::new(upkeep.context.config().reload_check, upkeep.watched(upkeep.context));
+        let mut watched = Watched::new(reloader.context.config().reload_check, reloader.watched(reloader.context));
         let mut expiry = interval(EXPIRY_PERIOD);
         loop {
             tokio::select! {
                 ending = signals.next() => break ending,
                 _ = hangups.recv() => {
                     watched.mark();
-                    upkeep.reload(&server, &mut watched);
+                    reloader.reload(&server, &mut watched);
                 }
-                () = watched.changed() => upkeep.reload(&server, &mut watched),
+                () = watched.changed() => reloader.reload(&server, &mut watched),
                 _ = expiry.tick() => server.log_expiring(),
             }
         }
@@ -182,7 +182,7 @@ pub fn until_stopped<R>(
             _ = signals.next() => None,
         }
     });
-    // The thread of a shutdown that is not waited for ends with the process.
+    // The thread of a shutdown that is not awaited ends with the process.
     runtime.shutdown_background();
     match report {
         Some(Ok(ShutdownReport { requests_abandoned: 0, .. })) => Ok(()),

@@ -25,7 +25,7 @@ pub fn run(context: &Context, command: &StoreCommand) -> Outcome {
     } else {
         let (apps, versions, clients) = (report.app_count, report.version_count, report.client_count);
         let counts = format!("apps {apps}, key versions {versions}, clients {clients}");
-        // Where the database itself is damaged no key is tried.
+        // If the database itself is damaged no key is tried.
         let verdict = match faults.len() {
             0 => "every key was opened".to_owned(),
             1 => "1 fault, as far as the store could be read".to_owned(),

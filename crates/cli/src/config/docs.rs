@@ -1,4 +1,4 @@
-//! `docs/configuration.md` as the table of keys has it. Compiled for its test alone, which holds the file against this text.
+//! Generates `docs/configuration.md` from the table of keys. Compiled only for its test, which compares the file with this text.
 
 use super::schema::SECTIONS;
 use super::{Config, KEYS};

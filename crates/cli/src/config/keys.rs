@@ -1,4 +1,4 @@
-//! The table of keys. The order is that of the documentation.
+//! The table of keys, in the order of the documentation.
 
 #[macro_use]
 mod macros;
@@ -16,15 +16,15 @@ use super::Config;
 pub struct Key {
     /// `section.key`. The environment variable is `FIELDSEAL_SECTION_KEY`.
     pub name: &'static str,
-    /// What it takes.
+    /// The kind of value.
     pub kind: Kind<'static>,
-    /// What it does: a sentence or two.
+    /// Its purpose, in one or two sentences.
     pub about: &'static str,
-    /// Stands for the default in the documentation, where that differs from machine to machine.
+    /// Replaces the default in the documentation if it differs between machines.
     pub default_text: Option<&'static str>,
     /// Its value in a configuration.
     pub get: fn(&Config) -> Value,
-    /// Puts a value, which is one of `kind`, into a configuration.
+    /// Sets a value, which is valid for `kind`, in a configuration.
     pub set: fn(&mut Config, Value),
 }
 
@@ -56,7 +56,7 @@ const NETWORKS: Item = Item {
     about: "IP addresses and networks, such as [\"10.1.2.3\", \"10.2.0.0/16\"]",
     is_valid: |text| text.parse::<Network>().is_ok(),
 };
-/// Whether they are origins is checked with the other settings of the API.
+/// Validated with the other settings of the API.
 const ORIGINS: Item = Item {
     about: "origins, such as [\"https://app.example.com\"], or [\"*\"] for all",
     is_valid: |text| text.len() <= 4096,

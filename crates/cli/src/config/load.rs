@@ -1,5 +1,5 @@
-//! Reads the configuration: defaults, then the file, then the environment, then `--set`. Collects everything that is wrong
-//! instead of stopping at the first, so that one run of `config check` shows all.
+//! Loads the configuration: defaults, then the file, then the environment, then `--set`. Collects all problems instead of stopping at the
+//! first, so that one run of `config check` reports everything.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,17 +13,17 @@ use super::keys::Key;
 use super::{Config, KEYS};
 use crate::paths::{CURVES_VARIABLE, LANES_VARIABLE};
 
-/// Largest configuration file in bytes; a typical one has a few hundred.
+/// Maximum size of a configuration file in bytes; a typical one has a few hundred.
 pub const FILE_SIZE_MAX: u64 = 1 << 20;
 
 /// Variables that commands read themselves.
 const OTHER_VARIABLES: [&str; 5] =
     ["FIELDSEAL_DIR", "FIELDSEAL_CONFIG", "FIELDSEAL_ROOT_KEY", LANES_VARIABLE, CURVES_VARIABLE];
 
-/// Where a value comes from.
+/// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody said anything.
+    /// The default.
     Default,
     /// A line of the file, counted from 1.
     File(usize),
@@ -33,28 +33,28 @@ pub enum Origin {
     Flag,
 }
 
-/// A configuration and how it came about.
+/// A configuration and the origins of its values.
 #[derive(Debug)]
 pub struct Loaded {
-    /// What holds.
+    /// The configuration.
     pub config: Config,
     /// The file, if there is one.
     pub file: Option<PathBuf>,
-    /// Keys that something other than the default says.
+    /// Keys that are set by something other than the default.
     origins: BTreeMap<&'static str, Origin>,
-    /// `place: message`, each with what to do.
+    /// Errors as `place: message`, with what to do.
     pub problems: Vec<String>,
-    /// The same for what may be meant.
+    /// Warnings in the same form.
     pub warnings: Vec<String>,
 }
 
 impl Loaded {
-    /// Where a key's value comes from.
+    /// The origin of a key's value.
     pub fn origin(&self, key: &Key) -> Origin {
         self.origins.get(key.name).cloned().unwrap_or(Origin::Default)
     }
 
-    /// Whether something other than the default says what the key of this name is.
+    /// Whether the key with this name is set by something other than the default.
     pub fn is_set(&self, name: &str) -> bool {
         self.origins.contains_key(name)
     }
@@ -70,11 +70,11 @@ impl Loaded {
     }
 }
 
-/// Where to look.
+/// The sources of a configuration.
 pub struct Sources<'a> {
     /// The file to read.
     pub file: &'a Path,
-    /// Whether it must be there.
+    /// Whether the file must exist.
     pub presence: Presence,
     /// The environment: names and values.
     pub environment: Vec<(String, String)>,
@@ -82,16 +82,16 @@ pub struct Sources<'a> {
     pub settings: &'a [String],
 }
 
-/// Whether a file must be there.
+/// Whether a file must exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// Somebody named it.
+    /// It was named explicitly.
     Required,
-    /// It is where one would lie by default.
+    /// It is the default file.
     Optional,
 }
 
-/// Loads what `sources` say.
+/// Loads the configuration from `sources`.
 pub fn load(sources: &Sources<'_>) -> Loaded {
     let mut loaded = Loaded {
         config: Config::default(),
@@ -178,7 +178,7 @@ fn apply_environment(loaded: &mut Loaded, environment: &[(String, String)]) {
         match KEYS.iter().find(|key| key.variable() == *name) {
             Some(key) => loaded.apply(key, &Raw::Untyped(value), Origin::Environment, name),
             None if OTHER_VARIABLES.contains(&name.as_str()) => {}
-            // Not refused: an orchestrator makes variables of this form for a service that is called fieldseal.
+            // Not an error: an orchestrator defines such variables for a service called fieldseal.
             None => loaded.warnings.push(format!("{name}: no key has this environment variable; it is ignored")),
         }
     }

@@ -1,7 +1,7 @@
-//! Configuration: one TOML file, environment variables over it, flags over both.
+//! Configuration: one TOML file, overridden by environment variables, overridden by flags.
 //!
-//! A single table ([`KEYS`]) holds every key with its type, bounds, meaning and place in [`Config`]. The file, the environment,
-//! `--set`, `config show`, `config check` and `docs/configuration.md` all go by it, so that none can know a key that another
+//! A single table ([`KEYS`]) contains every key with its type, limits, description and place in [`Config`]. The file, the environment,
+//! `--set`, `config show`, `config check` and `docs/configuration.md` are all derived from it, so that none can know a key that another
 //! does not. Defaults are those of the crates that own the settings.
 
 #[cfg(test)]
@@ -24,7 +24,7 @@ pub use keys::{KEYS, Key};
 pub use load::{Loaded, Origin, Presence, Sources, load};
 pub use schema::{engine_schema, relay_schema};
 
-/// Where the operator port is: only on the machine itself, because anyone who reaches it can read its content.
+/// The default address of the operator port: loopback, because anyone who can reach the port can read its content.
 const OPERATOR_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 3444);
 
 /// Everything that can be configured.
@@ -34,15 +34,15 @@ pub struct Config {
     pub engine: Settings,
     /// Whether memory is overwritten when it is freed.
     pub wipe_buffers: bool,
-    /// The store's bounds.
+    /// Limits of the store.
     pub keystore: admin::Limits,
-    /// The store's places.
+    /// Paths of the store.
     pub store: StorePaths,
     /// The listener; its certificates are read from [`Config::certificates`] when it starts.
     pub server: ServerSettings,
     /// The listener's certificates.
     pub certificates: CertificatePaths,
-    /// How often files are looked at for changes, which are taken up as on SIGHUP; zero: never.
+    /// How often files are checked for changes, which trigger a reload as on SIGHUP; zero: never.
     pub reload_check: Duration,
     /// Commands with `--connect`; address and certificates come from their flags.
     pub client: ClientBounds,
@@ -52,7 +52,7 @@ pub struct Config {
     pub log: Log,
 }
 
-/// Where the store lies; relative paths start at the folder that `--dir` names.
+/// The location of the store; relative paths start at the folder that `--dir` names.
 #[derive(Debug, Clone)]
 pub struct StorePaths {
     /// The SQLite file.
@@ -76,26 +76,26 @@ pub struct CertificatePaths {
     pub api_private_key: PathBuf,
 }
 
-/// Bounds of `--connect`.
+/// Limits for `--connect`.
 #[derive(Debug, Clone)]
 pub struct ClientBounds {
-    /// Connections at a time.
+    /// Maximum number of connections.
     pub connections_max: usize,
-    /// Requests in flight on one connection.
+    /// Maximum number of requests in flight on one connection.
     pub requests_in_flight_max: usize,
-    /// How long making a connection may take.
+    /// Maximum time to connect.
     pub connect_timeout: Duration,
-    /// How long one request may take.
+    /// Maximum duration of a request.
     pub request_timeout: Duration,
-    /// How long an answer that nobody waits for may be missing before its connection counts as dead.
+    /// How long the answer to an abandoned request may be outstanding before its connection counts as dead.
     pub abandoned_timeout: Duration,
-    /// Repetitions of one request.
+    /// Maximum number of retries of a request.
     pub retries_max: u32,
-    /// The pause after a failed connection, and before a repetition, doubled at each further one.
+    /// The delay after a failed connection and before a retry; doubles each time.
     pub backoff_min: Duration,
-    /// The longest such pause.
+    /// The longest such delay.
     pub backoff_max: Duration,
-    /// Bounds of a message.
+    /// Limits on messages.
     pub limits: Limits,
 }
 
@@ -118,7 +118,7 @@ impl ClientBounds {
     }
 }
 
-/// The client's own defaults, except for the request: a command may wait for a document of 100 MB on a slow machine.
+/// The client's own defaults, except for the request timeout: a command may wait for a document of 100 MB on a slow machine.
 impl Default for ClientBounds {
     fn default() -> Self {
         let no_certificates = ClientTls {
@@ -154,29 +154,29 @@ impl Default for ClientBounds {
     }
 }
 
-/// Bounds of what is read from files and standard input. Documents are bounded by the engine's own limits.
+/// Limits on files and standard input. Documents are limited by the engine's own settings.
 #[derive(Debug, Clone)]
 pub struct Input {
-    /// Bytes of a file that is encrypted or decrypted in the file form.
+    /// Maximum size in bytes of a file that is encrypted or decrypted in the file form.
     pub file_size_max: usize,
-    /// Bytes of one line of JSON Lines.
+    /// Maximum size in bytes of a line of JSON Lines.
     pub line_size_max: usize,
-    /// Lines that are taken together.
+    /// Maximum number of lines in a block.
     pub block_lines_max: usize,
-    /// Bytes that are taken together; a longer line is taken alone.
+    /// Maximum size of a block in bytes; a longer line is a block by itself.
     pub block_size_max: usize,
-    /// Threads that work on blocks of lines; each has one block in progress and one waiting.
+    /// Threads that process blocks of lines; each has one block in progress and one waiting.
     pub threads: usize,
-    /// Whether a selector that matches nothing is a failure.
+    /// Whether a selector that matches nothing is an error.
     pub strict: bool,
 }
 
-/// What is logged and how.
+/// The log's level and format.
 #[derive(Debug, Clone, Copy)]
 pub struct Log {
-    /// The least severe event that is written.
+    /// The minimum severity of logged events.
     pub level: tracing::Level,
-    /// The form of a line.
+    /// The format of lines.
     pub format: LogFormat,
 }
 
@@ -219,7 +219,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// What is allowed and should not be there in earnest: a sentence each.
+    /// Warnings about settings that should not be used in production.
     pub fn warnings(&self) -> Vec<String> {
         let is_fair = self.server.scheduling == Scheduling::Fair;
         let unfair = "server.scheduling is first-come-first-served: small requests wait for large ones; it is for demonstrations, and for \
@@ -227,10 +227,10 @@ impl Config {
         if is_fair { Vec::new() } else { vec![unfair.to_owned()] }
     }
 
-    /// Checks what concerns several keys at once.
+    /// Checks settings that depend on one another.
     ///
     /// # Errors
-    /// A sentence for each thing that does not fit.
+    /// A sentence for each problem.
     pub fn check(&self) -> Result<(), Vec<String>> {
         let mut problems = Vec::new();
         if let Err(error) = self.server.validate() {

@@ -1,5 +1,5 @@
-//! JSON Lines: blocks of lines go to threads and come back in order. At no time are there more than two blocks a thread in
-//! memory, and each block is bounded, so that an input of any length passes.
+//! JSON Lines: blocks of lines are processed by threads and written in order. At most two limited blocks per thread are in memory, so that
+//! input of any length is possible.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -15,7 +15,7 @@ use crate::progress::Progress;
 /// Blocks per thread, in progress or waiting.
 const BLOCKS_PER_THREAD: usize = 2;
 
-/// A block that is done: its text, and what is to be reported of it or why it went no further.
+/// A processed block: its text, and its report or the failure that ended it.
 struct Done {
     text: Vec<u8>,
     size: u64,
@@ -24,8 +24,8 @@ struct Done {
 
 type Order = (Block, Sender<Done>);
 
-/// Transforms every line of `blocks` on `threads` threads and writes them in order; what is to be reported of all, with up to
-/// `failures_max` places.
+/// Transforms every line of `blocks` on `threads` threads and writes them in order; returns the combined report, with up to `failures_max`
+/// paths.
 ///
 /// # Errors
 /// The first failure in the order of the input. The lines before it have been written.
@@ -44,7 +44,7 @@ pub fn transform_lines(
         for _ in 0..threads {
             scope.spawn(|| work_on(backend, &work));
         }
-        // Moved in, so that the threads end when this ends, however it does.
+        // Moved in, so that the threads end when this function returns.
         let orders = orders;
         let mut pending: VecDeque<Receiver<Done>> = VecDeque::with_capacity(blocks_max);
         let mut report = Report::default();
@@ -65,7 +65,7 @@ pub fn transform_lines(
                 report.add(write(&done, output, &progress)?, failures_max);
             }
             let (sender, receiver) = channel();
-            // Cannot fail: the receiver lives longer than this scope.
+            // Cannot fail: the receiver outlives this scope.
             let _ = orders.send((block, sender));
             pending.push_back(receiver);
         }
@@ -78,7 +78,7 @@ fn work_on(backend: &dyn Backend, work: &Mutex<Receiver<Order>>) {
         let Ok((block, sender)) = order else { return };
         let mut text = Vec::with_capacity(2 * block.text.len());
         let result = backend.lines(&block, &mut text);
-        // Nobody listens after an earlier block failed.
+        // The receiver is gone after an earlier block failed.
         let _ = sender.send(Done { text, size: block.text.len() as u64, result });
     }
 }

@@ -1,4 +1,4 @@
-//! Processes in this process, with the engine over the local store.
+//! Runs a job in this process, with an engine over the local store.
 
 use fieldseal_engine::{
     Caller, DecryptOptions, DocumentDecryption, DocumentEncryption, DocumentRewrap, EncryptOptions, Engine, Error,
@@ -96,14 +96,14 @@ impl Backend for Local {
     }
 
     fn lines(&self, block: &Block, out: &mut Vec<u8>) -> Outcome<Report> {
-        // A long run sees rotated and disabled keys as a server would.
+        // A long run uses rotated and disabled keys as a server would.
         self.engine.maintain()?;
         let (mut report, failures_max) = (Report::default(), self.engine.settings().failure_paths_max);
         for (number, line, line_break) in block.lines() {
             if is_blank(line) {
                 out.extend_from_slice(line);
             } else {
-                // A line appends to what came before it: only what it did itself may be undone.
+                // A line is appended to earlier ones: on failure only its own output is removed.
                 let start = out.len();
                 let of_line = self.line(line, out).map_err(|error| {
                     out.truncate(start);

@@ -1,4 +1,4 @@
-//! The common part of `encrypt`, `decrypt` and `rewrap`: a job, and two ways to run it, on the local store or on a running engine.
+//! The common part of `encrypt`, `decrypt` and `rewrap`: a job, and two backends that run it, the local store and a running engine.
 
 mod lines;
 mod local;
@@ -16,7 +16,7 @@ use crate::failure::Outcome;
 use crate::input::Block;
 use crate::progress::Progress;
 
-/// The operation on each value that is found.
+/// The operation on each value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// Values to envelopes.
@@ -45,11 +45,11 @@ pub struct Job {
     pub operation: Operation,
     /// The app.
     pub app: String,
-    /// JSONPath selectors; none means everything.
+    /// JSONPath selectors; empty selects everything.
     pub select: Vec<String>,
-    /// The curve, where one was named.
+    /// The curve, if specified.
     pub curve: Option<Curve>,
-    /// The keying, where one was named.
+    /// The keying, if specified.
     pub keying: Option<Keying>,
     /// The data role.
     pub role: Option<String>,
@@ -61,20 +61,19 @@ pub struct Job {
 
 /// Runs a job.
 pub trait Backend: Sync {
-    /// Transforms a document; the result and what is to be reported of it.
+    /// Transforms a document; returns the result and its report.
     fn document(&self, document: Vec<u8>, progress: &Progress) -> Outcome<(Vec<u8>, Report)>;
 
-    /// Transforms each line that is not blank as a document and appends all to `out`, line breaks as they were; what is to be
-    /// reported of them.
+    /// Transforms each line that is not blank as a document and appends all to `out`, with their line breaks; returns the combined report.
     ///
-    /// A failure names its line; `out` then holds the lines before it.
+    /// A failure names its line; `out` then contains the lines before it.
     fn lines(&self, block: &Block, out: &mut Vec<u8>) -> Outcome<Report>;
 
     /// Transforms a file as a whole.
     fn file(&self, content: Vec<u8>) -> Outcome<Vec<u8>>;
 }
 
-/// Whether there is nothing on a line.
+/// Whether a line is blank.
 fn is_blank(line: &[u8]) -> bool {
     line.iter().all(u8::is_ascii_whitespace)
 }

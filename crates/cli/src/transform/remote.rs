@@ -1,4 +1,4 @@
-//! The work done by a running engine, over mTLS.
+//! Runs a job on a running engine, over mTLS.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,18 +19,18 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::input::Block;
 use crate::progress::Progress;
 
-/// Envelopes that one rewrap request carries: each costs a key agreement, so that a request stays well below its timeout.
+/// Envelopes per rewrap request: each costs a key agreement, so that a request stays well below its timeout.
 const REWRAP_BATCH_SIZE: usize = 1000;
 
-/// A client and the runtime that it lives on.
+/// A client and its runtime.
 pub struct Connection {
     /// The client.
     pub client: Client,
-    /// Where its futures run.
+    /// The runtime of its futures.
     pub runtime: Runtime,
 }
 
-/// Connects to the engine at `address` with the certificates that the arguments name.
+/// Connects to the engine at `address` with the certificates that the arguments select.
 pub fn connect(context: &Context, address: &str, arguments: &ConnectArguments) -> Outcome<Connection> {
     let settings = client_settings(context, address, arguments)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
@@ -42,7 +42,7 @@ pub fn connect(context: &Context, address: &str, arguments: &ConnectArguments) -
     Ok(Connection { client, runtime })
 }
 
-/// How the engine at `address` is reached.
+/// The connection settings for the engine at `address`.
 pub fn client_settings(context: &Context, address: &str, arguments: &ConnectArguments) -> Outcome<ClientSettings> {
     let (certificate, key) = client_files(context, arguments)?;
     let authority = arguments.ca.clone().unwrap_or_else(|| context.certificates().join("ca.pem"));
@@ -50,7 +50,7 @@ pub fn client_settings(context: &Context, address: &str, arguments: &ConnectArgu
     Ok(context.config().client.settings(address, arguments.server_name.as_deref(), tls))
 }
 
-/// The certificate and key to show: those named, else those of the client named, else of the only client there.
+/// The certificate and key to present: those specified, or those of the specified client, or of the only client in the folder.
 fn client_files(context: &Context, arguments: &ConnectArguments) -> Outcome<(PathBuf, PathBuf)> {
     if let (Some(certificate), Some(key)) = (&arguments.cert, &arguments.key) {
         return Ok((certificate.clone(), key.clone()));
@@ -85,7 +85,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Refuses what engines do not do.
+    /// Refuses options that a running engine does not support.
     pub fn new(connection: Connection, job: Job) -> Outcome<Self> {
         if job.operation == Operation::Rewrap && !job.select.is_empty() {
             return Err(Failure::usage(
@@ -95,14 +95,14 @@ impl Remote {
         Ok(Self { connection, job: Arc::new(job) })
     }
 
-    /// Rewraps what `json`, one document or several, holds; `found` are its envelopes. Appends all to `out`.
+    /// Rewraps the envelopes `found` in `json`, one or more documents, and appends the result to `out`.
     fn rewrap(&self, json: &[u8], progress: &Progress, out: &mut Vec<u8>) -> Result<u64, ClientErrorAt> {
         let found = envelopes::in_json(json);
         let Job { app, curve, .. } = &*self.job;
         let options = RewrapOptions { app, curve: curve.map(curve_on_the_wire), deadline_ms: None };
         let (mut copied, mut count) = (0, 0);
         for batch in found.chunks(REWRAP_BATCH_SIZE) {
-            // Envelopes that are no UTF-8 are no envelopes: they keep their place as an empty text that the engine refuses.
+            // Text that is not UTF-8 is not an envelope: it is sent as an empty text, which the engine refuses.
             let texts: Vec<&str> = batch.iter().map(|(_, text)| std::str::from_utf8(text).unwrap_or("")).collect();
             let call = self.connection.client.rewrap(&options, &texts);
             let rewrapped = self.connection.runtime.block_on(call).map_err(|error| {
@@ -183,11 +183,11 @@ impl Backend for Remote {
                 Some(call) => match self.connection.runtime.block_on(call).unwrap_or_else(|_| Err(ended())) {
                     Ok(document) => {
                         out.extend_from_slice(&document.json);
-                        // Each line brings no more places than the engine's bound; the lines together are bounded where they are added up.
+                        // Each line has no more paths than the engine's limit; the total is limited where reports are added up.
                         report.add(Report::from(&document).at_line(number), usize::MAX);
                     }
                     Err(error) => {
-                        // Dropping a call would leave it running; what comes after a failure is not wanted.
+                        // Dropping a handle would let its call continue; results after a failure are not needed.
                         calls.filter_map(|(.., call)| call).for_each(|call| call.abort());
                         return Err(Failure::from(error).at(format_args!("line {number}")));
                     }
@@ -237,7 +237,7 @@ async fn call(client: &Client, job: &Job, document: &[u8]) -> Result<Document, C
     }
 }
 
-/// Validates JSON, as the engine does for documents that it walks itself.
+/// Validates JSON, as the engine does for documents that it processes itself.
 fn check_json(document: &[u8]) -> Outcome {
     let parsed: Result<serde::de::IgnoredAny, _> = serde_json::from_slice(document);
     parsed.map(|_| ()).map_err(|error| {
@@ -257,7 +257,7 @@ fn ended() -> ClientError {
     }
 }
 
-/// A curve as requests name it.
+/// The protocol's curve.
 pub fn curve_on_the_wire(curve: Curve) -> fieldseal_client::Curve {
     match curve {
         Curve::P256 => fieldseal_client::Curve::R1,
@@ -274,7 +274,7 @@ fn on_failure_on_the_wire(on_failure: fieldseal_engine::OnFailure) -> Option<OnF
     }
 }
 
-/// A keying as requests name it.
+/// The protocol's keying.
 pub fn keying_on_the_wire(keying: Keying) -> fieldseal_client::Keying {
     match keying {
         Keying::Field => fieldseal_client::Keying::Field,
@@ -317,7 +317,7 @@ impl From<ClientError> for Failure {
     }
 }
 
-/// A message without `(os error N)` in it.
+/// Removes `(os error N)` from a message.
 fn without_number(message: &str) -> String {
     let Some((before, after)) = message.split_once(" (os error ") else { return message.to_owned() };
     let after = after.split_once(')').map_or("", |(_, after)| after);

@@ -1,35 +1,35 @@
 //! The report of a transformation: of a document, or of all lines together.
 
-/// Counts, and the places of the first envelopes that did not open.
+/// Counts, and the paths of the first envelopes that failed to decrypt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// How many values were replaced.
+    /// The number of replaced values.
     pub count: u64,
-    /// How many values each selector matched, in the order of the selectors. Empty where that is not known.
+    /// The number of values that each selector matched, in the order of the selectors. Empty if unknown.
     pub matched: Vec<u64>,
-    /// How many of the values encrypted were envelopes already.
+    /// The number of encrypted values that were envelopes already.
     pub resealed: u64,
     /// Number of skipped envelopes.
     pub skipped: u64,
     /// Number of envelopes that failed to decrypt, if the work continues after them.
     pub failed: u64,
-    /// The first of them, by path, with the line's number in front.
+    /// The paths of the first of them, prefixed with the line's number.
     pub failures: Vec<String>,
 }
 
 impl Report {
-    /// Only a count.
+    /// A report with only a count.
     pub fn of_count(count: u64) -> Self {
         Self { count, ..Self::default() }
     }
 
-    /// The same with the line's number before each path.
+    /// Prefixes the line's number to each path.
     pub fn at_line(mut self, number: u64) -> Self {
         self.failures.iter_mut().for_each(|path| *path = format!("line {number}: {path}"));
         self
     }
 
-    /// Adds the report that follows; of failures `failures_max` are kept.
+    /// Adds a later report; `failures_max` failures are kept.
     pub fn add(&mut self, next: Report, failures_max: usize) {
         self.count += next.count;
         if self.matched.len() < next.matched.len() {

@@ -1,8 +1,8 @@
-//! The running program when nobody waits for a large request any more: its workers stop before the work is done, and are idle then.
+//! A running engine whose client abandons a large request: its workers stop before the work is done, and are idle then.
 
 use std::time::{Duration, Instant};
 
-use crate::common::{Running, Workplace};
+use crate::common::{Running, TestFolder};
 use fieldseal_client::{
     Client, ClientError, ClientSettings, Curve, EncryptOptions, ErrorCode, ErrorKind, Keying, Scalar,
 };
@@ -10,33 +10,33 @@ use fieldseal_load::accounting::Process;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-/// Long enough for a slow machine; no test waits for it when all is well.
+/// Long enough for a slow machine; a passing test never waits for it.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// A key agreement each: seconds of work, so that a client on a busy machine can cancel it long before its end.
 const FIELDS: usize = 500_000;
-/// CPU time that has been spent on it when the client gives it up.
+/// CPU time that has been spent on it when the client abandons it.
 const BEGUN: Duration = Duration::from_millis(200);
 
-struct Stage {
+struct TestEngine {
     runtime: Runtime,
     client: Client,
     process: Process,
     engine: Running,
-    _workplace: Workplace,
+    _workplace: TestFolder,
 }
 
-impl Stage {
+impl TestEngine {
     fn new() -> Self {
-        let workplace = Workplace::new();
-        let engine = workplace.engine(&["--set", "server.workers=2"]);
+        let test_folder = TestFolder::new();
+        let engine = test_folder.engine(&["--set", "server.workers=2"]);
         let settings = ClientSettings { request_timeout: 4 * PATIENCE, connections_max: 1, ..engine.client_settings() };
         let client = Client::new(settings).expect("a client");
         let process = Process::new(engine.child.id());
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        Self { runtime: runtime.expect("a thread"), client, process, engine, _workplace: workplace }
+        Self { runtime: runtime.expect("a thread"), client, process, engine, _workplace: test_folder }
     }
 
-    /// Begins a large request, and waits until its workers are at it.
+    /// Begins a large request, and waits until workers process it.
     fn begin(&self, deadline_ms: Option<u32>) -> JoinHandle<Result<usize, ClientError>> {
         let (client, before) = (self.client.clone(), self.workers());
         let call = self.runtime.spawn(async move {
@@ -44,7 +44,7 @@ impl Stage {
             let options = EncryptOptions { curve, keying, deadline_ms, ..EncryptOptions::new("acme") };
             client.encrypt(&options, &vec![Scalar::from("x"); FIELDS]).await.map(|values| values.len())
         });
-        self.wait_until(|stage| stage.workers() >= before + BEGUN || call.is_finished());
+        self.wait_until(|test_engine| test_engine.workers() >= before + BEGUN || call.is_finished());
         call
     }
 
@@ -61,14 +61,14 @@ impl Stage {
         }
     }
 
-    /// The request ends with `outcome` before its work is done, and no worker is busy any more.
+    /// Checks that the request ends with `outcome` before its work is done, and that no worker is busy then.
     fn assert_free(&self, outcome: &str) {
         let labels = format!("{{method=\"encrypt\",outcome=\"{outcome}\"}}");
         let sample = |metrics: &str, name: &str| -> Option<f64> {
             metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
         };
-        self.wait_until(|stage| {
-            let metrics = stage.engine.probe("/metrics");
+        self.wait_until(|test_engine| {
+            let metrics = test_engine.engine.probe("/metrics");
             let ended = sample(&metrics, &format!("fieldseal_requests_total{labels}")) == Some(1.0);
             let is_idle = |name| sample(&metrics, name) == Some(0.0);
             ended && is_idle("fieldseal_queue_jobs") && is_idle("fieldseal_workers_busy")
@@ -81,32 +81,32 @@ impl Stage {
 
 #[test]
 fn the_workers_are_free_after_a_cancel() {
-    let stage = Stage::new();
-    let call = stage.begin(None);
+    let test_engine = TestEngine::new();
+    let call = test_engine.begin(None);
     call.abort();
-    stage.assert_free("cancelled");
-    // The connection is the same, and its next call has all workers.
-    assert_eq!(stage.runtime.block_on(stage.client.health()).expect("an answer"), "ok");
+    test_engine.assert_free("cancelled");
+    // On the same connection, the next call is answered.
+    assert_eq!(test_engine.runtime.block_on(test_engine.client.health()).expect("an answer"), "ok");
 }
 
 #[test]
 fn the_workers_are_free_after_the_socket_is_closed() {
-    let mut stage = Stage::new();
-    let call = stage.begin(None);
+    let mut test_engine = TestEngine::new();
+    let call = test_engine.begin(None);
     assert!(!call.is_finished());
     // Its tasks end at once: the socket is closed without any message.
-    let runtime = std::mem::replace(&mut stage.runtime, Runtime::new().expect("threads"));
+    let runtime = std::mem::replace(&mut test_engine.runtime, Runtime::new().expect("threads"));
     runtime.shutdown_background();
-    stage.assert_free("disconnected");
+    test_engine.assert_free("disconnected");
 }
 
 #[test]
 fn the_workers_are_free_after_the_deadline() {
-    let stage = Stage::new();
+    let test_engine = TestEngine::new();
     let began = Instant::now();
-    let call = stage.begin(Some(400));
-    let error = stage.runtime.block_on(call).expect("no panic").expect_err("it takes far too long");
+    let call = test_engine.begin(Some(400));
+    let error = test_engine.runtime.block_on(call).expect("no panic").expect_err("it takes far too long");
     assert_eq!(error.kind, ErrorKind::Engine(ErrorCode::DeadlineExceeded), "{error}");
     assert!(began.elapsed() >= Duration::from_millis(400));
-    stage.assert_free("deadline_exceeded");
+    test_engine.assert_free("deadline_exceeded");
 }

@@ -1,4 +1,4 @@
-//! `fieldseal api-keys` as people use it: a key is shown once, listed without its secret, and revoked by its id.
+//! `fieldseal api-keys` from a user's point of view: a key is printed once, listed without its secret, and revoked by its id.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -33,7 +33,7 @@ fn a_key_is_shown_once_listed_by_its_id_and_revoked() {
     let found = keys.iter().find(|found| found["id"] == id).expect("listed");
     assert_eq!(found["allow"], serde_json::json!(["decrypt", "client-side-tokens"]));
     assert_eq!((&found["roles"], &found["revoked_at"]), (&serde_json::json!(["pci"]), &Value::Null));
-    // The whole key in place of its id is understood, and not repeated.
+    // The whole key instead of its id is accepted, and not printed.
     let revoked = text(&fieldseal(&store, &["api-keys", "revoke", key]));
     assert!(revoked.starts_with(&format!("revoked {id}")) && !revoked.contains(secret));
     assert!(text(&fieldseal(&store, &["api-keys", "list"])).contains("  revoked 20"));

@@ -1,26 +1,26 @@
-//! `bench` with the real program: its reports have their form, its values come back, and it leaves no files behind.
+//! `bench` with the real program: the format of its reports, correct values, and no files left behind.
 
 use crate::common;
 use std::io::Read;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::common::{Ran, Workplace, with};
+use crate::common::{CommandResult, TestFolder, with};
 use serde_json::Value;
 
-fn json(ran: Ran) -> Value {
+fn json(ran: CommandResult) -> Value {
     serde_json::from_str(&ran.text()).expect("JSON")
 }
 
-/// Runs in a folder whose temporary files are its own; there are none afterwards.
-fn bench(workplace: &Workplace, arguments: &[&str]) -> Ran {
-    let folder = workplace.path("tmp");
+/// Runs with its own folder for temporary files, which is empty afterwards.
+fn bench(test_folder: &TestFolder, arguments: &[&str]) -> CommandResult {
+    let folder = test_folder.path("tmp");
     std::fs::create_dir_all(&folder).expect("made");
-    let mut command = workplace.command(&with(&["bench"], arguments));
+    let mut command = test_folder.command(&with(&["bench"], arguments));
     let ran = common::finish(command.env("TMPDIR", &folder), b"");
     let left: Vec<_> = std::fs::read_dir(&folder).expect("read").collect();
     assert!(left.is_empty(), "{left:?}");
-    assert!(!workplace.path(".fieldseal").exists());
+    assert!(!test_folder.path(".fieldseal").exists());
     ran
 }
 
@@ -29,8 +29,8 @@ const TINY: [&str; 6] = ["--fields", "1,30", "--duration", "40ms", "--rounds", "
 
 #[test]
 fn the_table_has_a_row_for_each_kind_of_request() {
-    let workplace = Workplace::new();
-    let report = json(bench(&workplace, &with(&TINY, &["--json"])));
+    let test_folder = TestFolder::new();
+    let report = json(bench(&test_folder, &with(&TINY, &["--json"])));
     assert_eq!((&report["schema"], &report["kind"]), (&1.into(), &"table".into()));
     assert_eq!(report["program"]["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(report["settings"]["loop"], "closed");
@@ -47,21 +47,21 @@ fn the_table_has_a_row_for_each_kind_of_request() {
         assert!((0.0..=1.001).contains(&shares), "{row}");
         let distinct = number(&row["distinct_requests"]);
         let is_fresh = row["operation"] == "decrypt" && row["keying"] == "request";
-        // More than the four keys that the engine remembers.
+        // More than the four keys that the engine caches.
         assert!(if is_fresh { distinct > 4.0 } else { distinct >= 1.0 }, "{row}");
     }
 }
 
 #[test]
 fn an_open_loop_measures_an_engine_that_runs_elsewhere() {
-    let workplace = Workplace::new();
-    let engine = workplace.engine(&[]);
+    let test_folder = TestFolder::new();
+    let engine = test_folder.engine(&[]);
     let pid = engine.child.id().to_string();
     let narrow =
         ["--fields", "3", "--operation", "encrypt", "--curve", "k1", "--keying", "session", "--duration", "200ms"];
     let open = ["--rounds", "1", "--rate", "200", "--arrivals", "even", "--app", "acme", "--pid", &pid, "--json"];
     let arguments = [&["bench"], &engine.flags()[..], &narrow, &open].concat();
-    let report = json(workplace.run(&arguments));
+    let report = json(test_folder.run(&arguments));
     let row = &report["rows"][0];
     // Every one that was due, and none twice.
     assert_eq!((&row["requests"], &row["unsent"]), (&40.into(), &0.into()), "{row}");
@@ -69,14 +69,14 @@ fn an_open_loop_measures_an_engine_that_runs_elsewhere() {
     assert_eq!(report["settings"]["loop"], "open, even");
 
     let without_pid = [&["bench"], &engine.flags()[..], &narrow, &["--rounds", "1", "--app", "acme"]].concat();
-    let text = workplace.run(&without_pid).text();
+    let text = test_folder.run(&without_pid).text();
     assert!(text.lines().any(|line| line.contains("encrypt k1 session")), "{text}");
     let unknown = [&["bench"], &engine.flags()[..], &narrow, &["--app", "nobody"]].concat();
-    let message = workplace.run(&unknown).fails(1);
+    let message = test_folder.run(&unknown).fails(1);
     assert!(message.contains("unknown_app") || message.contains("forbidden"), "{message}");
 }
 
-/// The latencies of a report, each a number, in their order.
+/// The latencies of a report, each a number, in ascending order.
 fn latencies(of: &Value) {
     let quantiles: Vec<f64> =
         ["p50", "p90", "p99", "p99_9", "max"].iter().map(|name| of[name].as_f64().expect("a number")).collect();
@@ -85,10 +85,10 @@ fn latencies(of: &Value) {
 
 #[test]
 fn interference_compares_engine_and_floor() {
-    let workplace = Workplace::new();
+    let test_folder = TestFolder::new();
     let flags =
         ["--duration", "300ms", "--rounds", "1", "--large-fields", "3000", "--large-connections", "2", "--rate", "200"];
-    let report = json(bench(&workplace, &with(&with(&["interference"], &flags), &["--json"])));
+    let report = json(bench(&test_folder, &with(&with(&["interference"], &flags), &["--json"])));
     let cases = report["cases"].as_array().expect("cases");
     let names: Vec<&str> = cases.iter().map(|case| case["case"].as_str().expect("a name")).collect();
     let whole = ["alone", "beside", "beside_first_come_first_served", "floor_alone", "floor_beside"];
@@ -105,10 +105,10 @@ fn interference_compares_engine_and_floor() {
 
 #[test]
 fn an_overloaded_engine_answers_each_request_once() {
-    let workplace = Workplace::new();
+    let test_folder = TestFolder::new();
     let flags =
         ["--duration", "1s", "--capacity", "300ms", "--connections", "3", "--deadline", "200ms", "--factor", "5"];
-    let report = json(bench(&workplace, &with(&with(&["overload"], &flags), &["--json"])));
+    let report = json(bench(&test_folder, &with(&with(&["overload"], &flags), &["--json"])));
     let requests = &report["requests"];
     let count = |value: &Value| value.as_u64().expect("a count");
     let errors: u64 = requests["errors"].as_object().expect("codes").values().map(count).sum();
@@ -127,8 +127,8 @@ fn an_overloaded_engine_answers_each_request_once() {
 
 #[test]
 fn a_soak_checks_every_result_and_samples_the_engine() {
-    let workplace = Workplace::new();
-    let report = json(bench(&workplace, &["soak", "--duration", "5s", "--connections", "3", "--json"]));
+    let test_folder = TestFolder::new();
+    let report = json(bench(&test_folder, &["soak", "--duration", "5s", "--connections", "3", "--json"]));
     let counts = &report["counts"];
     assert!(counts["round_trips"].as_u64() > Some(0) && counts["fields"].as_u64() > Some(0), "{counts}");
     let quarters = report["quarters"].as_array().expect("quarters");
@@ -144,10 +144,10 @@ fn a_soak_checks_every_result_and_samples_the_engine() {
 
 #[test]
 fn a_signal_ends_it_quietly_with_its_engine_and_its_folder() {
-    let workplace = Workplace::new();
-    let folder = workplace.path("tmp");
+    let test_folder = TestFolder::new();
+    let folder = test_folder.path("tmp");
     std::fs::create_dir(&folder).expect("made");
-    let mut command = workplace.command(&["bench", "soak", "--duration", "10m"]);
+    let mut command = test_folder.command(&["bench", "soak", "--duration", "10m"]);
     let mut bench = command.env("TMPDIR", &folder).stderr(std::process::Stdio::piped()).spawn().expect("started");
     // The last file created before the engine starts.
     let certificate = || {
@@ -162,7 +162,7 @@ fn a_signal_ends_it_quietly_with_its_engine_and_its_folder() {
     let pid = bench.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("run").success());
     let mut message = String::new();
-    // Its engine shares the pipe: the end comes when both have gone.
+    // Its engine shares the pipe: the end comes when both have exited.
     bench.stderr.take().expect("piped").read_to_string(&mut message).expect("text");
     assert_eq!(bench.wait().expect("ended").code(), Some(130), "{message}");
     assert_eq!(
@@ -174,7 +174,7 @@ fn a_signal_ends_it_quietly_with_its_engine_and_its_folder() {
 
 #[test]
 fn unmeasurable_plans_are_refused() {
-    let workplace = Workplace::new();
+    let test_folder = TestFolder::new();
     for (arguments, part) in [
         (&["--fields", "0"][..], "0 is not in"),
         (&["--duration", "fast"], "such as 500ms"),
@@ -184,7 +184,7 @@ fn unmeasurable_plans_are_refused() {
         (&["interference", "--rounds", "0"], "0 is not in"),
         (&["--fields", "1", "soak"], "cannot be used with"),
     ] {
-        let message = bench(&workplace, arguments).fails(2);
+        let message = bench(&test_folder, arguments).fails(2);
         assert!(message.contains(part), "{message}");
     }
 }

@@ -5,54 +5,54 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::common::{Running, Workplace, finish, repository, with};
+use crate::common::{Running, TestFolder, finish, repository, with};
 use fieldseal_engine::admin::{Readers, replace_file};
 use fieldseal_engine::system_random;
 use fieldseal_net::tls::{Authority, Validity};
 use fieldseal_server::issue_client;
 use serde_json::Value;
 
-/// The flags of both doors.
-fn doors(engine: &Running) -> [Vec<&str>; 2] {
+/// The flags of both backends: the local store and the running engine.
+fn backends(engine: &Running) -> [Vec<&str>; 2] {
     [vec![], engine.flags()]
 }
 
-/// Encrypts, checks that something was encrypted, decrypts; what came back.
+/// Encrypts, checks that something was encrypted, decrypts; returns the result.
 #[track_caller]
-fn round_trip(workplace: &Workplace, door: &[&str], encrypt: &[&str], decrypt: &[&str], input: &[u8]) -> Vec<u8> {
-    let arguments = with(&with(&["encrypt", "--app", "acme"], door), encrypt);
-    let sealed = workplace.run_with(&arguments, input).ok();
+fn round_trip(test_folder: &TestFolder, backend: &[&str], encrypt: &[&str], decrypt: &[&str], input: &[u8]) -> Vec<u8> {
+    let arguments = with(&with(&["encrypt", "--app", "acme"], backend), encrypt);
+    let sealed = test_folder.run_with(&arguments, input).ok();
     assert!(sealed.windows(3).any(|part| part == b"ev:"), "nothing was encrypted");
-    let arguments = with(&with(&["decrypt", "--app", "acme"], door), decrypt);
-    workplace.run_with(&arguments, &sealed).ok()
+    let arguments = with(&with(&["decrypt", "--app", "acme"], backend), decrypt);
+    test_folder.run_with(&arguments, &sealed).ok()
 }
 
 #[test]
 fn examples_round_trip_locally_and_remotely() {
-    let workplace = Workplace::new();
-    let engine = workplace.engine(&[]);
-    for door in doors(&engine) {
+    let test_folder = TestFolder::new();
+    let engine = test_folder.engine(&[]);
+    for backend in backends(&engine) {
         let payment = repository("examples/payment.json");
         let select = ["--select", "$.card", "--select", "$..email", "--select", "$.fx", "--select", "$.items[*].price"];
-        assert!(round_trip(&workplace, &door, &select, &[], &payment) == payment);
+        assert!(round_trip(&test_folder, &backend, &select, &[], &payment) == payment);
         let customer = repository("examples/customer.json");
         let select = ["--select", "$.national_id", "--select", "$.bank", "--select", "$.contact..number"];
-        assert!(round_trip(&workplace, &door, &select, &[], &customer) == customer);
+        assert!(round_trip(&test_folder, &backend, &select, &[], &customer) == customer);
         let lines = repository("examples/customers.jsonl");
         let select =
             ["--format", "jsonl", "--select", "$.card", "--select", "$.contact.email", "--select", "$.balance"];
-        assert!(round_trip(&workplace, &door, &select, &["--format", "jsonl"], &lines) == lines);
+        assert!(round_trip(&test_folder, &backend, &select, &["--format", "jsonl"], &lines) == lines);
         // White space, order, duplicate names and the text of numbers.
         let odd = concat!(
             " {\"b\" :\t1.50,\"a\":[ 1E+2 , -0,{ }],\"b\":\r\n\"😀\", ",
             "\"\":null , \"c\": 123456789012345678901234567890 }\n"
         );
-        assert!(round_trip(&workplace, &door, &[], &[], odd.as_bytes()) == odd.as_bytes());
+        assert!(round_trip(&test_folder, &backend, &[], &[], odd.as_bytes()) == odd.as_bytes());
         for scalar in ["\"x\"", "1", "true", " -1.0e-3 "] {
-            assert_eq!(round_trip(&workplace, &door, &[], &[], scalar.as_bytes()), scalar.as_bytes());
+            assert_eq!(round_trip(&test_folder, &backend, &[], &[], scalar.as_bytes()), scalar.as_bytes());
         }
-        // Everything: escapes come back as the characters they mean.
-        let back = round_trip(&workplace, &door, &[], &[], &payment);
+        // Everything: escapes are restored as the characters they represent.
+        let back = round_trip(&test_folder, &backend, &[], &[], &payment);
         let value = |json: &[u8]| serde_json::from_slice::<Value>(json).expect("JSON");
         assert_eq!(value(&back), value(&payment));
     }
@@ -60,8 +60,8 @@ fn examples_round_trip_locally_and_remotely() {
 
 #[test]
 fn values_encrypted_locally_decrypt_remotely_and_vice_versa() {
-    let workplace = Workplace::new();
-    let engine = workplace.engine(&[]);
+    let test_folder = TestFolder::new();
+    let engine = test_folder.engine(&[]);
     let document = br#"{"a": "one", "b": [2, true, null], "c": ""}"#;
     for curve in ["r1", "k1"] {
         for keying in ["field", "request", "session"] {
@@ -70,12 +70,12 @@ fn values_encrypted_locally_decrypt_remotely_and_vice_versa() {
                 let (local, remote) = (vec![], engine.flags());
                 for (sealing, opening) in [(&local, &remote), (&remote, &local)] {
                     let sealed =
-                        workplace.run_with(&with(&with(&["encrypt", "--app", "acme"], sealing), &options), document);
+                        test_folder.run_with(&with(&with(&["encrypt", "--app", "acme"], sealing), &options), document);
                     let sealed = sealed.ok();
                     let opened =
-                        workplace.run_with(&with(&with(&["decrypt", "--app", "acme"], opening), role), &sealed).ok();
+                        test_folder.run_with(&with(&with(&["decrypt", "--app", "acme"], opening), role), &sealed).ok();
                     assert_eq!(opened, document, "{curve} {keying} {role:?}");
-                    let facts = workplace.run_with(&["inspect", "--json", "--app", "acme"], &sealed).text();
+                    let facts = test_folder.run_with(&["inspect", "--json", "--app", "acme"], &sealed).text();
                     let facts: Vec<Value> =
                         facts.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
                     assert_eq!(facts.len(), 4);
@@ -93,61 +93,61 @@ fn values_encrypted_locally_decrypt_remotely_and_vice_versa() {
 
 #[test]
 fn files_round_trip_locally_and_remotely() {
-    let workplace = Workplace::new();
-    let engine = workplace.engine(&[]);
+    let test_folder = TestFolder::new();
+    let engine = test_folder.engine(&[]);
     let big: Vec<u8> = (0..1_000_003_u32).map(|i| (i % 251) as u8).collect();
-    for (door, other) in [(vec![], engine.flags()), (engine.flags(), vec![])] {
+    for (backend, other) in [(vec![], engine.flags()), (engine.flags(), vec![])] {
         for content in [&b""[..], b"x", b"\xff\xfe\0", &big] {
-            let sealed = workplace.run_with(&with(&["encrypt", "--app", "acme", "--file"], &door), content).ok();
-            let opened = workplace.run_with(&with(&["decrypt", "--app", "acme", "--file"], &other), &sealed).ok();
+            let sealed = test_folder.run_with(&with(&["encrypt", "--app", "acme", "--file"], &backend), content).ok();
+            let opened = test_folder.run_with(&with(&["decrypt", "--app", "acme", "--file"], &other), &sealed).ok();
             assert!(opened == content, "{} bytes", content.len());
             let mut torn = sealed.clone();
             torn.truncate(sealed.len() - 1);
-            workplace.run_with(&with(&["decrypt", "--app", "acme", "--file"], &other), &torn).fails(1);
+            test_folder.run_with(&with(&["decrypt", "--app", "acme", "--file"], &other), &torn).fails(1);
         }
     }
 }
 
 #[test]
 fn rotation_and_disabling_reach_a_running_engine() {
-    let workplace = Workplace::new();
-    let engine = workplace.engine(&[]);
+    let test_folder = TestFolder::new();
+    let engine = test_folder.engine(&[]);
     let flags = engine.flags();
     let lines = repository("examples/customers.jsonl");
     let arguments = with(&["encrypt", "--app", "acme", "--format", "jsonl", "--select", "$.card"], &flags);
-    let old = workplace.run_with(&arguments, &lines).ok();
-    workplace.run(&["keys", "rotate", "acme"]).ok();
+    let old = test_folder.run_with(&arguments, &lines).ok();
+    test_folder.run(&["keys", "rotate", "acme"]).ok();
     // The engine checks the store once per second.
     let versions = |sealed: &[u8]| {
-        let facts = workplace.run_with(&["inspect", "--json", "--app", "acme"], sealed).text();
+        let facts = test_folder.run_with(&["inspect", "--json", "--app", "acme"], sealed).text();
         let version = |line: &str| serde_json::from_str::<Value>(line).expect("JSON")["key_version"].as_u64();
         facts.lines().map(version).collect::<std::collections::HashSet<_>>()
     };
     let rewrap = with(&["rewrap", "--app", "acme", "--format", "jsonl"], &flags);
-    // A run in which the engine notices leaves some lines as they were.
+    // A run during which the engine detects the change leaves some lines unchanged.
     let new = wait_for(|| {
-        let new = workplace.run_with(&rewrap, &old).ok();
+        let new = test_folder.run_with(&rewrap, &old).ok();
         (versions(&new) == [Some(2)].into()).then_some(new)
     });
     assert_eq!(versions(&old), [Some(1)].into());
-    let opened = workplace.run_with(&with(&["decrypt", "--app", "acme", "--format", "jsonl"], &flags), &new).ok();
+    let opened = test_folder.run_with(&with(&["decrypt", "--app", "acme", "--format", "jsonl"], &flags), &new).ok();
     assert!(opened == lines);
-    // Also as one document, with what is no envelope in it.
+    // Also as one document, with text in it that is not an envelope.
     let document = br#"{"ev:n:$": "ev: not one $", "k": 1, "e\/": ["x"]}"#;
-    let rewrapped = workplace.run_with(&with(&["rewrap", "--app", "acme"], &flags), document);
+    let rewrapped = test_folder.run_with(&with(&["rewrap", "--app", "acme"], &flags), document);
     assert_eq!(rewrapped.ok(), document);
 
-    workplace.run(&["keys", "disable", "acme"]).ok();
+    test_folder.run(&["keys", "disable", "acme"]).ok();
     let decrypt = with(&["decrypt", "--app", "acme", "--format", "jsonl"], &flags);
-    // A run in which the engine notices ends after some lines.
+    // A run during which the engine detects the change fails after some lines.
     let message = wait_for(|| {
-        let ran = workplace.run_with(&decrypt, &new);
+        let ran = test_folder.run_with(&decrypt, &new);
         (ran.code != 0 && ran.stdout.is_empty()).then(|| ran.fails(1))
     });
     assert!(message.contains("line 1: app_disabled: app acme is disabled"), "{message}");
 }
 
-/// Waits for what the engine notices within seconds.
+/// Waits for a change that the engine detects within seconds.
 fn wait_for<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
@@ -161,22 +161,22 @@ fn wait_for<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
 
 #[test]
 fn clients_have_exactly_their_granted_permissions() {
-    let workplace = Workplace::new();
-    workplace.run(&["keys", "create", "other"]).ok();
-    let engine = workplace.engine(&[]);
+    let test_folder = TestFolder::new();
+    test_folder.run(&["keys", "create", "other"]).ok();
+    let engine = test_folder.engine(&[]);
     let address = engine.address();
-    let issue = |client: &str, more: &[&str]| workplace.run(&with(&["certs", "issue", client], more)).ok();
+    let issue = |client: &str, more: &[&str]| test_folder.run(&with(&["certs", "issue", client], more)).ok();
     issue("sealer", &["--app", "acme", "--allow", "encrypt"]);
     issue("reader", &["--app", "acme", "--allow", "decrypt", "--role", "pci"]);
     issue("stranger", &["--app", "other", "--allow", "encrypt,decrypt"]);
     let as_client = |client: &'static str, arguments: &[&str], input: &[u8]| {
-        workplace.run_with(&with(arguments, &["--app", "acme", "--connect", address, "--client", client]), input)
+        test_folder.run_with(&with(arguments, &["--app", "acme", "--connect", address, "--client", client]), input)
     };
     let (encrypt, decrypt) = (["encrypt"], ["decrypt"]);
     let plain = as_client("sealer", &encrypt, b"[1]").ok();
     let pci = as_client("sealer", &["encrypt", "--role", "pci"], b"[1]").ok();
     let pii = as_client("sealer", &["encrypt", "--role", "pii"], b"[1]").ok();
-    let refused = |ran: common::Ran, part: &str| {
+    let refused = |ran: common::CommandResult, part: &str| {
         let message = ran.fails(1);
         assert!(message.contains(part), "{message}");
     };
@@ -187,30 +187,30 @@ fn clients_have_exactly_their_granted_permissions() {
     refused(as_client("reader", &encrypt, b"[1]"), "client reader may not encrypt for app acme");
     refused(as_client("stranger", &decrypt, &plain), "client stranger may not decrypt for app acme");
     refused(as_client("reader", &["rewrap"], &plain), "may not encrypt");
-    // A certificate that was replaced is refused, so is one that was revoked.
+    // A certificate that was replaced is refused, as is one that was revoked.
     for ending in ["pem", "key"] {
         let from = format!(".fieldseal/certs/sealer.{ending}");
-        std::fs::copy(workplace.path(&from), workplace.path(&format!("old.{ending}"))).expect("copied");
+        std::fs::copy(test_folder.path(&from), test_folder.path(&format!("old.{ending}"))).expect("copied");
     }
     issue("sealer", &["--app", "acme", "--allow", "encrypt"]);
     let old = ["encrypt", "--app", "acme", "--connect", address, "--cert", "old.pem", "--key", "old.key"];
-    wait_for(|| workplace.run_with(&old, b"[1]").stderr.contains("another certificate").then_some(()));
+    wait_for(|| test_folder.run_with(&old, b"[1]").stderr.contains("another certificate").then_some(()));
     assert!(as_client("sealer", &encrypt, b"[1]").code == 0);
-    workplace.run(&["certs", "revoke", "sealer"]).ok();
+    test_folder.run(&["certs", "revoke", "sealer"]).ok();
     wait_for(|| as_client("sealer", &encrypt, b"[1]").stderr.contains("client sealer is disabled").then_some(()));
-    // The engine is well.
+    // The engine still works.
     assert_eq!(as_client("reader", &decrypt, &plain).ok(), b"[1]");
 }
 
 #[test]
 fn invalid_certificates_are_reported() {
-    let workplace = Workplace::new();
-    let engine = workplace.engine(&[]);
+    let test_folder = TestFolder::new();
+    let engine = test_folder.engine(&[]);
     let address = engine.address();
     let encrypt =
-        |more: &[&str]| workplace.run_with(&with(&["encrypt", "--app", "acme", "--connect", address], more), b"[1]");
+        |more: &[&str]| test_folder.run_with(&with(&["encrypt", "--app", "acme", "--connect", address], more), b"[1]");
     // Of another authority.
-    let elsewhere = Workplace::new();
+    let elsewhere = TestFolder::new();
     elsewhere.run(&["keys", "create", "acme"]).ok();
     elsewhere.run(&["certs", "init"]).ok();
     elsewhere.run(&["certs", "issue", "dev", "--app", "acme", "--allow", "encrypt"]).ok();
@@ -220,15 +220,15 @@ fn invalid_certificates_are_reported() {
     assert!(message.contains("certificate"), "{message}");
     let message = encrypt(&["--client", "dev", "--ca", &authority]).fails(3);
     assert!(message.contains("certificate"), "{message}");
-    // A key that belongs to another certificate, files that are missing or nothing like it.
+    // A key of another certificate, files that are missing or have other content.
     let message = encrypt(&["--cert", ".fieldseal/certs/dev.pem", "--key", &key]).fails(2);
     assert!(message.contains("does not belong"), "{message}");
     let message = encrypt(&["--cert", "missing.pem", "--key", &key]).fails(2);
     assert!(message.contains("missing.pem"), "{message}");
-    workplace.write("junk.pem", "junk");
+    test_folder.write("junk.pem", "junk");
     encrypt(&["--cert", "junk.pem", "--key", &key]).fails(2);
     // Expired yesterday.
-    let folder = workplace.path(".fieldseal/certs");
+    let folder = test_folder.path(".fieldseal/certs");
     let read = |name: &str| std::fs::read(folder.join(name)).expect("read");
     let ours = Authority::from_pem(&read("ca.pem"), &read("ca.key")).expect("the authority");
     let now = SystemTime::now() - Duration::from_secs(2 * 86_400);
@@ -240,24 +240,24 @@ fn invalid_certificates_are_reported() {
     write("late.key", &expired.private_key_pem, Readers::Owner);
     let message = encrypt(&["--client", "late"]).fails(3);
     assert!(message.contains("expired"), "{message}");
-    // A name that the engine's certificate does not bear.
+    // A name that is not in the engine's certificate.
     let message = encrypt(&["--client", "dev", "--server-name", "engine.example"]).fails(3);
     assert!(message.contains("engine.example") || message.contains("name"), "{message}");
-    // Nobody there, and no such host.
+    // Nothing listens there, and an unknown host.
     let nobody = ["encrypt", "--app", "acme", "--connect", "127.0.0.1:1", "--client", "dev"];
-    assert!(workplace.run_with(&nobody, b"[1]").fails(3).contains("is the engine running there?"));
-    // And all is well.
+    assert!(test_folder.run_with(&nobody, b"[1]").fails(3).contains("is the engine running there?"));
+    // The right certificate still works.
     encrypt(&["--client", "dev"]).ok();
 }
 
 #[test]
 fn failures_are_the_same_through_both_doors() {
-    let workplace = Workplace::new();
-    let engine = workplace.engine(&[]);
-    workplace.run(&["keys", "create", "beta"]).ok();
-    let theirs = workplace.run_with(&["encrypt", "--app", "beta"], br#"{"a": "secret-value"}"#).ok();
+    let test_folder = TestFolder::new();
+    let engine = test_folder.engine(&[]);
+    test_folder.run(&["keys", "create", "beta"]).ok();
+    let theirs = test_folder.run_with(&["encrypt", "--app", "beta"], br#"{"a": "secret-value"}"#).ok();
     let select = ["--select", "$["];
-    // Command, its flags, its input; the exit code, and what the message has in it.
+    // Command, flags, input; the exit code, and a part of the message.
     type Case<'a> = (&'a str, &'a [&'a str], &'a [u8], i32, &'a str);
     let cases: [Case<'_>; 6] = [
         ("decrypt", &[], &theirs, 1, "(at byte 6)"),
@@ -268,43 +268,43 @@ fn failures_are_the_same_through_both_doors() {
         ("decrypt", &["--file"], b"secret-value", 1, "file"),
     ];
     for (command, more, input, code, part) in cases {
-        for door in doors(&engine) {
-            let ran = workplace.run_with(&with(&with(&[command, "--app", "acme"], more), &door), input);
-            assert_eq!(ran.code, code, "{command} {more:?} {door:?}: {}", ran.stderr);
-            assert!(ran.stderr.contains(part), "{command} {more:?} {door:?}: {}", ran.stderr);
+        for backend in backends(&engine) {
+            let ran = test_folder.run_with(&with(&with(&[command, "--app", "acme"], more), &backend), input);
+            assert_eq!(ran.code, code, "{command} {more:?} {backend:?}: {}", ran.stderr);
+            assert!(ran.stderr.contains(part), "{command} {more:?} {backend:?}: {}", ran.stderr);
             assert!(!ran.stderr.contains("secret-value"), "a value is shown: {}", ran.stderr);
         }
     }
-    let message = workplace.run_with(&with(&["rewrap", "--app", "acme"], &engine.flags()), &theirs).fails(1);
+    let message = test_folder.run_with(&with(&["rewrap", "--app", "acme"], &engine.flags()), &theirs).fails(1);
     assert!(message.contains("decrypt failed") && message.contains("byte 6"), "{message}");
 }
 
 #[test]
 fn an_engine_that_dies_midway_is_reported_and_nothing_is_written() {
-    let workplace = Workplace::new();
-    let mut engine = workplace.engine(&[]);
+    let test_folder = TestFolder::new();
+    let mut engine = test_folder.engine(&[]);
     let address = engine.address().to_owned();
-    let document = workplace.write("doc.json", common::document(60_000, 0));
+    let document = test_folder.write("doc.json", common::document(60_000, 0));
     let document = document.to_string_lossy();
     let arguments =
         ["encrypt", "--app", "acme", "--keying", "field", "--connect", &address, "--client", "dev", "-o", "out.json"];
-    let mut command = workplace.command(&with(&arguments, &[&document]));
+    let mut command = test_folder.command(&with(&arguments, &[&document]));
     let client = std::thread::spawn(move || finish(&mut command, b""));
     std::thread::sleep(Duration::from_millis(400));
     assert!(!client.is_finished(), "the work was done before the engine died");
     engine.child.kill().expect("killed");
     let message = client.join().expect("ended").fails(3);
     assert!(message.contains("run the command again"), "{message}");
-    assert!(!workplace.path("out.json").exists());
+    assert!(!test_folder.path("out.json").exists());
 }
 
 #[test]
 fn a_signal_ends_the_engine_in_good_order() {
-    let workplace = Workplace::new();
-    let mut engine = workplace.engine(&["--set", "log.level=debug", "--set", "log.format=json"]);
+    let test_folder = TestFolder::new();
+    let mut engine = test_folder.engine(&["--set", "log.level=debug", "--set", "log.format=json"]);
     let flags: Vec<String> = engine.flags().iter().map(|&flag| flag.to_owned()).collect();
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    workplace.run_with(&with(&["encrypt", "--app", "acme"], &flags), br#"["secret-value"]"#).ok();
+    test_folder.run_with(&with(&["encrypt", "--app", "acme"], &flags), br#"["secret-value"]"#).ok();
     let pid = engine.child.id().to_string();
     assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().expect("run").success());
     let status = engine.child.wait().expect("ended");
@@ -319,19 +319,19 @@ fn a_signal_ends_the_engine_in_good_order() {
 
 #[test]
 fn a_running_engine_leaves_no_core_dump() {
-    let workplace = Workplace::new();
-    let engine = workplace.engine(&[]);
+    let test_folder = TestFolder::new();
+    let engine = test_folder.engine(&[]);
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", engine.child.id())).expect("readable");
     let line = limits.lines().find_map(|line| line.strip_prefix("Max core file size")).expect("the limit");
     // Soft, hard, unit.
     assert_eq!(line.split_whitespace().collect::<Vec<_>>(), ["0", "0", "bytes"]);
 }
 
-/// The first message of the program's own TLS client, as it goes over the wire: one record.
-fn client_hello(workplace: &Workplace) -> Vec<u8> {
+/// The first message of the program's own TLS client on the wire: one record.
+fn client_hello(test_folder: &TestFolder) -> Vec<u8> {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("bound").to_string();
-    let mut command = workplace.command(&["info", "--connect", &address, "--client", "dev"]);
+    let mut command = test_folder.command(&["info", "--connect", &address, "--client", "dev"]);
     let client = std::thread::spawn(move || finish(&mut command, b""));
     let (mut stream, _) = listener.accept().expect("a connection");
     let mut hello = vec![0; 5];
@@ -344,7 +344,7 @@ fn client_hello(workplace: &Workplace) -> Vec<u8> {
     hello
 }
 
-/// Sends `bytes` and no more; what comes back until the engine closes the connection.
+/// Sends only `bytes`; returns what the engine sends until it closes the connection.
 fn answer_to(address: &str, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).expect("connected");
     stream.set_read_timeout(Some(Duration::from_secs(20))).expect("set");
@@ -360,10 +360,10 @@ fn answer_to(address: &str, bytes: &[u8]) -> Vec<u8> {
 
 #[test]
 fn hostile_bytes_at_the_port_affect_nobody_else() {
-    let workplace = Workplace::new();
-    let mut engine = workplace.engine(&[]);
+    let test_folder = TestFolder::new();
+    let mut engine = test_folder.engine(&[]);
     let address = engine.address().to_owned();
-    let hello = client_hello(&workplace);
+    let hello = client_hello(&test_folder);
     let half = hello.len() / 2;
     let noise: Vec<u8> = (0..200_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     let plain: [&[u8]; 8] = [
@@ -376,19 +376,19 @@ fn hostile_bytes_at_the_port_affect_nobody_else() {
         &[0; 70_000],
         &noise,
     ];
-    // A real handshake that stops or turns into noise: after half its first message, and where the certificate should come.
+    // A real handshake that stops or turns into noise: after half its first message, and where the certificate is expected.
     let hellos =
         [hello[..half].to_vec(), [&hello[..half], &noise].concat(), hello.clone(), [&hello[..], &noise].concat()];
-    // Held open over all that follows.
+    // Held open during everything that follows.
     let mut held: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(&address).expect("connected")).collect();
     for (stream, sent) in held.iter_mut().zip([0, 1, 5, half, half, hello.len() - 1, hello.len(), hello.len()]) {
         stream.write_all(&hello[..sent]).expect("sent");
     }
     for bytes in plain.into_iter().chain(hellos.iter().map(Vec::as_slice)) {
         let answer = answer_to(&address, bytes);
-        // Only a whole hello gets more than an alert (RFC 8446, section 6): seven bytes.
+        // Only a complete hello gets more than an alert (RFC 8446, section 6): seven bytes.
         assert!(answer.len() <= 7 || bytes.starts_with(&hello), "{} bytes for {}", answer.len(), bytes.len());
-        assert_eq!(round_trip(&workplace, &engine.flags(), &[], &[], b"[1.0]"), b"[1.0]");
+        assert_eq!(round_trip(&test_folder, &engine.flags(), &[], &[], b"[1.0]"), b"[1.0]");
     }
     drop(held);
     assert_eq!(engine.child.try_wait().expect("waited"), None, "the engine has ended");
@@ -400,18 +400,18 @@ fn hostile_bytes_at_the_port_affect_nobody_else() {
 
 #[test]
 fn serve_runs_with_files_created_by_hand() {
-    let workplace = Workplace::with_app();
-    workplace.run(&["certs", "init"]).ok();
-    workplace.run(&["certs", "issue", "billing", "--app", "acme", "--allow", "encrypt,decrypt"]).ok();
-    let mut command = workplace.command(&["serve", "--address", "127.0.0.1:0", "--json"]);
+    let test_folder = TestFolder::with_app();
+    test_folder.run(&["certs", "init"]).ok();
+    test_folder.run(&["certs", "issue", "billing", "--app", "acme", "--allow", "encrypt,decrypt"]).ok();
+    let mut command = test_folder.command(&["serve", "--address", "127.0.0.1:0", "--json"]);
     let running = Running::start(&mut command);
-    // The only client there needs not be named.
-    let door = ["--connect", running.address()];
-    assert_eq!(round_trip(&workplace, &door, &[], &[], b"[1.0]"), b"[1.0]");
-    let info = workplace.run(&with(&["info", "--json"], &door)).text();
+    // The only client in the folder need not be named.
+    let backend = ["--connect", running.address()];
+    assert_eq!(round_trip(&test_folder, &backend, &[], &[], b"[1.0]"), b"[1.0]");
+    let info = test_folder.run(&with(&["info", "--json"], &backend)).text();
     assert_eq!(serde_json::from_str::<Value>(&info).expect("JSON")["protocol"], "1");
-    let keys = |door: &[&str]| workplace.run(&with(&["keys", "public", "acme", "--json"], door)).text();
-    assert_eq!(keys(&door), keys(&[]));
+    let keys = |backend: &[&str]| test_folder.run(&with(&["keys", "public", "acme", "--json"], backend)).text();
+    assert_eq!(keys(&backend), keys(&[]));
     // Probes are answered meanwhile.
     let operator = running.ready["operator"].as_str().expect("an operator port");
     let mut probe = TcpStream::connect(operator).expect("connected");
@@ -420,27 +420,27 @@ fn serve_runs_with_files_created_by_hand() {
     probe.read_to_string(&mut answer).expect("text");
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     let taken = format!("operator.address={operator}");
-    let message = workplace.run(&["serve", "--address", "127.0.0.1:0", "--set", &taken]).fails(3);
+    let message = test_folder.run(&["serve", "--address", "127.0.0.1:0", "--set", &taken]).fails(3);
     assert!(message.contains("choose another with operator.address"), "{message}");
-    // The port is taken.
-    let message = workplace.run(&["serve", "--address", running.address()]).fails(3);
+    // The port is in use.
+    let message = test_folder.run(&["serve", "--address", running.address()]).fails(3);
     assert!(message.contains("another program uses that port"), "{message}");
 }
 
 #[test]
 fn dev_twice_in_one_folder_keeps_existing_files() {
-    let workplace = Workplace::new();
+    let test_folder = TestFolder::new();
     let (sealed, files) = {
-        let engine = workplace.engine(&[]);
-        let sealed = workplace.run_with(&with(&["encrypt", "--app", "acme"], &engine.flags()), b"[\"x\"]").ok();
-        (sealed, ["ca.pem", "server.pem", "dev.pem"].map(|name| workplace.read(&format!(".fieldseal/certs/{name}"))))
+        let engine = test_folder.engine(&[]);
+        let sealed = test_folder.run_with(&with(&["encrypt", "--app", "acme"], &engine.flags()), b"[\"x\"]").ok();
+        (sealed, ["ca.pem", "server.pem", "dev.pem"].map(|name| test_folder.read(&format!(".fieldseal/certs/{name}"))))
     };
-    let engine = workplace.engine(&[]);
+    let engine = test_folder.engine(&[]);
     assert_eq!(
         files,
-        ["ca.pem", "server.pem", "dev.pem"].map(|name| workplace.read(&format!(".fieldseal/certs/{name}")))
+        ["ca.pem", "server.pem", "dev.pem"].map(|name| test_folder.read(&format!(".fieldseal/certs/{name}")))
     );
-    assert_eq!(workplace.run_with(&with(&["decrypt", "--app", "acme"], &engine.flags()), &sealed).ok(), b"[\"x\"]");
+    assert_eq!(test_folder.run_with(&with(&["decrypt", "--app", "acme"], &engine.flags()), &sealed).ok(), b"[\"x\"]");
     for field in ["ca", "certificate", "key"] {
         assert!(std::path::Path::new(engine.ready[field].as_str().expect("a path")).is_absolute());
     }
@@ -448,14 +448,14 @@ fn dev_twice_in_one_folder_keeps_existing_files() {
 
 #[test]
 fn an_engine_whose_log_cannot_be_written_serves_on() {
-    let workplace = Workplace::with_app();
-    workplace.run(&["certs", "init"]).ok();
-    workplace.run(&["certs", "issue", "billing", "--app", "acme", "--allow", "encrypt,decrypt"]).ok();
+    let test_folder = TestFolder::with_app();
+    test_folder.run(&["certs", "init"]).ok();
+    test_folder.run(&["certs", "issue", "billing", "--app", "acme", "--allow", "encrypt,decrypt"]).ok();
     let full = std::fs::File::options().write(true).open("/dev/full").expect("a full device");
-    let mut command = workplace.command(&["serve", "--address", "127.0.0.1:0", "--json", "--set", "log.level=trace"]);
+    let mut command = test_folder.command(&["serve", "--address", "127.0.0.1:0", "--json", "--set", "log.level=trace"]);
     let running = Running::start(command.stderr(full));
-    let door = ["--connect", running.address()];
+    let backend = ["--connect", running.address()];
     for _ in 0..3 {
-        assert_eq!(round_trip(&workplace, &door, &[], &[], b"[1.0]"), b"[1.0]");
+        assert_eq!(round_trip(&test_folder, &backend, &[], &[], b"[1.0]"), b"[1.0]");
     }
 }

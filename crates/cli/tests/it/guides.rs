@@ -158,7 +158,7 @@ fn the_rust_page_shows_the_example_and_it_runs() {
         [Block { kind: "rust", text: example, not_run: None }],
         "docs/start/rust.md must show the example as it is"
     );
-    let workplace = common::Workplace::new();
+    let workplace = common::TestFolder::new();
     let engine = workplace.engine(&["--no-relay"]);
     let certs = Path::new(engine.ready["ca"].as_str().expect("a path")).parent().expect("a folder").to_path_buf();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");

@@ -1,24 +1,24 @@
-//! A command that is stopped while it writes plaintext to a file: no part of it is left.
+//! A command that is stopped while it writes plaintext to a file leaves no part of it.
 
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus, Stdio};
 
-use crate::common::{Workplace, with};
+use crate::common::{TestFolder, with};
 use rustix::process::{Pid, Signal, kill_process};
 
 const SECRET: &str = "4242-plaintext";
 
-/// Far more than pipes and buffers hold: once the command has taken it, decrypted lines are in its draft.
+/// Far more than pipes and buffers hold: once the command has read it, decrypted lines are in its temporary file.
 const SIZE: usize = 24 << 20;
 
 /// Starts `decrypt -o out.jsonl` and waits until it has written, with more input to come.
-fn begin(workplace: &Workplace) -> Child {
+fn begin(test_folder: &TestFolder) -> Child {
     let line = format!("{{\"card\":\"{SECRET}\"}}\n");
     let arguments = ["encrypt", "--app", "acme", "--format", "jsonl"];
-    let sealed = workplace.run_with(&arguments, line.repeat(1000).as_bytes()).ok();
+    let sealed = test_folder.run_with(&arguments, line.repeat(1000).as_bytes()).ok();
     let arguments = ["decrypt", "--app", "acme", "--format", "jsonl", "-o", "out.jsonl"];
-    let mut command = workplace.command(&arguments);
+    let mut command = test_folder.command(&arguments);
     let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
     let mut stdin = child.stdin.take().expect("piped");
     for _ in 0..SIZE / sealed.len() {
@@ -36,8 +36,8 @@ fn stop(mut child: Child, signal: Signal) -> (ExitStatus, String) {
 }
 
 /// The files other than the store.
-fn files(workplace: &Workplace) -> Vec<String> {
-    let entries = std::fs::read_dir(workplace.0.path()).expect("a folder").map(|entry| entry.expect("an entry"));
+fn files(test_folder: &TestFolder) -> Vec<String> {
+    let entries = std::fs::read_dir(test_folder.0.path()).expect("a folder").map(|entry| entry.expect("an entry"));
     let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
@@ -45,19 +45,19 @@ fn files(workplace: &Workplace) -> Vec<String> {
 
 #[test]
 fn a_signal_leaves_no_plaintext_and_reports_that_nothing_was_written() {
-    let workplace = Workplace::with_app();
+    let test_folder = TestFolder::with_app();
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
-        let (status, message) = stop(begin(&workplace), signal);
+        let (status, message) = stop(begin(&test_folder), signal);
         assert_eq!(status.code(), Some(code), "{message}");
         assert_eq!(message, "fieldseal: interrupted: nothing was written to out.jsonl\n");
-        assert_eq!(files(&workplace), [".fieldseal"]);
+        assert_eq!(files(&test_folder), [".fieldseal"]);
     }
-    // An existing file stays as it was.
-    workplace.write("out.jsonl", "before");
-    let (_, message) = stop(begin(&workplace), Signal::TERM);
+    // An existing file stays unchanged.
+    test_folder.write("out.jsonl", "before");
+    let (_, message) = stop(begin(&test_folder), Signal::TERM);
     assert!(message.contains("nothing was written"), "{message}");
     assert_eq!(
-        (workplace.read("out.jsonl"), files(&workplace)),
+        (test_folder.read("out.jsonl"), files(&test_folder)),
         (b"before".to_vec(), vec![".fieldseal".to_owned(), "out.jsonl".to_owned()])
     );
 }
@@ -65,7 +65,7 @@ fn a_signal_leaves_no_plaintext_and_reports_that_nothing_was_written() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_signal_that_is_ignored_from_the_start_stays_ignored() {
-    let workplace = Workplace::with_app();
+    let workplace = TestFolder::with_app();
     let sealed = workplace.run_with(&["encrypt", "--app", "acme"], br#"["4242"]"#).ok();
     // As nohup does it.
     let program = workplace.command(&["decrypt", "--app", "acme", "-o", "out.json"]);
@@ -90,26 +90,26 @@ fn a_signal_that_is_ignored_from_the_start_stays_ignored() {
 #[test]
 fn a_kill_leaves_no_plaintext_where_files_without_a_name_exist() {
     use rustix::fs::{Mode, OFlags, open};
-    let workplace = Workplace::with_app();
+    let test_folder = TestFolder::with_app();
     let flags = OFlags::TMPFILE | OFlags::WRONLY;
-    if open(workplace.0.path(), flags, Mode::RUSR | Mode::WUSR).is_err() {
+    if open(test_folder.0.path(), flags, Mode::RUSR | Mode::WUSR).is_err() {
         return;
     }
     for existing in [&[][..], &["out.jsonl"]] {
-        existing.iter().for_each(|name| drop(workplace.write(name, "before")));
-        let (status, _) = stop(begin(&workplace), Signal::KILL);
+        existing.iter().for_each(|name| drop(test_folder.write(name, "before")));
+        let (status, _) = stop(begin(&test_folder), Signal::KILL);
         assert_eq!(status.signal(), Some(Signal::KILL.as_raw()));
-        assert_eq!(files(&workplace), [&[".fieldseal"][..], existing].concat());
+        assert_eq!(files(&test_folder), [&[".fieldseal"][..], existing].concat());
     }
 }
 
 #[test]
 fn a_file_is_complete_or_absent() {
-    let workplace = Workplace::with_app();
-    let sealed = workplace.run_with(&["encrypt", "--app", "acme"], br#"["4242"]"#).ok();
+    let test_folder = TestFolder::with_app();
+    let sealed = test_folder.run_with(&["encrypt", "--app", "acme"], br#"["4242"]"#).ok();
     for _ in 0..2 {
-        workplace.run_with(&with(&["decrypt", "--app", "acme"], &["-o", "out.json"]), &sealed).ok();
-        assert_eq!(workplace.read("out.json"), br#"["4242"]"#);
-        assert_eq!(files(&workplace), [".fieldseal", "out.json"]);
+        test_folder.run_with(&with(&["decrypt", "--app", "acme"], &["-o", "out.json"]), &sealed).ok();
+        assert_eq!(test_folder.read("out.json"), br#"["4242"]"#);
+        assert_eq!(files(&test_folder), [".fieldseal", "out.json"]);
     }
 }

@@ -1,22 +1,22 @@
-//! `load` with the real program against an engine that runs by itself: which figures of the engine's CPU and of waiting the results hold
-//! with `--metrics`, `--pid` and both; what is no engine is refused.
+//! `load` with the real program against an engine: the CPU and queue figures in the results with `--metrics`, `--pid` and both; servers
+//! other than an engine are refused.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 
-use crate::common::{Running, Workplace};
+use crate::common::{Running, TestFolder};
 use serde_json::{Value, json};
 
 /// An engine with one worker, and a scenario that keeps it busy for a while.
-struct Stage {
-    workplace: Workplace,
+struct TestEngine {
+    test_folder: TestFolder,
     engine: Running,
 }
 
-impl Stage {
+impl TestEngine {
     fn new(seconds: f64) -> Self {
-        let workplace = Workplace::new();
-        let engine = workplace.engine(&["--set", "server.workers=1"]);
+        let test_folder = TestFolder::new();
+        let engine = test_folder.engine(&["--set", "server.workers=1"]);
         let ready = &engine.ready;
         let scenario = json!({
             "config": {
@@ -29,8 +29,8 @@ impl Stage {
                 "flow": [{ "send": { "numEncrypts": 200, "curve": "k1", "keying": "field" } }],
             }],
         });
-        workplace.write("scenario.yml", scenario.to_string());
-        Self { workplace, engine }
+        test_folder.write("scenario.yml", scenario.to_string());
+        Self { test_folder, engine }
     }
 
     fn metrics(&self) -> String {
@@ -43,7 +43,7 @@ impl Stage {
 
     /// The result of a run with these flags.
     fn run(&self, flags: &[&str]) -> Value {
-        let printed = self.workplace.run(&[&["load", "scenario.yml", "--json"], flags].concat()).text();
+        let printed = self.test_folder.run(&[&["load", "scenario.yml", "--json"], flags].concat()).text();
         serde_json::from_str(&printed).expect("JSON")
     }
 }
@@ -52,7 +52,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-/// CPU time is there, over time and in all, by threads.
+/// Checks that CPU time is reported, over time and in total, by threads.
 fn assert_cpu(result: &Value) {
     let cpu = &result["cpu"];
     let parts = ["network", "workers", "other"].map(|part| number(&cpu["server_s"][part]));
@@ -91,16 +91,16 @@ fn rows(result: &Value) -> &Vec<Value> {
 
 #[test]
 fn metrics_alone_give_cpu_and_waiting() {
-    let stage = Stage::new(2.3);
-    let result = stage.run(&["--metrics", &stage.metrics(), "-o", "result.json"]);
+    let test_engine = TestEngine::new(2.3);
+    let result = test_engine.run(&["--metrics", &test_engine.metrics(), "-o", "result.json"]);
     assert_cpu(&result);
     assert_waits(&result);
     assert!(rows(&result).len() >= 2, "{result}");
-    let page = stage.workplace.run(&["load", "report", "result.json"]).text();
+    let page = test_engine.test_folder.run(&["load", "report", "result.json"]).text();
     assert!(page.contains("cores: whole engine") && page.contains("cores, busy workers"));
     assert!(page.contains("data-path=\"cpu.server_s.workers\""));
 
-    let table = stage.workplace.run(&["load", "scenario.yml", "--metrics", &stage.metrics()]).text();
+    let table = test_engine.test_folder.run(&["load", "scenario.yml", "--metrics", &test_engine.metrics()]).text();
     let line = table.lines().find(|line| line.starts_with("cores ")).unwrap_or_else(|| panic!("{table}"));
     let workers = line.split(", ").nth(1).and_then(|part| part.strip_suffix(" of its workers"));
     let workers: f64 = workers.unwrap_or_else(|| panic!("{line}")).parse().expect("a number");
@@ -109,30 +109,30 @@ fn metrics_alone_give_cpu_and_waiting() {
 
 #[test]
 fn the_process_gives_cpu_alone_and_with_metrics_everything() {
-    let stage = Stage::new(0.8);
-    let result = stage.run(&["--pid", &stage.pid()]);
+    let test_engine = TestEngine::new(0.8);
+    let result = test_engine.run(&["--pid", &test_engine.pid()]);
     assert_cpu(&result);
     let row = &rows(&result)[0];
     assert!(row["workers_busy"].is_null() && row["queue_wait_us"].is_null(), "{row}");
 
-    let result = stage.run(&["--pid", &stage.pid(), "--metrics", &stage.metrics()]);
+    let result = test_engine.run(&["--pid", &test_engine.pid(), "--metrics", &test_engine.metrics()]);
     assert_cpu(&result);
     assert_waits(&result);
 
-    let result = stage.run(&[]);
+    let result = test_engine.run(&[]);
     assert!(result["server"] == json!([]) && result["cpu"]["server_s"].is_null(), "{result}");
 }
 
 #[test]
 fn an_engine_that_it_starts_reports_all_figures() {
-    let workplace = Workplace::new();
+    let test_folder = TestFolder::new();
     let scenario = "\
 config: { target: none, e3: { key: none, cert: none }, phases: [ { duration: 0.8, connections: 2 } ] }
 scenarios: [ { engine: e3, flow: [ { send: { numEncrypts: 200, curve: k1, keying: field } } ] } ]
 ";
-    workplace.write("scenario.yml", scenario);
+    test_folder.write("scenario.yml", scenario);
     let flags = ["--start", "--set", "server.workers=1", "--json"];
-    let printed = workplace.run(&[&["load", "scenario.yml"], &flags[..]].concat()).text();
+    let printed = test_folder.run(&[&["load", "scenario.yml"], &flags[..]].concat()).text();
     let result: Value = serde_json::from_str(&printed).expect("JSON");
     assert_waits(&result);
     let server = &result["cpu"]["server_s"];
@@ -148,7 +148,7 @@ fn older(operator: SocketAddr) -> SocketAddr {
             let mut socket = socket.expect("a connection");
             let mut request = [0; 4096];
             let length = socket.read(&mut request).unwrap_or(0);
-            // A look that the end of the run cut short.
+            // A request that the end of the run cut off.
             if length == 0 {
                 continue;
             }
@@ -168,22 +168,22 @@ fn older(operator: SocketAddr) -> SocketAddr {
 
 #[test]
 fn busy_workers_are_not_called_cpu() {
-    let stage = Stage::new(0.8);
-    let operator = stage.engine.ready["operator"].as_str().expect("an operator port");
+    let test_engine = TestEngine::new(0.8);
+    let operator = test_engine.engine.ready["operator"].as_str().expect("an operator port");
     let metrics = format!("http://{}/metrics", older(operator.parse().expect("an address")));
-    let result = stage.run(&["--metrics", &metrics, "-o", "result.json"]);
+    let result = test_engine.run(&["--metrics", &metrics, "-o", "result.json"]);
     assert_waits(&result);
     assert!(result["cpu"]["server_s"].is_null() && rows(&result).iter().all(|row| row["cores"].is_null()), "{result}");
-    let page = stage.workplace.run(&["load", "report", "result.json"]).text();
+    let page = test_engine.test_folder.run(&["load", "report", "result.json"]).text();
     assert!(page.contains("Busy workers") && !page.contains("cores: whole engine"));
 }
 
 #[test]
 fn other_servers_are_refused() {
-    let stage = Stage::new(600.0);
+    let test_engine = TestEngine::new(600.0);
     let own = std::process::id().to_string();
     let nobody = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
-    // Anybody's metrics, and anybody's web page.
+    // Metrics of other software, and a web page.
     let serve = |answer: &'static str| {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -208,7 +208,7 @@ fn other_servers_are_refused() {
         (["--metrics", &page], 2, "no metrics at 127.0.0.1:"),
         (["--metrics", &noise], 2, "no metrics at 127.0.0.1:"),
     ] {
-        let message = stage.workplace.run(&[&["load", "scenario.yml"], &flags[..]].concat()).fails(code);
+        let message = test_engine.test_folder.run(&[&["load", "scenario.yml"], &flags[..]].concat()).fails(code);
         assert!(message.contains(part), "{flags:?}: {message}");
     }
 }

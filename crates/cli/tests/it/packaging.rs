@@ -1,9 +1,9 @@
-//! The units that the Debian package installs: how much of the system they expose, and whether systemd understands them.
+//! The systemd units of the Debian package: their exposure, and whether systemd accepts them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The highest exposure that a unit may have, in tenths, as `systemd-analyze security` rates it.
+/// Maximum exposure of a unit, in tenths, as `systemd-analyze security` rates it.
 const EXPOSURE_MAX: &str = "20";
 /// The program as the units name it.
 const INSTALLED: &str = "/usr/bin/fieldseal";
@@ -37,7 +37,7 @@ fn the_exposure_of_each_unit_is_low() {
     }
 }
 
-/// Catches unknown settings, which systemd otherwise only logs and ignores: a restriction with a typing error restricts nothing.
+/// Catches unknown settings, which systemd otherwise only logs and ignores: a mistyped restriction restricts nothing.
 #[test]
 fn systemd_understands_every_line_of_each_unit() {
     let folder = tempfile::tempdir().expect("folder");

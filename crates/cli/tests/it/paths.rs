@@ -1,11 +1,11 @@
-//! Every implementation that this CPU supports, forced on the whole program: values that one encrypts every other decrypts,
-//! including the library. Unsupported and unknown implementations are refused.
+//! Every implementation that this CPU supports, forced for the whole program: values that one encrypts, every other decrypts, including the
+//! library. Unsupported and unknown implementations are refused.
 
 use crate::common;
-use crate::common::{Workplace, document, finish};
+use crate::common::{TestFolder, document, finish};
 use serde_json::Value;
 
-/// Values of `FIELDSEAL_LANES` with whether this CPU has the instructions, by the standard library's account.
+/// Values of `FIELDSEAL_LANES` and whether this CPU has the instructions, according to the standard library.
 fn lanes() -> [(&'static str, bool); 5] {
     #[cfg(target_arch = "x86_64")]
     let [aesni, vaes256, vaes512, armv8] = [
@@ -23,7 +23,7 @@ fn lanes() -> [(&'static str, bool); 5] {
     [("portable", true), ("aesni", aesni), ("vaes256", vaes256), ("vaes512", vaes512), ("armv8", armv8)]
 }
 
-/// The same of `FIELDSEAL_CURVES`.
+/// The same for `FIELDSEAL_CURVES`.
 fn curves() -> [(&'static str, bool); 3] {
     #[cfg(target_arch = "x86_64")]
     let adx = is_x86_feature_detected!("adx") && is_x86_feature_detected!("bmi2") && is_x86_feature_detected!("avx2");
@@ -36,18 +36,23 @@ fn those_here<const N: usize>(all: [(&'static str, bool); N]) -> Vec<&'static st
     all.into_iter().filter_map(|(name, is_here)| is_here.then_some(name)).collect()
 }
 
-fn run(workplace: &Workplace, variables: &[(&str, &str)], arguments: &[&str], input: &[u8]) -> common::Ran {
-    let mut command = workplace.command(arguments);
+fn run(
+    test_folder: &TestFolder,
+    variables: &[(&str, &str)],
+    arguments: &[&str],
+    input: &[u8],
+) -> common::CommandResult {
+    let mut command = test_folder.command(arguments);
     finish(command.envs(variables.iter().copied()), input)
 }
 
-fn info(workplace: &Workplace, variables: &[(&str, &str)], fact: &str) -> String {
-    let facts = run(workplace, variables, &["info", "--json"], b"").text();
+fn info(test_folder: &TestFolder, variables: &[(&str, &str)], fact: &str) -> String {
+    let facts = run(test_folder, variables, &["info", "--json"], b"").text();
     let facts: Value = serde_json::from_str(&facts).expect("JSON");
     facts[fact].as_str().expect("a text").to_owned()
 }
 
-/// A document with values of many lengths, so that lanes have groups alike and mixed, and the library those that are too long for them.
+/// A document with values of many lengths, so that lanes have uniform and mixed groups, and some values are too long for them.
 fn values() -> Vec<u8> {
     let lengths: String = (0..200).map(|i| format!(",\"{}\"", "é".repeat(i * 7 % 290))).collect();
     let mut values = document(100, 8);
@@ -58,16 +63,16 @@ fn values() -> Vec<u8> {
 
 #[test]
 fn values_of_one_kernel_decrypt_with_every_other() {
-    let (workplace, original) = (Workplace::with_app(), values());
+    let (test_folder, original) = (TestFolder::with_app(), values());
     let paths = those_here(lanes());
     for &sealing in &paths {
         let variables = [("FIELDSEAL_LANES", sealing)];
-        assert_eq!(info(&workplace, &variables, "aes-gcm-lanes"), sealing);
-        let sealed = run(&workplace, &variables, &["encrypt", "--app", "acme"], &original).ok();
+        assert_eq!(info(&test_folder, &variables, "aes-gcm-lanes"), sealing);
+        let sealed = run(&test_folder, &variables, &["encrypt", "--app", "acme"], &original).ok();
         assert_ne!(sealed, original);
         for &opening in &paths {
             let variables = [("FIELDSEAL_LANES", opening)];
-            let opened = run(&workplace, &variables, &["decrypt", "--app", "acme"], &sealed).ok();
+            let opened = run(&test_folder, &variables, &["decrypt", "--app", "acme"], &sealed).ok();
             assert!(opened == original, "sealed by {sealing}, opened by {opening}");
         }
     }
@@ -75,29 +80,29 @@ fn values_of_one_kernel_decrypt_with_every_other() {
 
 #[test]
 fn every_key_path_round_trips() {
-    let (workplace, original) = (Workplace::with_app(), values());
+    let (test_folder, original) = (TestFolder::with_app(), values());
     for path in those_here(curves()) {
         let variables = [("FIELDSEAL_CURVES", path)];
-        assert_eq!(info(&workplace, &variables, "encapsulation"), path);
+        assert_eq!(info(&test_folder, &variables, "encapsulation"), path);
         for curve in ["r1", "k1"] {
             let arguments = ["encrypt", "--app", "acme", "--curve", curve, "--keying", "field"];
-            let sealed = run(&workplace, &variables, &arguments, &original).ok();
-            assert!(workplace.run_with(&["decrypt", "--app", "acme"], &sealed).ok() == original, "{path} on {curve}");
+            let sealed = run(&test_folder, &variables, &arguments, &original).ok();
+            assert!(test_folder.run_with(&["decrypt", "--app", "acme"], &sealed).ok() == original, "{path} on {curve}");
         }
     }
 }
 
 #[test]
 fn unsupported_and_unknown_paths_are_refused() {
-    let workplace = Workplace::new();
+    let test_folder = TestFolder::new();
     for (variable, all) in [("FIELDSEAL_LANES", lanes().as_slice()), ("FIELDSEAL_CURVES", &curves())] {
         for &(name, is_here) in all.iter().filter(|(_, is_here)| !is_here) {
-            let message = run(&workplace, &[(variable, name)], &["info"], b"").fails(2);
+            let message = run(&test_folder, &[(variable, name)], &["info"], b"").fails(2);
             assert!(!is_here && message.contains(&format!("{variable}: this CPU cannot run `{name}`")), "{message}");
         }
         for unknown in ["fast", "", "AUTO"] {
             for arguments in [["info"].as_slice(), &["config", "show"]] {
-                let message = run(&workplace, &[(variable, unknown)], arguments, b"").fails(2);
+                let message = run(&test_folder, &[(variable, unknown)], arguments, b"").fails(2);
                 let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
                 assert_eq!(message, format!("fieldseal: {variable}: it must be one of auto, {}\n", names.join(", ")));
             }
@@ -108,13 +113,13 @@ fn unsupported_and_unknown_paths_are_refused() {
 /// The default and `auto` select an implementation that the CPU supports; `portable` applies to keys too.
 #[test]
 fn nothing_is_forced_by_default() {
-    let workplace = Workplace::new();
-    let by_default = info(&workplace, &[], "aes-gcm-lanes");
-    assert_eq!(by_default, info(&workplace, &[("FIELDSEAL_LANES", "auto")], "aes-gcm-lanes"));
+    let test_folder = TestFolder::new();
+    let by_default = info(&test_folder, &[], "aes-gcm-lanes");
+    assert_eq!(by_default, info(&test_folder, &[("FIELDSEAL_LANES", "auto")], "aes-gcm-lanes"));
     assert!(those_here(lanes()).contains(&by_default.as_str()));
     let portable = [("FIELDSEAL_LANES", "portable")];
-    assert_eq!(info(&workplace, &portable, "encapsulation"), "portable");
+    assert_eq!(info(&test_folder, &portable, "encapsulation"), "portable");
     let [but_for_curves] = those_here(curves())[..1] else { panic!("some") };
     let both = [("FIELDSEAL_LANES", "portable"), ("FIELDSEAL_CURVES", but_for_curves)];
-    assert_eq!(info(&workplace, &both, "encapsulation"), but_for_curves);
+    assert_eq!(info(&test_folder, &both, "encapsulation"), but_for_curves);
 }

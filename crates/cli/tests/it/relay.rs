@@ -1,15 +1,15 @@
-//! Engine and relay as separate processes: what a client that disconnects leaves behind.
+//! Engine and relay as separate processes: a client that disconnects cancels its work.
 
 use std::io::Write;
 use std::net::TcpStream;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::common::{Running, Workplace};
+use crate::common::{Running, TestFolder};
 
-/// No test waits for it when all is well.
+/// A passing test never waits for it.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Values in a request that keeps one worker for seconds: each takes a key agreement.
+/// Values in a request that occupies one worker for seconds: a key agreement each.
 const MANY: usize = 100_000;
 
 /// A sample of the engine's metrics; 0 if it is missing.
@@ -27,8 +27,8 @@ fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-fn start_relay(workplace: &Workplace, engine: &Running) -> Running {
-    workplace.run(&["certs", "issue", "relay", "--app", "acme", "--allow", "encrypt"]).ok();
+fn start_relay(test_folder: &TestFolder, engine: &Running) -> Running {
+    test_folder.run(&["certs", "issue", "relay", "--app", "acme", "--allow", "encrypt"]).ok();
     let address = engine.address();
     let file = format!(
         "[relay]\nthreads = 1\noperator_address = \"127.0.0.1:0\"\n\
@@ -37,17 +37,17 @@ fn start_relay(workplace: &Workplace, engine: &Running) -> Running {
          [[inbound]]\nname = \"api\"\naddress = \"127.0.0.1:0\"\nupstream = \"http://127.0.0.1:1\"\n\
          [[inbound.route]]\npath = \"/**\"\napp = \"acme\"\nrequest = [{{ action = \"encrypt\", json = [\"$[*]\"] }}]\n"
     );
-    workplace.write("relay.toml", file);
-    let mut command = workplace.command(&["relay", "--json", "--file", "relay.toml"]);
+    test_folder.write("relay.toml", file);
+    let mut command = test_folder.command(&["relay", "--json", "--file", "relay.toml"]);
     Running::start(command.stderr(Stdio::piped()))
 }
 
 #[test]
 fn a_disconnecting_client_cancels_the_engines_work() {
     const CANCELLED: &str = "fieldseal_requests_total{method=\"encrypt_document\",outcome=\"cancelled\"}";
-    let workplace = Workplace::new();
-    let engine = workplace.engine(&["--no-relay", "--set", "server.workers=1", "--set", "engine.keying=field"]);
-    let relay = start_relay(&workplace, &engine);
+    let test_folder = TestFolder::new();
+    let engine = test_folder.engine(&["--no-relay", "--set", "server.workers=1", "--set", "engine.keying=field"]);
+    let relay = start_relay(&test_folder, &engine);
     let document = format!("[{}\"x\"]", "\"x\",".repeat(MANY - 1));
     let mut client = TcpStream::connect(relay.ready["api"].as_str().expect("an address")).expect("connected");
     let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length:";

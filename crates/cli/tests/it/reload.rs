@@ -1,4 +1,4 @@
-//! Engine and relay as an operator runs them: what SIGHUP and changed files do, and which lines the log has.
+//! Engine and relay from an operator's point of view: the effect of SIGHUP and of changed files, and the log.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -6,11 +6,11 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::common::{Running, Workplace};
+use crate::common::{Running, TestFolder};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// No test waits for it when all is well.
+/// A passing test never waits for it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn until(what: &str, mut condition: impl FnMut() -> bool) {
@@ -21,7 +21,7 @@ fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// The log of a program, a JSON object a line, as it comes.
+/// The log of a program, one JSON object per line, as it arrives.
 struct Log(Arc<Mutex<Vec<Value>>>);
 
 impl Log {
@@ -48,10 +48,10 @@ impl Log {
     }
 }
 
-fn serve(workplace: &Workplace, more: &[&str]) -> (Running, Log) {
+fn serve(test_folder: &TestFolder, more: &[&str]) -> (Running, Log) {
     let at = ["serve", "--json", "--address", "127.0.0.1:0", "--api", "127.0.0.1:0", "--set", "server.drain_delay=0s"];
     let arguments = [&at[..], more].concat();
-    let mut engine = Running::start(workplace.command(&arguments).stderr(Stdio::piped()));
+    let mut engine = Running::start(test_folder.command(&arguments).stderr(Stdio::piped()));
     let log = Log::of(&mut engine);
     (engine, log)
 }
@@ -68,7 +68,7 @@ fn expiry(running: &Running, family: &str) -> Vec<String> {
 
 #[test]
 fn what_killed_creations_of_keys_left_is_gone_after_the_start() {
-    let workplace = Workplace::with_app();
+    let workplace = TestFolder::with_app();
     workplace.run(&["certs", "init"]).ok();
     let left = ["server.key.new-0123456789abcdef", "ca.key.new-0123456789abcdef", "shop.key.new-0123456789abcdef"];
     left.iter()
@@ -84,19 +84,19 @@ fn what_killed_creations_of_keys_left_is_gone_after_the_start() {
 
 #[test]
 fn an_engine_reloads_on_sighup_all_or_nothing() {
-    let workplace = Workplace::with_app();
-    workplace.run(&["certs", "init"]).ok();
-    workplace.run(&["certs", "issue", "billing", "--app", "acme", "--allow", "encrypt"]).ok();
-    let (mut engine, log) = serve(&workplace, &[]);
+    let test_folder = TestFolder::with_app();
+    test_folder.run(&["certs", "init"]).ok();
+    test_folder.run(&["certs", "issue", "billing", "--app", "acme", "--allow", "encrypt"]).ok();
+    let (mut engine, log) = serve(&test_folder, &[]);
     let started = log.wait_for("engine started", 1);
     assert_eq!((&started["level"], &started["address"]), (&"info".into(), &engine.ready["address"]));
     let family = "fieldseal_certificate_expiry_timestamp_seconds";
     let before = expiry(&engine, family);
     assert_eq!(before.len(), 3, "server, api and client-authorities: {before:?}");
 
-    // A renewed certificate is in use and warned of: it is valid for a week.
-    workplace.run(&["certs", "init", "--days", "6"]).ok();
-    workplace.write(".fieldseal/fieldseal.toml", "[log]\nlevel = \"debug\"\n[server]\nworkers = 3\n");
+    // A renewed certificate is in use and warned about: it is valid for a week.
+    test_folder.run(&["certs", "init", "--days", "6"]).ok();
+    test_folder.write(".fieldseal/fieldseal.toml", "[log]\nlevel = \"debug\"\n[server]\nworkers = 3\n");
     signal(&engine, Signal::HUP);
     log.wait_for("engine reloaded", 1);
     assert_ne!(expiry(&engine, family), before);
@@ -106,18 +106,18 @@ fn an_engine_reloads_on_sighup_all_or_nothing() {
     assert!(warning["usage"] == "server" || warning["usage"] == "api", "{warning}");
     assert_eq!(log.wait_for("requires a restart", 1)["keys"], "server.workers");
     let connect = ["info", "--connect", engine.address(), "--client", "billing"];
-    workplace.run(&connect).ok();
-    // The new level holds.
+    test_folder.run(&connect).ok();
+    // The new level applies.
     log.wait_for("connected", 1);
 
-    // Nothing changes with a key that does not fit.
+    // Nothing changes if a key does not match.
     let now = expiry(&engine, family);
-    workplace.write(".fieldseal/certs/server.key", "no key");
+    test_folder.write(".fieldseal/certs/server.key", "no key");
     signal(&engine, Signal::HUP);
     let refused = log.wait_for("engine not reloaded", 1);
     assert!(refused["failure"].as_str().is_some_and(|failure| failure.contains("private key")), "{refused}");
     assert_eq!(expiry(&engine, family), now);
-    workplace.run(&connect).ok();
+    test_folder.run(&connect).ok();
 
     signal(&engine, Signal::TERM);
     assert!(engine.child.wait().expect("ended").success());
@@ -127,17 +127,17 @@ fn an_engine_reloads_on_sighup_all_or_nothing() {
 
 #[test]
 fn an_engine_reloads_changed_files_if_configured() {
-    let workplace = Workplace::with_app();
-    workplace.run(&["certs", "init"]).ok();
-    let (engine, log) = serve(&workplace, &["--set", "server.reload_check=20ms", "--set", "log.format=json"]);
+    let test_folder = TestFolder::with_app();
+    test_folder.run(&["certs", "init"]).ok();
+    let (engine, log) = serve(&test_folder, &["--set", "server.reload_check=20ms", "--set", "log.format=json"]);
     log.wait_for("engine started", 1);
-    workplace.run(&["certs", "init", "--days", "20"]).ok();
+    test_folder.run(&["certs", "init", "--days", "20"]).ok();
     log.wait_for("a certificate expires in ", 1);
     log.wait_for("engine reloaded", 1);
     drop(engine);
 }
 
-/// Sends a request and gives the answer.
+/// Sends a request and returns the answer.
 fn call(relay: &Running, path: &str) -> String {
     let mut client = TcpStream::connect(relay.ready["api"].as_str().expect("an address")).expect("connected");
     write!(client, "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("written");
@@ -148,10 +148,10 @@ fn call(relay: &Running, path: &str) -> String {
 
 #[test]
 fn a_relay_reopens_its_access_log_on_sighup_and_logs_what_it_loses() {
-    let workplace = Workplace::new();
-    let engine = workplace.engine(&["--no-relay"]);
-    workplace.run(&["certs", "issue", "relay", "--app", "acme", "--allow", "encrypt", "--days", "5"]).ok();
-    // A port that nobody listens at, until it is listened at.
+    let test_folder = TestFolder::new();
+    let engine = test_folder.engine(&["--no-relay"]);
+    test_folder.run(&["certs", "issue", "relay", "--app", "acme", "--allow", "encrypt", "--days", "5"]).ok();
+    // A port at which nothing listens at first.
     let upstream = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let origin = upstream.local_addr().expect("bound");
     drop(upstream);
@@ -162,10 +162,10 @@ fn a_relay_reopens_its_access_log_on_sighup_and_logs_what_it_loses() {
          certificate = \"certs/relay.pem\"\nprivate_key = \"certs/relay.key\"\n\
          [[inbound]]\nname = \"api\"\naddress = \"127.0.0.1:0\"\nupstream = \"http://{origin}\"\nunmatched = \"pass\"\n"
     );
-    workplace.write("relay.toml", file);
+    test_folder.write("relay.toml", file);
     let arguments =
         ["relay", "--json", "--file", "relay.toml", "--access-log", "access.log", "--set", "log.format=json"];
-    let mut relay = Running::start(workplace.command(&arguments).stderr(Stdio::piped()));
+    let mut relay = Running::start(test_folder.command(&arguments).stderr(Stdio::piped()));
     let log = Log::of(&mut relay);
     log.wait_for("relay started", 1);
     log.wait_for("a certificate expires in ", 1);
@@ -175,14 +175,14 @@ fn a_relay_reopens_its_access_log_on_sighup_and_logs_what_it_loses() {
     assert!(call(&relay, "/second").starts_with("HTTP/1.1 502 "));
     let lost = log.wait_for("lost the upstream", 1);
     assert_eq!((&lost["level"], &lost["peer"]), (&"error".into(), &origin.to_string().into()));
-    let access = |name: &str| String::from_utf8(workplace.read(name)).expect("text");
+    let access = |name: &str| String::from_utf8(test_folder.read(name)).expect("text");
     until("both requests are logged", || access("access.log").lines().count() == 2);
-    std::fs::rename(workplace.path("access.log"), workplace.path("access.log.1")).expect("renamed");
+    std::fs::rename(test_folder.path("access.log"), test_folder.path("access.log.1")).expect("renamed");
     signal(&relay, Signal::HUP);
     log.wait_for("relay reloaded", 1);
     log.wait_for("the access log was reopened", 1);
 
-    // One that answers is back, once it has not failed for a second.
+    // A peer that answers has recovered once it has not failed for a second.
     let upstream = std::net::TcpListener::bind(origin).expect("the same port");
     std::thread::spawn(move || {
         for socket in upstream.incoming().map_while(Result::ok) {
@@ -211,7 +211,7 @@ fn a_relay_reopens_its_access_log_on_sighup_and_logs_what_it_loses() {
         (&"info".into(), &"request".into(), &"/first".into())
     );
 
-    // Every line is of the one format, in both logs.
+    // Every line has the configured format, in both logs.
     signal(&relay, Signal::TERM);
     assert!(relay.child.wait().expect("ended").success());
     log.wait_for("relay stopped", 1);
@@ -220,11 +220,11 @@ fn a_relay_reopens_its_access_log_on_sighup_and_logs_what_it_loses() {
 
 #[test]
 fn both_logs_are_logfmt_if_configured() {
-    let workplace = Workplace::with_app();
-    workplace.run(&["certs", "init"]).ok();
+    let test_folder = TestFolder::with_app();
+    test_folder.run(&["certs", "init"]).ok();
     let settings = ["--set", "log.format=logfmt", "--set", "server.drain_delay=0s"];
     let arguments = [&["serve", "--json", "--address", "127.0.0.1:0"], &settings[..]].concat();
-    let mut engine = Running::start(workplace.command(&arguments).stderr(Stdio::piped()));
+    let mut engine = Running::start(test_folder.command(&arguments).stderr(Stdio::piped()));
     signal(&engine, Signal::TERM);
     let mut text = String::new();
     engine.child.stderr.take().expect("piped").read_to_string(&mut text).expect("text");

@@ -1,9 +1,9 @@
-//! Runs `vectors/cli/*.txt`: each holds files, commands and what they print in one text.
+//! Runs `vectors/cli/*.txt`: each contains files, commands and their output in one text.
 //!
-//! A script begins with its purpose. `== NAME` begins a file, up to the next `==` or command. `$ COMMAND` is run by a shell in an
-//! empty folder with `fieldseal` in its path and `$KEYS` for `vectors/keys`; the lines after it, up to the next command or file,
-//! are its standard output and standard error together. `[N]` as the last of them is the exit code, unless it is 0. `[..]` matches
-//! any text within a line, a line `...` any lines. A line that begins with `// ` is a comment.
+//! A script begins with its purpose. `== NAME` begins a file, up to the next `==` or command. `$ COMMAND` is run by a shell in an empty
+//! folder with `fieldseal` in its path and `$KEYS` for `vectors/keys`; the lines after it, up to the next command or file, are its standard
+//! output and standard error together. `[N]` as the last of them is the exit code, unless it is 0. `[..]` matches any text within a line, a
+//! line `...` any lines. A line that begins with `// ` is a comment.
 
 use crate::common;
 use std::path::Path;
@@ -45,7 +45,7 @@ fn parse(text: &str) -> Script {
             }
         }
     }
-    // Blank lines before the next command are for the eye, after files as after output.
+    // Blank lines before the next command are ignored, after files and after output.
     for (_, content) in &mut script.files {
         content.truncate(content.trim_end_matches('\n').len());
         content.push('\n');
@@ -58,7 +58,7 @@ fn parse(text: &str) -> Script {
     script
 }
 
-/// Whether `line` is `pattern` with `[..]` for any text.
+/// Whether `line` matches `pattern`, in which `[..]` is any text.
 fn line_matches(pattern: &str, line: &str) -> bool {
     let mut parts = pattern.split("[..]");
     let Some(mut rest) = line.strip_prefix(parts.next().expect("one part")) else { return false };

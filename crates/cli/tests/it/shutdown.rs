@@ -1,32 +1,32 @@
-//! The running program when it is stopped with a request in flight.
+//! A running engine that is stopped with a request in flight.
 
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::common::{Running, Workplace};
+use crate::common::{Running, TestFolder};
 use fieldseal_client::raw::{EncodedRequest, Message, RawConnection, RawConnector, request};
 use fieldseal_client::{Client, ClientError, ClientSettings, EncryptOptions, ErrorKind, Keying, Scalar, Value};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::task::JoinHandle;
 
-/// Long enough for a slow machine; no test waits for it when all is well.
+/// Long enough for a slow machine; a passing test never waits for it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-struct Stage {
+struct TestEngine {
     engine: Running,
     client: Client,
-    _workplace: Workplace,
+    _workplace: TestFolder,
 }
 
-impl Stage {
+impl TestEngine {
     fn new(settings: &[&str]) -> Self {
-        let workplace = Workplace::new();
-        // With many workers the request would be over before anything is seen.
-        let engine = workplace.engine(&[&["--set", "server.workers=1"], settings].concat());
+        let test_folder = TestFolder::new();
+        // With many workers the request would be done too early.
+        let engine = test_folder.engine(&[&["--set", "server.workers=1"], settings].concat());
         let settings = engine.client_settings();
         let settings = ClientSettings { request_timeout: 4 * PATIENCE, connections_max: 1, ..settings };
         let client = Client::new(settings).expect("a client");
-        Self { engine, client, _workplace: workplace }
+        Self { engine, client, _workplace: test_folder }
     }
 
     /// Sends a request with this many key agreements, and waits until it runs.
@@ -36,7 +36,8 @@ impl Stage {
             let options = EncryptOptions { keying: Some(Keying::Field), ..EncryptOptions::new("acme") };
             client.encrypt(&options, &vec![Scalar::from("x"); values]).await
         });
-        self.wait_until(|stage| stage.engine.probe("/metrics").contains("\nfieldseal_queue_jobs 1\n")).await;
+        self.wait_until(|test_engine| test_engine.engine.probe("/metrics").contains("\nfieldseal_queue_jobs 1\n"))
+            .await;
         running
     }
 
@@ -68,7 +69,7 @@ impl Stage {
     }
 }
 
-/// Sends what `encode` appends on a connection of a client that ignores `going_away`; its answer: the error's code, or nothing.
+/// Sends what `encode` appends over a client that ignores `going_away`; returns the error's code, or `None`.
 async fn ask(connection: &mut RawConnection, encode: impl FnOnce(u32, &mut Vec<u8>)) -> Option<String> {
     connection.send(0, &EncodedRequest::new(encode));
     let frame = connection.next().await.expect("an answer");
@@ -80,38 +81,38 @@ async fn ask(connection: &mut RawConnection, encode: impl FnOnce(u32, &mut Vec<u
 
 #[tokio::test]
 async fn everything_is_served_for_the_drain_delay_while_the_engine_is_not_ready() {
-    let mut stage = Stage::new(&["--set", "server.drain_delay=1h"]);
-    assert!(stage.is_ready());
-    let in_flight = stage.begin(20_000).await;
-    stage.terminate();
-    stage.wait_until(|stage| !stage.is_ready()).await;
-    assert_eq!(stage.client.health().await.expect("an open connection is served"), "ok");
-    let fresh = Client::connect(stage.engine.client_settings()).await.expect("a new connection is served");
+    let mut test_engine = TestEngine::new(&["--set", "server.drain_delay=1h"]);
+    assert!(test_engine.is_ready());
+    let in_flight = test_engine.begin(20_000).await;
+    test_engine.terminate();
+    test_engine.wait_until(|test_engine| !test_engine.is_ready()).await;
+    assert_eq!(test_engine.client.health().await.expect("an open connection is served"), "ok");
+    let fresh = Client::connect(test_engine.engine.client_settings()).await.expect("a new connection is served");
     fresh.encrypt(&EncryptOptions::new("acme"), &[Scalar::from("x")]).await.expect("a new request is served");
     assert_eq!(in_flight.await.expect("no panic").expect("an answer").len(), 20_000);
-    // Nobody has to wait for the hour.
-    stage.terminate();
-    assert_eq!(stage.exit_code().await, Some(0));
+    // The test need not wait for the hour.
+    test_engine.terminate();
+    assert_eq!(test_engine.exit_code().await, Some(0));
 }
 
-/// A person at the keyboard does not wait.
+/// A user at the keyboard does not wait.
 #[tokio::test]
 async fn an_interrupt_skips_the_drain_delay() {
-    let mut stage = Stage::new(&["--set", "server.drain_delay=1h"]);
-    kill_process(Pid::from_child(&stage.engine.child), Signal::INT).expect("it runs");
-    assert_eq!(stage.exit_code().await, Some(0));
+    let mut test_engine = TestEngine::new(&["--set", "server.drain_delay=1h"]);
+    kill_process(Pid::from_child(&test_engine.engine.child), Signal::INT).expect("it runs");
+    assert_eq!(test_engine.exit_code().await, Some(0));
 }
 
 #[tokio::test]
 async fn requests_in_flight_finish_and_new_ones_are_refused() {
-    let mut stage = Stage::new(&["--set", "server.drain_delay=0s", "--set", "server.drain_timeout=1h"]);
-    assert!(stage.is_ready());
-    let connector = RawConnector::new(stage.engine.client_settings()).expect("settings");
+    let mut test_engine = TestEngine::new(&["--set", "server.drain_delay=0s", "--set", "server.drain_timeout=1h"]);
+    assert!(test_engine.is_ready());
+    let connector = RawConnector::new(test_engine.engine.client_settings()).expect("settings");
     let mut old = connector.connect().await.expect("a connection");
-    let in_flight = stage.begin(60_000).await;
+    let in_flight = test_engine.begin(60_000).await;
     assert_eq!(ask(&mut old, request::info).await, None);
-    stage.terminate();
-    stage.wait_until(|stage| !stage.is_ready()).await;
+    test_engine.terminate();
+    test_engine.wait_until(|test_engine| !test_engine.is_ready()).await;
     let began = Instant::now();
     while ask(&mut old, request::info).await.as_deref() != Some("unavailable") {
         assert!(began.elapsed() < PATIENCE, "it does not drain");
@@ -119,31 +120,31 @@ async fn requests_in_flight_finish_and_new_ones_are_refused() {
     assert_eq!(ask(&mut old, request::health).await, None, "health says so");
     assert!(old.is_left());
     drop(old);
-    assert!(TcpStream::connect(stage.engine.address()).is_err(), "nobody listens any more");
-    assert!(stage.engine.probe("/livez").starts_with("HTTP/1.1 200 ") && !in_flight.is_finished());
+    assert!(TcpStream::connect(test_engine.engine.address()).is_err(), "nobody listens any more");
+    assert!(test_engine.engine.probe("/livez").starts_with("HTTP/1.1 200 ") && !in_flight.is_finished());
     assert_eq!(in_flight.await.expect("no panic").expect("an answer").len(), 60_000);
-    assert_eq!(stage.exit_code().await, Some(0));
+    assert_eq!(test_engine.exit_code().await, Some(0));
 }
 
 #[tokio::test]
 async fn unfinished_requests_are_answered_at_the_timeout() {
-    let mut stage = Stage::new(&["--set", "server.drain_delay=0s", "--set", "server.drain_timeout=50ms"]);
-    let in_flight = stage.begin(1_000_000).await;
-    stage.terminate();
-    // It received that notification, and found no other engine.
+    let mut test_engine = TestEngine::new(&["--set", "server.drain_delay=0s", "--set", "server.drain_timeout=50ms"]);
+    let in_flight = test_engine.begin(1_000_000).await;
+    test_engine.terminate();
+    // It received the announcement, and found no other engine.
     let error = in_flight.await.expect("no panic").expect_err("it takes far too long");
     assert_eq!(error.kind, ErrorKind::Connect, "{error}");
-    assert_eq!(stage.exit_code().await, Some(1));
+    assert_eq!(test_engine.exit_code().await, Some(1));
 }
 
 #[tokio::test]
 async fn a_further_signal_leaves_at_once() {
-    let mut stage = Stage::new(&["--set", "server.drain_delay=0s", "--set", "server.drain_timeout=1h"]);
-    let in_flight = stage.begin(1_000_000).await;
-    stage.terminate();
-    stage.wait_until(|stage| !stage.is_ready()).await;
-    stage.terminate();
-    assert_eq!(stage.exit_code().await, Some(1));
+    let mut test_engine = TestEngine::new(&["--set", "server.drain_delay=0s", "--set", "server.drain_timeout=1h"]);
+    let in_flight = test_engine.begin(1_000_000).await;
+    test_engine.terminate();
+    test_engine.wait_until(|test_engine| !test_engine.is_ready()).await;
+    test_engine.terminate();
+    assert_eq!(test_engine.exit_code().await, Some(1));
     let error = in_flight.await.expect("no panic").expect_err("nobody answers any more");
     assert!(matches!(error.kind, ErrorKind::ConnectionLost { .. }), "{error}");
 }

@@ -1,4 +1,4 @@
-//! The connections of a client: choosing one for a call, opening further ones, and the delay after failures.
+//! A client's connections: selecting one for a call, opening further ones, and the delay after failures.
 
 use super::*;
 
@@ -6,7 +6,7 @@ pub(crate) struct Inner {
     pub(crate) settings: ClientSettings,
     pub(super) dialler: Dialler,
     pub(super) open: Mutex<Open>,
-    /// Held while a connection is opened: one at a time.
+    /// Held while a connection is opened, so that only one is opened at a time.
     pub(super) dialling: Arc<tokio::sync::Mutex<Dialling>>,
     pub(crate) budget: RetryBudget,
 }
@@ -21,7 +21,7 @@ pub(super) struct Open {
     pub(super) ended: Option<Ended>,
 }
 
-/// Whether a connection that has ended had answered anything.
+/// Whether a connection that ended had received any answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Ended {
     Used,
@@ -29,7 +29,7 @@ pub(super) enum Ended {
 }
 
 impl Open {
-    /// Removes the connections on which no call may begin any more. Their calls in flight continue.
+    /// Removes the connections on which no new call may begin. Their calls in flight continue.
     pub(super) fn clean(&mut self) {
         let Open { connections, shutdowns, ended } = self;
         connections.retain(|connection| {
@@ -44,7 +44,7 @@ impl Open {
         });
     }
 
-    /// The places of `count` addresses in turn from `next`; those whose engines shut down come last for a while.
+    /// The indexes of `count` addresses in turn from `next`; those whose engines are shutting down come last for a while.
     pub(super) fn order(&mut self, next: usize, count: usize) -> Vec<usize> {
         self.clean();
         let now = Instant::now();
@@ -55,28 +55,28 @@ impl Open {
     }
 }
 
-/// How connections are made.
+/// Opens connections.
 pub(super) enum Dialler {
     Tls(SslConnector),
     #[cfg(feature = "simulation")]
     Simulated(Box<dyn Network>),
 }
 
-/// Which address is next, and how the last attempts went.
+/// The next address, and the results of the last attempts.
 #[derive(Debug, Default)]
 pub(super) struct Dialling {
     pub(super) next_address: usize,
     pub(super) failures: u32,
     pub(super) failed: Option<(Instant, ClientError)>,
-    /// Connections one after the other that ended before they had answered anything.
+    /// The number of consecutive connections that ended before they had received an answer.
     pub(super) unused: u32,
-    /// No connection is opened before this, because of them.
+    /// No connection is opened before this time because of them.
     pub(super) not_before: Option<Instant>,
 }
 
 impl Dialling {
-    /// Notes how the last connection ended; `pause` gives the pause after so many that answered nothing. The first one has none: engines
-    /// end idle connections, too.
+    /// Records how the last connection ended; `pause` returns the pause after this many without an answer. The first one causes none:
+    /// engines end idle connections, too.
     pub(super) fn note(&mut self, ended: Ended, pause: impl FnOnce(u32) -> Duration) {
         (self.unused, self.not_before) = match ended {
             Ended::Used => (0, None),
@@ -94,7 +94,7 @@ impl Inner {
         deadline_ms: Option<u32>,
         memory: Option<Arc<dyn AnswerMemory>>,
         encode: impl Fn(u32, Option<u32>) -> Outgoing,
-        repeated: impl Fn(&ClientError),
+        retried: impl Fn(&ClientError),
     ) -> Result<Answer, ClientError> {
         let size_max = self.settings.limits.frame_size_max;
         let mut retries = Retries::new(self, deadline_ms);
@@ -122,12 +122,12 @@ impl Inner {
                 Err(error) => error,
             };
             let is_left = avoided.as_ref().is_some_and(|connection| connection.shared.going_away().is_some());
-            retries.after(error, is_left, &repeated).await?;
+            retries.after(error, is_left, &retried).await?;
         }
     }
 
-    /// Returns the connection with the fewest calls, if possible other than `avoided`. While all are in use a further one is opened
-    /// for later calls: this one does not wait for an address that may not respond.
+    /// Returns the connection with the fewest calls, if possible other than `avoided`. While all are in use a further one is opened for
+    /// later calls: this one does not wait for an address that may not respond.
     pub(super) async fn connection(
         self: &Arc<Self>,
         avoided: Option<&Arc<Connection>>,
@@ -167,7 +167,7 @@ impl Inner {
         self.open.lock().expect("nothing panics while this is locked")
     }
 
-    /// Makes a connection to the first address that can be reached, unless the last failure is too fresh.
+    /// Opens a connection to the first address that can be reached, unless the delay after a failure has not passed.
     pub(super) async fn open(&self, dialling: &mut Dialling) -> Result<Arc<Connection>, ClientError> {
         if let Some((until, error)) = &dialling.failed
             && Instant::now() < *until
@@ -197,8 +197,8 @@ impl Inner {
         Err(error)
     }
 
-    /// Waits longer each time while engines end connections before they answer anything: else a client would connect to such an engine as
-    /// fast as it can.
+    /// Waits longer each time while engines end connections before they answer anything: otherwise a client would reconnect to such an
+    /// engine in a busy loop.
     pub(super) async fn pace(&self, dialling: &mut Dialling) {
         let ended = {
             let mut open = self.lock();
@@ -220,7 +220,7 @@ impl Inner {
         backoff(&self.settings, retries, self.dialler.chance())
     }
 
-    /// How long no connection is tried yet.
+    /// The time until a connection is tried again.
     pub(crate) async fn dialling_pause(&self) -> Duration {
         let dialling = self.dialling.lock().await;
         let until = dialling.failed.as_ref().map(|(until, _)| *until);
@@ -247,12 +247,12 @@ impl Inner {
 }
 
 impl Dialler {
-    /// A number from 0 to 1 that nobody can foresee.
+    /// A random number from 0 to 1.
     pub(super) fn chance(&self) -> f64 {
         match self {
             Dialler::Tls(_) => {
                 let mut random = [0; 4];
-                // Without chance pauses are merely the full ones.
+                // Without random numbers pauses merely have no jitter.
                 rand_bytes(&mut random).map_or(1.0, |()| f64::from(u32::from_be_bytes(random)) / f64::from(u32::MAX))
             }
             #[cfg(feature = "simulation")]
@@ -261,7 +261,7 @@ impl Dialler {
     }
 }
 
-/// Makes a connection to `address`, within the settings' time for it.
+/// Opens a connection to `address`, within `connect_timeout`.
 pub(crate) async fn dial(
     settings: &ClientSettings,
     connector: &SslConnector,

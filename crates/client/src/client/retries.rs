@@ -1,7 +1,7 @@
-//! Which failed calls are repeated, when, and how often.
+//! Which failed calls are retried, when, and how often.
 //!
-//! Only calls of which nothing runs any more: the engine never read the request, or has answered it. A call whose connection broke in
-//! the middle is not repeated, since the engine may still work on it.
+//! Only calls that no engine is executing any more: the engine never read the request, or has answered it. A call whose connection broke is
+//! not retried, because the engine may still be executing it.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -12,46 +12,47 @@ use tokio::time::{Instant, sleep};
 use super::Inner;
 use crate::error::{ClientError, ErrorKind, Sent};
 
-/// Cost of a retry of a call that an engine has refused, where an answer earns 1: at most a tenth more calls reach an engine that
-/// is overloaded or unavailable.
-const REPETITION_COST: u32 = 10;
+/// Cost of retrying a call that an engine has refused, if an answer earns 1: at most a tenth more calls reach an engine that is overloaded
+/// or unavailable.
+const RETRY_COST: u32 = 10;
 /// Maximum credit: a hundred retries.
-const SAVINGS_MAX: u32 = 100 * REPETITION_COST;
+const CREDIT_MAX: u32 = 100 * RETRY_COST;
 /// Initial credit of a client: ten retries.
-const SAVINGS_AT_START: u32 = 10 * REPETITION_COST;
+const CREDIT_AT_START: u32 = 10 * RETRY_COST;
 
-/// Bounds the repetitions of calls that an engine has refused as overloaded, or as unavailable without leaving, over all calls of a client.
+/// Limits the retries of calls that an engine has refused as overloaded, or as unavailable without leaving the connection, over all calls
+/// of a client.
 #[derive(Debug)]
 pub(crate) struct RetryBudget {
-    savings: AtomicU32,
+    credit: AtomicU32,
 }
 
 impl Default for RetryBudget {
     fn default() -> Self {
-        RetryBudget { savings: AtomicU32::new(SAVINGS_AT_START) }
+        RetryBudget { credit: AtomicU32::new(CREDIT_AT_START) }
     }
 }
 
 impl RetryBudget {
-    /// A call was answered.
+    /// Adds credit for an answered call.
     pub(crate) fn earn(&self) {
-        let more = |savings| (savings < SAVINGS_MAX).then_some(savings + 1);
-        // Full is full.
-        let _ = self.savings.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        let more = |credit| (credit < CREDIT_MAX).then_some(credit + 1);
+        // Credit that is full stays full.
+        let _ = self.credit.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
     }
 
-    /// Pays for a repetition; false where there is not enough.
+    /// Pays for a retry; returns false if there is not enough credit.
     fn spend(&self) -> bool {
-        let less = |savings: u32| savings.checked_sub(REPETITION_COST);
-        self.savings.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+        let less = |credit: u32| credit.checked_sub(RETRY_COST);
+        self.credit.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }
 }
 
-/// How a failed call may be repeated.
+/// How a failed call may be retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Repetition {
+enum RetryMode {
     No,
-    /// At once the first time, since other connections are not concerned.
+    /// At once the first time, because other connections are not affected.
     Elsewhere,
     /// After a pause.
     Later,
@@ -61,17 +62,17 @@ enum Repetition {
 
 /// `is_left`: the engine has announced that it leaves the connection. An engine that is unavailable without that may be so for long, and
 /// others with it.
-fn repetition(kind: ErrorKind, is_left: bool) -> Repetition {
+fn retry_mode(kind: ErrorKind, is_left: bool) -> RetryMode {
     match kind {
-        ErrorKind::GoingAway | ErrorKind::ConnectionLost { sent: Sent::No } => Repetition::Elsewhere,
-        ErrorKind::Engine(ErrorCode::Unavailable) if is_left => Repetition::Elsewhere,
-        ErrorKind::Connect => Repetition::Later,
-        ErrorKind::Engine(ErrorCode::Overloaded | ErrorCode::Unavailable) => Repetition::Charged,
-        _ => Repetition::No,
+        ErrorKind::GoingAway | ErrorKind::ConnectionLost { sent: Sent::No } => RetryMode::Elsewhere,
+        ErrorKind::Engine(ErrorCode::Unavailable) if is_left => RetryMode::Elsewhere,
+        ErrorKind::Connect => RetryMode::Later,
+        ErrorKind::Engine(ErrorCode::Overloaded | ErrorCode::Unavailable) => RetryMode::Charged,
+        _ => RetryMode::No,
     }
 }
 
-/// The repetitions of one call.
+/// The retries of one call.
 pub(crate) struct Retries<'i> {
     inner: &'i Inner,
     began: Instant,
@@ -80,14 +81,14 @@ pub(crate) struct Retries<'i> {
 }
 
 impl<'i> Retries<'i> {
-    /// `deadline_ms` is that of the request.
+    /// Creates the state of a call; `deadline_ms` is the request's deadline.
     pub(crate) fn new(inner: &'i Inner, deadline_ms: Option<u32>) -> Self {
         let deadline = deadline_ms.map(|milliseconds| Duration::from_millis(milliseconds.into()));
         Retries { inner, began: Instant::now(), deadline, done: 0 }
     }
 
-    /// The rest of the request's deadline, which the engine counts from when it has read the request. The first attempt has all of
-    /// it, however long it waits for a connection.
+    /// The rest of the request's deadline, which the engine counts from when it has read the request. The first attempt has all of it,
+    /// however long it waits for a connection.
     pub(crate) fn deadline_left_ms(&self) -> Option<u32> {
         let left = match self.done {
             0 => self.deadline?,
@@ -97,34 +98,34 @@ impl<'i> Retries<'i> {
         Some(u32::try_from(milliseconds).unwrap_or(u32::MAX))
     }
 
-    /// Waits until the call may be made again. `is_left`: the engine has announced that it leaves the connection.
+    /// Waits until the call may be retried. `is_left`: the engine has announced that it leaves the connection.
     ///
     /// # Errors
-    /// The error of the call, where it is not to be repeated, or not in time.
+    /// The error of the call, if it must not be retried, or not in time.
     pub(crate) async fn after(
         &mut self,
         error: ClientError,
         is_left: bool,
-        repeated: impl Fn(&ClientError),
+        retried: impl Fn(&ClientError),
     ) -> Result<(), ClientError> {
         let settings = &self.inner.settings;
-        let repetition = repetition(error.kind, is_left);
-        if repetition == Repetition::No || self.done >= settings.retries_max {
+        let retry_mode = retry_mode(error.kind, is_left);
+        if retry_mode == RetryMode::No || self.done >= settings.retries_max {
             return Err(error);
         }
-        let pause = self.pause(repetition, &error).await;
+        let pause = self.pause(retry_mode, &error).await;
         let limit = self.deadline.map_or(settings.request_timeout, |deadline| deadline.min(settings.request_timeout));
-        if self.began.elapsed() + pause >= limit || (repetition == Repetition::Charged && !self.inner.budget.spend()) {
+        if self.began.elapsed() + pause >= limit || (retry_mode == RetryMode::Charged && !self.inner.budget.spend()) {
             return Err(error);
         }
-        repeated(&error);
+        retried(&error);
         self.done += 1;
         sleep(pause).await;
         Ok(())
     }
 
-    async fn pause(&self, repetition: Repetition, error: &ClientError) -> Duration {
-        if repetition == Repetition::Elsewhere && self.done == 0 {
+    async fn pause(&self, retry_mode: RetryMode, error: &ClientError) -> Duration {
+        if retry_mode == RetryMode::Elsewhere && self.done == 0 {
             return Duration::ZERO;
         }
         let pause = self.inner.pause(self.done);
@@ -145,11 +146,11 @@ mod tests {
         let lost = |sent| ErrorKind::ConnectionLost { sent };
         let engine = ErrorKind::Engine;
         for kind in [ErrorKind::GoingAway, lost(Sent::No), engine(ErrorCode::Unavailable)] {
-            assert_eq!(repetition(kind, true), Repetition::Elsewhere, "{kind:?}");
+            assert_eq!(retry_mode(kind, true), RetryMode::Elsewhere, "{kind:?}");
         }
-        assert_eq!(repetition(ErrorKind::Connect, false), Repetition::Later);
+        assert_eq!(retry_mode(ErrorKind::Connect, false), RetryMode::Later);
         for kind in [ErrorCode::Overloaded, ErrorCode::Unavailable].map(engine) {
-            assert_eq!(repetition(kind, false), Repetition::Charged, "{kind:?}");
+            assert_eq!(retry_mode(kind, false), RetryMode::Charged, "{kind:?}");
         }
         let others = ErrorCode::ALL.iter().copied().map(engine);
         let others =
@@ -167,7 +168,7 @@ mod tests {
             refused(ErrorCode::Unavailable),
         ];
         for kind in kinds.into_iter().chain(others) {
-            assert_eq!([true, false].map(|is_left| repetition(kind, is_left)), [Repetition::No; 2], "{kind:?}");
+            assert_eq!([true, false].map(|is_left| retry_mode(kind, is_left)), [RetryMode::No; 2], "{kind:?}");
         }
     }
 

@@ -80,7 +80,7 @@ impl CallObserver for EngineMetrics {
         *outcomes.entry(word(outcome)).or_default() += 1;
     }
 
-    fn repeated(&self, method: Method, _: &ClientError) {
+    fn retried(&self, method: Method, _: &ClientError) {
         if let Some(at) = METHODS.iter().position(|&known| known == method) {
             self.methods[at].repeated.fetch_add(1, Ordering::Relaxed);
         }
@@ -172,7 +172,7 @@ mod tests {
             threads[1].ended(Method::Encrypt, CallOutcome::Failed(&failed(kind)), long);
         }
         threads[0].ended(Method::Authenticate, CallOutcome::Abandoned, short);
-        threads.iter().for_each(|thread| thread.repeated(Method::Decrypt, &failed(ErrorKind::GoingAway)));
+        threads.iter().for_each(|thread| thread.retried(Method::Decrypt, &failed(ErrorKind::GoingAway)));
         let text = openmetrics(move |out| write(&threads, out));
         for line in [
             "fieldseal_relay_engine_calls_total{method=\"encrypt\",outcome=\"ok\"} 2",

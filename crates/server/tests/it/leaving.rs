@@ -48,7 +48,7 @@ struct Repetitions {
 impl CallObserver for Repetitions {
     fn ended(&self, _: Method, _: CallOutcome<'_>, _: Duration) {}
 
-    fn repeated(&self, _: Method, error: &ClientError) {
+    fn retried(&self, _: Method, error: &ClientError) {
         self.after.lock().unwrap().push(error.kind);
     }
 }

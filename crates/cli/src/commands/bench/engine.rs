@@ -1,4 +1,4 @@
-//! The engine that is measured: one of our own in a process and a folder of its own, or one that runs elsewhere.
+//! The engine to measure: a child process with its own folder, or one that runs elsewhere.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
@@ -14,21 +14,21 @@ use fieldseal_load::accounting::Process;
 use fieldseal_net::tls::LEAF_DAYS;
 use tempfile::TempDir;
 
-use crate::arguments::{ConnectArguments, Place};
+use crate::arguments::{ConnectArguments, GlobalArguments};
 use crate::commands::certs::{Grant, Pinning, init, issue, local_names};
 use crate::config::{Config, KEYS};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::transform::client_settings;
 
-/// The app and the client of our own engine.
+/// The names of the child engine's app and client.
 const NAME: &str = "bench";
-/// How long an engine may take to end in good order before it is killed.
+/// How long a graceful shutdown of the engine may take before it is killed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
-/// Polling interval for its end.
+/// Interval for polling the end of the process.
 const STOP_POLL: Duration = Duration::from_millis(5);
 /// Paths that must be in the engine's own folder, whatever the environment sets.
-const PLACES: [&str; 5] = [
+const PATH_KEYS: [&str; 5] = [
     "keystore.path=keystore.db",
     "keystore.root_key_file=root.key",
     "server.certificate=certs/server.pem",
@@ -38,36 +38,36 @@ const PLACES: [&str; 5] = [
 
 /// An engine to measure.
 pub struct Target {
-    /// How it is reached.
+    /// The connection settings.
     pub client: ClientSettings,
     /// The address of its metrics, if enabled.
     pub operator: Option<SocketAddr>,
     /// The app whose keys are used.
     pub app: String,
-    /// Its process, where it is known.
+    /// Its process, if known.
     pub process: Option<Process>,
     /// Opening keys that it keeps across requests.
     pub opening_keys_kept: usize,
-    /// The most memory that its bounds let it hold, in bytes.
+    /// The maximum memory that its limits permit, in bytes.
     pub memory_bound: u64,
-    /// Settings that it was given, as `key=value`.
+    /// Its settings, as `key=value`.
     pub settings: Vec<String>,
-    /// Ends with this.
-    _own: Option<Own>,
+    /// Stopped on drop.
+    _child: Option<ChildEngine>,
 }
 
 impl Target {
     /// Starts an engine. `defaults` apply unless the command line overrides them.
-    pub fn start(place: &Place, defaults: &[&str]) -> Outcome<Self> {
+    pub fn start(global: &GlobalArguments, defaults: &[&str]) -> Outcome<Self> {
         let folder = tempfile::Builder::new().prefix("fieldseal-bench-").tempdir();
         let folder = folder.map_err(|error| Failure::writing("the folder for temporary files", &error))?;
         let settings: Vec<String> =
-            defaults.iter().map(|&setting| setting.to_owned()).chain(place.set.iter().cloned()).collect();
-        let set = settings.iter().cloned().chain(PLACES.map(str::to_owned)).collect();
-        let own_place = Place { dir: folder.path().to_owned(), config: place.config.clone(), set };
-        let context = Context::checked(&own_place)?;
+            defaults.iter().map(|&setting| setting.to_owned()).chain(global.set.iter().cloned()).collect();
+        let set = settings.iter().cloned().chain(PATH_KEYS.map(str::to_owned)).collect();
+        let own_global = GlobalArguments { dir: folder.path().to_owned(), config: global.config.clone(), set };
+        let context = Context::checked(&own_global)?;
         let (certificate, key) = set_up(&context)?;
-        let own = Own::start(&own_place, folder)?;
+        let own = ChildEngine::start(&own_global, folder)?;
         let authority = context.certificates().join("ca.pem");
         let tls = ClientTls::from_files(&authority, &certificate, &key).map_err(Failure::from)?;
         Ok(Self {
@@ -78,19 +78,19 @@ impl Target {
             opening_keys_kept: context.config().engine.opening_keys_max,
             memory_bound: memory_bound(context.config()),
             settings,
-            _own: Some(own),
+            _child: Some(own),
         })
     }
 
-    /// An engine that runs elsewhere, of whose settings the defaults are assumed.
+    /// An engine that runs elsewhere; its settings are assumed to be the defaults.
     pub fn elsewhere(
-        place: &Place,
+        global: &GlobalArguments,
         address: &str,
         arguments: &ConnectArguments,
         app: &str,
         process: Option<u32>,
     ) -> Outcome<Self> {
-        let context = Context::checked(place)?;
+        let context = Context::checked(global)?;
         Ok(Self {
             client: client_settings(&context, address, arguments)?,
             operator: None,
@@ -99,7 +99,7 @@ impl Target {
             opening_keys_kept: context.config().engine.opening_keys_max,
             memory_bound: memory_bound(context.config()),
             settings: Vec::new(),
-            _own: None,
+            _child: None,
         })
     }
 }
@@ -107,20 +107,20 @@ impl Target {
 /// Memory of the program before any request: code, caches, threads.
 const MEMORY_AT_REST: u64 = 64 << 20;
 
-/// The bounds of requests and answers together, and what is there without any.
+/// The limits of requests and answers together, plus the memory of an idle engine.
 fn memory_bound(config: &Config) -> u64 {
     let server = &config.server;
     let bounds = [server.incoming_bytes_max, server.queue_bytes_max, server.answers_bytes_max];
     MEMORY_AT_REST + bounds.into_iter().map(|bytes| bytes as u64).sum::<u64>()
 }
 
-/// The same place with one setting more; none where this program has no such setting.
-pub fn with_setting(place: &Place, (key, value): (&str, &str)) -> Option<Place> {
+/// The same with an additional setting; `None` if this program has no such setting.
+pub fn with_setting(global: &GlobalArguments, (key, value): (&str, &str)) -> Option<GlobalArguments> {
     let known = KEYS.iter().any(|known| known.name == key);
-    known.then(|| Place { set: [&place.set[..], &[format!("{key}={value}")]].concat(), ..place.clone() })
+    known.then(|| GlobalArguments { set: [&global.set[..], &[format!("{key}={value}")]].concat(), ..global.clone() })
 }
 
-/// Makes a store with one app, certificates, and a client that may do all with it; the client's certificate and key.
+/// Creates a store with one app, certificates, and a client that may do everything; returns the client's certificate and key.
 fn set_up(context: &Context) -> Outcome<(PathBuf, PathBuf)> {
     let app = AppName::parse(NAME).expect("a name by its rule");
     let (store, _) = context.new_store()?;
@@ -135,28 +135,28 @@ fn set_up(context: &Context) -> Outcome<(PathBuf, PathBuf)> {
     issue(context, &store, &ClientName::parse(NAME).expect("a name by its rule"), grant, LEAF_DAYS)
 }
 
-/// A process of ours, and the folder that it works in: both are gone when this is dropped.
-struct Own {
+/// A child process with its folder; both are removed on drop.
+struct ChildEngine {
     child: Child,
     address: String,
     operator: Option<SocketAddr>,
     _folder: TempDir,
 }
 
-impl Own {
+impl ChildEngine {
     /// Starts `serve` and waits until it answers.
-    fn start(place: &Place, folder: TempDir) -> Outcome<Self> {
+    fn start(global: &GlobalArguments, folder: TempDir) -> Outcome<Self> {
         let internal =
             |what: &str, error: std::io::Error| Failure::internal(format!("cannot {what} the engine: {error}"));
         let program = std::env::current_exe().map_err(|error| internal("find", error))?;
         let mut command = Command::new(program);
-        command.arg("--dir").arg(&place.dir);
-        if let Some(config) = &place.config {
+        command.arg("--dir").arg(&global.dir);
+        if let Some(config) = &global.config {
             command.arg("--config").arg(config);
         }
-        // Each connection would be a line of the log, and each that a signal ends in its handshake a warning.
+        // Each connection would be logged, and each that a signal ends in its handshake causes a warning.
         command.args(["--set", "log.level=error"]);
-        command.args(place.set.iter().flat_map(|setting| ["--set", setting]));
+        command.args(global.set.iter().flat_map(|setting| ["--set", setting]));
         command.args(["serve", "--json", "--address", "127.0.0.1:0"]);
         // Ctrl-C in a terminal signals only this process, which then stops the engine.
         command.process_group(0);
@@ -164,7 +164,7 @@ impl Own {
             command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(|error| internal("start", error))?;
         let mut line = String::new();
         let output = child.stdout.take().expect("piped");
-        // No more than a line is expected; a stream without an end must not be kept.
+        // Only one line is expected; unlimited output must not be buffered.
         let read = BufReader::new(output.take(1 << 16)).read_line(&mut line);
         let ready: Option<serde_json::Value> = serde_json::from_str(&line).ok();
         let reported = |name: &str| ready.as_ref().and_then(|ready| ready[name].as_str().map(str::to_owned));
@@ -178,9 +178,9 @@ impl Own {
     }
 }
 
-impl Drop for Own {
+impl Drop for ChildEngine {
     fn drop(&mut self) {
-        // Both fail only where the process has ended already. Nobody else uses the engine: it need not serve on, as after SIGTERM.
+        // Both fail only if the process has ended already. No other client uses the engine, so it need not keep serving, as after SIGTERM.
         let _ =
             rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), rustix::process::Signal::INT);
         let began = Instant::now();

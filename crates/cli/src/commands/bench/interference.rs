@@ -14,19 +14,19 @@ use serde_json::json;
 
 use super::block_on;
 use super::engine::{Target, with_setting};
-use crate::arguments::{EchoArguments, InterferenceArguments, Place};
+use crate::arguments::{EchoArguments, GlobalArguments, InterferenceArguments};
 use crate::failure::{Failure, Outcome as CliOutcome};
 use crate::output::{print, print_json};
 use crate::progress::Progress;
 
-/// The setting that makes an engine serve whole requests, and the key that shows whether it exists.
-const UNFAIR: (&str, &str) = ("server.scheduling", "first-come-first-served");
-/// Bytes of a value.
+/// The setting that makes an engine process requests one after the other, and the key that shows whether it exists.
+const FIRST_COME_FIRST_SERVED: (&str, &str) = ("server.scheduling", "first-come-first-served");
+/// Size of a value in bytes.
 const FIELD_SIZE: usize = 32;
 
-/// Measures and prints.
-pub fn run(place: &Place, arguments: &InterferenceArguments) -> CliOutcome {
-    let (plan, outcome, settings) = block_on(measured(place, arguments))?;
+/// Measures and prints the result.
+pub fn run(global: &GlobalArguments, arguments: &InterferenceArguments) -> CliOutcome {
+    let (plan, outcome, settings) = block_on(measured(global, arguments))?;
     let provenance = Provenance::new(settings);
     if arguments.form.json {
         print_json(&interference_json(&plan, &outcome, &provenance))
@@ -35,17 +35,20 @@ pub fn run(place: &Place, arguments: &InterferenceArguments) -> CliOutcome {
     }
 }
 
-/// The plan, the outcome, and the engine's settings.
-async fn measured(place: &Place, arguments: &InterferenceArguments) -> CliOutcome<(Plan, Outcome, Vec<String>)> {
-    let target = Target::start(place, &[])?;
-    let unfair = match with_setting(place, UNFAIR) {
-        Some(place) => Some(Target::start(&place, &[])?),
+/// The plan, the result, and the engine's settings.
+async fn measured(
+    global: &GlobalArguments,
+    arguments: &InterferenceArguments,
+) -> CliOutcome<(Plan, Outcome, Vec<String>)> {
+    let target = Target::start(global, &[])?;
+    let first_come_first_served = match with_setting(global, FIRST_COME_FIRST_SERVED) {
+        Some(global) => Some(Target::start(&global, &[])?),
         None => None,
     };
     let plan = plan(arguments, &target);
-    let cases = if unfair.is_some() { 5 } else { 4 };
+    let cases = if first_come_first_served.is_some() { 5 } else { 4 };
     let progress = Progress::steps("measuring", cases * arguments.rounds as usize);
-    let outcome = measure(&plan, arguments.rounds, &target, unfair.as_ref(), &progress).await?;
+    let outcome = measure(&plan, arguments.rounds, &target, first_come_first_served.as_ref(), &progress).await?;
     Ok((plan, outcome, target.settings.clone()))
 }
 
@@ -71,12 +74,19 @@ async fn measure(
     plan: &Plan,
     rounds: u32,
     target: &Target,
-    unfair: Option<&Target>,
+    first_come_first_served: Option<&Target>,
     progress: &Progress,
 ) -> Result<Outcome, LoadError> {
     let engine = Interference::prepare(plan.clone(), target.client.clone(), target.operator).await?;
-    let unfair = match unfair {
-        Some(unfair) => Some(Interference::prepare(plan.clone(), unfair.client.clone(), unfair.operator).await?),
+    let first_come_first_served = match first_come_first_served {
+        Some(first_come_first_served) => Some(
+            Interference::prepare(
+                plan.clone(),
+                first_come_first_served.client.clone(),
+                first_come_first_served.operator,
+            )
+            .await?,
+        ),
         None => None,
     };
     let mut outcome = Outcome::default();
@@ -89,8 +99,8 @@ async fn measure(
         let beside = engine.at_engine(Company::Large, number).await?;
         let large_work = beside.large_work();
         take(Case::Beside, beside);
-        if let Some(unfair) = &unfair {
-            take(Case::BesideUnfair, unfair.at_engine(Company::Large, number).await?);
+        if let Some(first_come_first_served) = &first_come_first_served {
+            take(Case::BesideUnfair, first_come_first_served.at_engine(Company::Large, number).await?);
         }
         let echo = EchoProcess::start(engine.exchanges(large_work))?;
         for (case, company) in [(Case::FloorAlone, Company::Alone), (Case::FloorBeside, Company::Large)] {
@@ -100,7 +110,7 @@ async fn measure(
     Ok(outcome)
 }
 
-/// The echo server in a process of its own; ends with this.
+/// The echo server in a child process, stopped on drop.
 struct EchoProcess {
     child: Child,
     addresses: [SocketAddr; 2],
@@ -125,7 +135,7 @@ impl EchoProcess {
     }
 }
 
-/// As `--exchange` takes it.
+/// Formats an exchange for `--exchange`.
 fn exchange_text(exchange: &Exchange) -> String {
     format!("{}:{}:{}", exchange.request_size, exchange.answer_size, exchange.work.as_micros())
 }
@@ -138,17 +148,17 @@ fn addresses(ready: serde_json::Value) -> Option<[SocketAddr; 2]> {
 
 impl Drop for EchoProcess {
     fn drop(&mut self) {
-        // Both fail only where the process has ended already.
+        // Both fail only if the process has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The echo server itself, until its standard input ends.
+/// Runs the echo server until its standard input ends.
 pub fn echo(arguments: &EchoArguments) -> CliOutcome {
     let echo = Echo::start(&arguments.exchanges).map_err(Failure::from)?;
     print_json(&json!({ "addresses": echo.addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>() }))?;
-    // Whatever comes is of no interest, nor why it ends.
+    // Neither the input nor an error matters.
     let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
     Ok(())
 }

@@ -6,7 +6,7 @@ mod overload;
 mod soak;
 mod table;
 
-use crate::arguments::{BenchArguments, BenchCommand, Place};
+use crate::arguments::{BenchArguments, BenchCommand, GlobalArguments};
 use crate::failure::{Failure, Outcome, plain};
 use crate::note::note;
 use crate::signals::{self, Signals};
@@ -14,21 +14,21 @@ use crate::signals::{self, Signals};
 use fieldseal_load::LoadError;
 
 /// `fieldseal bench`.
-pub fn run(place: &Place, arguments: &BenchArguments) -> Outcome {
+pub fn run(global: &GlobalArguments, arguments: &BenchArguments) -> Outcome {
     let is_echo = matches!(arguments.command, Some(BenchCommand::Echo(_)));
     if cfg!(debug_assertions) && !is_echo {
         note("fieldseal: warning: not a release build: the figures are not representative");
     }
     match &arguments.command {
-        None => table::run(place, &arguments.table),
-        Some(BenchCommand::Interference(arguments)) => interference::run(place, arguments),
-        Some(BenchCommand::Overload(arguments)) => overload::run(place, arguments),
-        Some(BenchCommand::Soak(arguments)) => soak::run(place, arguments),
+        None => table::run(global, &arguments.table),
+        Some(BenchCommand::Interference(arguments)) => interference::run(global, arguments),
+        Some(BenchCommand::Overload(arguments)) => overload::run(global, arguments),
+        Some(BenchCommand::Soak(arguments)) => soak::run(global, arguments),
         Some(BenchCommand::Echo(arguments)) => interference::echo(arguments),
     }
 }
 
-/// Runs `work` on this thread only. A signal ends it early without a message: the engine it started is stopped, its folder removed.
+/// Runs `work` on this thread. A signal ends it early without a message: the engine that it started is stopped, its folder removed.
 fn block_on<T>(work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
     signals::runtime()?.block_on(async {
         let mut signals = Signals::listen()?;
@@ -39,7 +39,7 @@ fn block_on<T>(work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
     })
 }
 
-/// Whether nobody answered, rather than something of this machine having failed.
+/// Whether nothing listens at the address, as opposed to a failure of this machine.
 fn is_out_of_reach(error: &std::io::Error) -> bool {
     use std::io::ErrorKind as E;
     matches!(

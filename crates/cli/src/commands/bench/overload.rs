@@ -1,4 +1,4 @@
-//! `bench overload`: more load than the engine can do.
+//! `bench overload`: more load than the engine can process.
 
 use fieldseal_client::{Curve, Keying};
 use fieldseal_load::material::Content;
@@ -7,12 +7,12 @@ use fieldseal_load::report::{Provenance, overload_json, overload_text};
 
 use super::block_on;
 use super::engine::Target;
-use crate::arguments::{OverloadArguments, Place};
+use crate::arguments::{GlobalArguments, OverloadArguments};
 use crate::failure::Outcome;
 use crate::output::{print, print_json};
 
-/// Limits of the engine that a short run can reach, unless the command line overrides them. Frames are small, so that limits on
-/// several frames can be small too. The limit on waiting requests keeps its default.
+/// Limits of the engine that a short run can reach, unless the command line overrides them. Frames are small, so that limits on several
+/// frames can be small too. The limit on waiting requests keeps its default.
 const BOUNDS: [&str; 5] = [
     "document.document_size_max=1MiB",
     "server.frame_size_max=1MiB",
@@ -20,12 +20,12 @@ const BOUNDS: [&str; 5] = [
     "server.queue_bytes_max=32MiB",
     "server.answers_bytes_max=32MiB",
 ];
-/// Bytes of a value.
+/// Size of a value in bytes.
 const FIELD_SIZE: usize = 32;
 
-/// Measures and prints.
-pub fn run(place: &Place, arguments: &OverloadArguments) -> Outcome {
-    let (plan, outcome, target) = block_on(overloaded(place, arguments))?;
+/// Measures and prints the result.
+pub fn run(global: &GlobalArguments, arguments: &OverloadArguments) -> Outcome {
+    let (plan, outcome, target) = block_on(overloaded(global, arguments))?;
     let (bound, provenance) = (target.memory_bound, Provenance::new(target.settings.clone()));
     drop(target);
     if arguments.form.json {
@@ -35,8 +35,8 @@ pub fn run(place: &Place, arguments: &OverloadArguments) -> Outcome {
     }
 }
 
-async fn overloaded(place: &Place, arguments: &OverloadArguments) -> Outcome<(Plan, Overloaded, Target)> {
-    let target = Target::start(place, &BOUNDS)?;
+async fn overloaded(global: &GlobalArguments, arguments: &OverloadArguments) -> Outcome<(Plan, Overloaded, Target)> {
+    let target = Target::start(global, &BOUNDS)?;
     let plan = Plan {
         content: Content {
             fields: arguments.fields as usize,

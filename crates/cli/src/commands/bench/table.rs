@@ -9,30 +9,30 @@ use fieldseal_load::table::{Loop, Operation, Plan, Row, measure, steps};
 
 use super::block_on;
 use super::engine::Target;
-use crate::arguments::{CurveName, KeyingName, OperationName, Place, TableArguments};
+use crate::arguments::{CurveName, GlobalArguments, KeyingName, OperationName, TableArguments};
 use crate::failure::{Failure, Outcome};
 use crate::output::{print, print_json};
 use crate::progress::Progress;
 use crate::transform::{curve_on_the_wire, keying_on_the_wire};
 
-/// Values in a request, unless flags override them.
+/// Default numbers of values per request.
 const FIELDS: [usize; 6] = [1, 30, 150, 2000, 10_000, 60_000];
 /// The same with `--quick`.
 const QUICK_FIELDS: [usize; 3] = [1, 2000, 60_000];
-/// How long a row is measured.
+/// Default duration of a row.
 const DURATION: Duration = Duration::from_millis(1800);
 /// The same with `--quick`.
 const QUICK_DURATION: Duration = Duration::from_millis(600);
-/// Requests in flight on each connection in a closed loop: enough to keep the engine busy, few enough for latencies to mean something.
+/// Requests in flight on each connection in a closed loop: enough to keep the engine busy, few enough for meaningful latencies.
 const IN_FLIGHT: usize = 4;
-/// The most of them in an open loop: fewer than the engine reads of one connection before it waits.
+/// The maximum in an open loop: fewer than the engine reads from one connection before it pauses.
 const OPEN_IN_FLIGHT_MAX: usize = 128;
 /// The engine caches few opening keys, so that a few prepared requests suffice for each to arrive with an unknown key.
 const OPENING_KEYS: &str = "engine.opening_keys_max=4";
 
 /// Measures and prints the table.
-pub fn run(place: &Place, arguments: &TableArguments) -> Outcome {
-    let (plan, rows, settings) = block_on(measured(place, arguments))?;
+pub fn run(global: &GlobalArguments, arguments: &TableArguments) -> Outcome {
+    let (plan, rows, settings) = block_on(measured(global, arguments))?;
     let provenance = Provenance::new(settings);
     if arguments.form.json {
         print_json(&table_json(&plan, &rows, &provenance))
@@ -42,10 +42,10 @@ pub fn run(place: &Place, arguments: &TableArguments) -> Outcome {
 }
 
 /// The plan, its rows, and the engine's settings.
-async fn measured(place: &Place, arguments: &TableArguments) -> Outcome<(Plan, Vec<Row>, Vec<String>)> {
+async fn measured(global: &GlobalArguments, arguments: &TableArguments) -> Outcome<(Plan, Vec<Row>, Vec<String>)> {
     let target = match &arguments.engine.connect {
-        Some(address) => Target::elsewhere(place, address, &arguments.engine, &arguments.app, arguments.pid)?,
-        None => Target::start(place, &[OPENING_KEYS])?,
+        Some(address) => Target::elsewhere(global, address, &arguments.engine, &arguments.app, arguments.pid)?,
+        None => Target::start(global, &[OPENING_KEYS])?,
     };
     let plan = plan(arguments, &target);
     let connector = RawConnector::new(target.client.clone()).map_err(Failure::from)?;
@@ -82,7 +82,7 @@ fn plan(arguments: &TableArguments, target: &Target) -> Plan {
     }
 }
 
-/// The choice, or the default.
+/// The selection, or the default.
 fn or_default<A, T: Clone>(chosen: &[A], read: impl Fn(&A) -> T, default: &[T]) -> Vec<T> {
     if chosen.is_empty() { default.to_vec() } else { chosen.iter().map(read).collect() }
 }

@@ -1,4 +1,4 @@
-//! `dev`: an engine for a trial, with its API and a relay. Makes what is missing below the folder, and leaves what is there.
+//! `dev`: a local engine for development, with its API and a relay. Creates what is missing in the folder, and keeps what exists.
 
 mod ports;
 mod relay;
@@ -14,7 +14,7 @@ use fieldseal_server::Server;
 
 use crate::arguments::DevArguments;
 use crate::commands::certs::{Grant, Pinning, init, issue, local_names, present_names, read_certificate, union};
-use crate::commands::serve::{Upkeep, addresses, until_stopped};
+use crate::commands::serve::{Reloader, addresses, until_stopped};
 use crate::config::Log;
 use crate::context::Context;
 use crate::descriptors;
@@ -23,9 +23,9 @@ use crate::identity::IdentityFiles;
 use crate::log;
 use crate::output::{print, print_json};
 use ports::Ports;
-use relay::TrialRelay;
+use relay::DevRelay;
 
-/// The client that `dev` makes.
+/// The client that `dev` creates.
 const CLIENT: &str = "dev";
 /// Certificates with fewer days left are renewed.
 const DAYS_LEFT_MIN: u64 = 1;
@@ -34,7 +34,7 @@ const DAYS_LEFT_MIN: u64 = 1;
 pub fn run(context: &Context, arguments: &DevArguments) -> Outcome {
     let app = AppName::parse(&arguments.app)?;
     let ports = Ports::chosen(context, arguments);
-    // Before anything is created: a user who sees a conflict starts again.
+    // Before anything is created: a user who sees a conflict can just start again.
     ports.check()?;
     let store = context.store_or_new()?;
     if store.app_summary(&app)?.is_none() {
@@ -45,7 +45,7 @@ pub fn run(context: &Context, arguments: &DevArguments) -> Outcome {
     let folder = context.certificates();
     let authority = folder.join("ca.pem");
     let mut settings = context.config().server.clone();
-    let files = |_: &Context| trial_files(&folder);
+    let files = |_: &Context| dev_files(&folder);
     files(context).remove_abandoned(context);
     let identity = files(context).read()?;
     settings.tls = identity.tls;
@@ -54,12 +54,12 @@ pub fn run(context: &Context, arguments: &DevArguments) -> Outcome {
     settings.api.address = ports.api;
     settings.api.identity = identity.api;
     if !context.loaded().is_set("server.drain_delay") {
-        // No balancer needs time to find another engine.
+        // There is no load balancer that needs time to switch.
         settings.drain_delay = Duration::ZERO;
     }
     let relay_information = settings.api.relay.clone();
     if !arguments.no_relay {
-        // A user with their own relay beside the folder's engine has chosen so.
+        // A user who runs their own relay with the folder's engine has configured it.
         relay_information.set(match super::relay::information(context) {
             Some(information) => Some(information),
             None => Some(relay::information(context)?),
@@ -73,7 +73,7 @@ pub fn run(context: &Context, arguments: &DevArguments) -> Outcome {
     let engine = Engine::new(Box::new(store), context.config().engine.clone());
     let ready = |server: &Server| {
         server.watch_certificates(identity.certificates);
-        let start = |ports| TrialRelay::start(context, server.local_addr(), app.as_str(), ports, limit);
+        let start = |ports| DevRelay::start(context, server.local_addr(), app.as_str(), ports, limit);
         let relay = ports.relay.map(start).transpose()?;
         let ready = Ready { server, relay: relay.as_ref(), app: &app, authority, certificate, key };
         if arguments.form.json { print_json(&ready.json()) } else { print(&ready.text(context)) }?;
@@ -83,18 +83,18 @@ pub fn run(context: &Context, arguments: &DevArguments) -> Outcome {
         engine,
         settings,
         ready,
-        &Upkeep { context, relay_information, files, level: |context| quiet_unless_asked(context).level },
+        &Reloader { context, relay_information, files, level: |context| quiet_unless_asked(context).level },
     )
 }
 
-/// The certificates that `dev` makes.
-fn trial_files(folder: &Path) -> IdentityFiles {
+/// The certificates that `dev` creates.
+fn dev_files(folder: &Path) -> IdentityFiles {
     let [chain, key, authorities] = ["server.pem", "server.key", "ca.pem"].map(|name| folder.join(name));
     let api = Some((chain.clone(), key.clone()));
     IdentityFiles { chain, key, authorities, api }
 }
 
-/// During a trial only problems matter, unless a log level is set.
+/// During development only problems are logged, unless a log level is set.
 fn quiet_unless_asked(context: &Context) -> Log {
     let log = context.config().log;
     if context.loaded().is_set("log.level") { log } else { Log { level: tracing::Level::WARN, ..log } }
@@ -113,7 +113,7 @@ fn is_fresh(path: &Path) -> Outcome<bool> {
     Ok(path.exists() && read_certificate(path)?.days_left(SystemTime::now()) >= DAYS_LEFT_MIN)
 }
 
-/// The client `dev` with a good certificate and a grant that covers the app.
+/// Ensures that the client `dev` has a valid certificate and a grant that covers the app.
 fn make_client(context: &Context, store: &dyn Keystore, app: &AppName) -> Outcome<(PathBuf, PathBuf)> {
     let folder = context.certificates();
     let name = ClientName::parse(CLIENT).expect("a name by its rule");
@@ -143,7 +143,7 @@ fn make_client(context: &Context, store: &dyn Keystore, app: &AppName) -> Outcom
 /// The information that clients of the engine need.
 struct Ready<'a> {
     server: &'a Server,
-    relay: Option<&'a TrialRelay>,
+    relay: Option<&'a DevRelay>,
     app: &'a AppName,
     authority: PathBuf,
     certificate: PathBuf,

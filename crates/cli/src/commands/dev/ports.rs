@@ -1,4 +1,4 @@
-//! The ports of a trial: where each listener is, and whether all of them are free.
+//! The ports of `dev`: the address of each listener, and whether all are free.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
@@ -7,19 +7,19 @@ use crate::commands::serve::operator_address;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome, plain};
 
-/// Default ports: of the engine, its API, and the relay with its upstream.
+/// Default ports of the engine, its API, and the relay with its upstream.
 const ENGINE_PORT: u16 = 3443;
 const API_PORT: u16 = 8443;
 const RELAY_OPERATOR_PORT: u16 = 3445;
 const INBOUND_PORT: u16 = 8444;
 const OUTBOUND_PORT: u16 = 8445;
 const UPSTREAM_PORT: u16 = 8446;
-/// Ports that `--port-base` takes, from the base on.
+/// The number of ports that `--port-base` uses.
 pub const PORTS: u16 = 7;
-/// Bases that are tried for the advice.
+/// Base ports that are tried for the advice.
 const BASES: std::ops::Range<u16> = 20_000..30_000;
 
-/// The addresses of all listeners, all on this machine. Port 0 lets the system choose.
+/// The addresses of all listeners, all on loopback. Port 0 lets the system choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ports {
     pub engine: SocketAddr,
@@ -28,7 +28,7 @@ pub struct Ports {
     pub relay: Option<RelayPorts>,
 }
 
-/// Those of the relay.
+/// The addresses of the relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RelayPorts {
     pub operator: SocketAddr,
@@ -42,11 +42,11 @@ fn local(port: u16) -> SocketAddr {
 }
 
 impl Ports {
-    /// Those that the command line and the configuration name.
+    /// The addresses from the command line and the configuration.
     pub fn chosen(context: &Context, arguments: &DevArguments) -> Self {
         let base = arguments.port_base;
         let is_free = arguments.port == Some(0);
-        // The place of each from the base on; without one its own port, or one of the system's.
+        // With a base each listener has a fixed offset; without one it has its own default, or a port chosen by the system.
         let port = |place: u16, default: u16| match base {
             Some(base) => base + place,
             None if is_free => 0,
@@ -91,7 +91,7 @@ impl Ports {
     /// Checks that every port is free.
     ///
     /// # Errors
-    /// Every one that is not, a line each, and how to move them.
+    /// Each port that is not, one per line, and how to use others.
     pub fn check(&self) -> Outcome {
         let taken = |(name, address): (&str, SocketAddr)| {
             let error = TcpListener::bind(address).err().filter(|_| address.port() != 0)?;

@@ -1,4 +1,4 @@
-//! The relay of a trial: both its ways, over an upstream that answers what it received.
+//! The relay of `dev`: inbound and outbound, in front of an upstream that echoes what it received.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -6,30 +6,30 @@ use std::path::Path;
 use fieldseal_relay::{Configuration, DemoUpstream, Relay};
 use fieldseal_server::{RelayDestination, RelayInformation};
 
+use super::dev_files;
 use super::ports::RelayPorts;
-use super::trial_files;
 use crate::commands::certs::relay_authority;
 use crate::commands::relay::POLL_INTERVAL;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 
-/// The one destination: names this machine, as the upstream's certificate does.
+/// The only destination: the local machine, as in the upstream's certificate.
 const DESTINATION: &str = "localhost";
 
-/// Connections at each of its listeners, and to upstreams, where the process may open `limit` descriptors.
+/// Connections at each of its listeners, and to upstreams, if the process may open `limit` descriptors.
 fn connections_max(limit: usize) -> usize {
     if limit < 4096 { 64 } else { 1024 }
 }
 
-/// Descriptors that it takes at most, its upstream included.
+/// Maximum number of descriptors that it uses, including its upstream.
 pub fn descriptors(limit: usize) -> usize {
-    /// The upstream, the operator port, look-ups, connections to the engine and those that are closing.
+    /// The upstream, the operator port, lookups, connections to the engine and connections that are closing.
     const BESIDE: usize = 256;
     3 * connections_max(limit) + BESIDE
 }
 
 /// A running relay with its upstream.
-pub struct TrialRelay {
+pub struct DevRelay {
     relay: Option<Relay>,
     upstream: DemoUpstream,
 }
@@ -38,15 +38,15 @@ pub struct TrialRelay {
 pub fn information(context: &Context) -> Outcome<RelayInformation> {
     let (certificate, _) = relay_authority(&context.certificates())?;
     let ca_pem = std::fs::read(&certificate).map_err(|error| Failure::reading(&certificate, &error))?;
-    let destination = RelayDestination { id: "trial".to_owned(), domain: DESTINATION.to_owned() };
+    let destination = RelayDestination { id: "dev".to_owned(), domain: DESTINATION.to_owned() };
     Ok(RelayInformation { destinations: vec![destination], ca_pem: Some(ca_pem), poll_interval: POLL_INTERVAL })
 }
 
-impl TrialRelay {
-    /// Starts both.
+impl DevRelay {
+    /// Starts the relay and its upstream.
     pub fn start(context: &Context, engine: SocketAddr, app: &str, ports: RelayPorts, limit: usize) -> Outcome<Self> {
         let folder = context.certificates();
-        let identity = trial_files(&folder).read()?.api.expect("a trial has an API's certificate");
+        let identity = dev_files(&folder).read()?.api.expect("dev has a certificate for the API");
         let upstream = DemoUpstream::start(ports.upstream, &identity).map_err(|error| {
             let message = format!("cannot listen on {}: {}", ports.upstream, crate::failure::plain(&error));
             Failure::unreachable(message).advise("move all ports of dev with --port-base, or use --no-relay")
@@ -67,7 +67,7 @@ impl TrialRelay {
         addresses.iter().find(|it| it.is_outbound == is_outbound).map(|it| it.address)
     }
 
-    /// Where it is reached.
+    /// Its addresses.
     pub fn json(&self) -> serde_json::Value {
         let text = |address: Option<SocketAddr>| address.map(|address| address.to_string());
         serde_json::json!({
@@ -85,11 +85,11 @@ impl TrialRelay {
             (port(self.address(false)), port(self.address(true)), self.upstream.address().port());
         let (ca, relay_ca) = (authority.display(), folder.join("relay-ca.pem"));
         let relay_ca = relay_ca.display();
-        // SDKs accept no other names.
+        // SDKs accept only such app names.
         let api = api.filter(|_| app.starts_with("app_"));
         let sdk = api.map_or_else(String::new, |api| {
             let api = api.port();
-            // The API by its address: as localhost it would be a destination, and the SDK's own calls would go through the relay.
+            // The API's address as a number: as localhost it would be a destination, and the SDK's own calls would go through the relay.
             format!(
                 "The Node SDK, unmodified, with its outbound relay; after npm install @evervault/sdk:\n\n  \
                  KEY=$KEY NODE_OPTIONS=--use-openssl-ca SSL_CERT_FILE={ca} EV_API_URL=https://127.0.0.1:{api} \\\n    \
@@ -110,7 +110,7 @@ impl TrialRelay {
     }
 }
 
-impl Drop for TrialRelay {
+impl Drop for DevRelay {
     fn drop(&mut self) {
         if let Some(relay) = self.relay.take()
             && let Err(error) = relay.shutdown()
@@ -120,8 +120,8 @@ impl Drop for TrialRelay {
     }
 }
 
-/// A program that encrypts with the SDK and sends the envelope through its outbound relay, on one line. Of a URL as text the SDK takes
-/// the port for a part of the name, and goes past the relay; its timers would keep the process.
+/// A one-line program that encrypts with the SDK and sends the envelope through its outbound relay. If the URL is a string, the SDK treats
+/// the port as part of the name and bypasses the relay; its timers would keep the process running.
 fn script(app: &str, upstream: u16) -> String {
     format!(
         "const SDK = require(\"@evervault/sdk\"), sdk = new SDK(\"{app}\", process.env.KEY); \

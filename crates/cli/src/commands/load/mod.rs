@@ -16,7 +16,7 @@ use fieldseal_load::scenario::{Script, TEXT_SIZE_MAX};
 use tokio::sync::watch;
 
 use self::target::Engine;
-use crate::arguments::{LoadArguments, LoadCommand, LoadRunArguments, Place};
+use crate::arguments::{GlobalArguments, LoadArguments, LoadCommand, LoadRunArguments};
 use crate::failure::{Failure, Outcome};
 use crate::input::read_file;
 use crate::note::note;
@@ -25,22 +25,22 @@ use crate::progress::Progress;
 use crate::signals::{self, Signals};
 
 /// `fieldseal load`.
-pub fn run(place: &Place, arguments: &LoadArguments) -> Outcome {
+pub fn run(global: &GlobalArguments, arguments: &LoadArguments) -> Outcome {
     match &arguments.command {
         Some(LoadCommand::Report(arguments)) => report::run(arguments),
-        None => run_scenario(place, &arguments.run),
+        None => run_scenario(global, &arguments.run),
     }
 }
 
-fn run_scenario(place: &Place, arguments: &LoadRunArguments) -> Outcome {
+fn run_scenario(global: &GlobalArguments, arguments: &LoadRunArguments) -> Outcome {
     let path = arguments.scenario.as_deref().expect("the command line demands it");
     let mut script = read_script(path)?;
-    // Before the run: what cannot be written would be measured for nothing. The file is in its place only at the end.
+    // Opened before the run, because an unwritable file would waste it. The file is moved to its place at the end.
     let file = arguments.output.as_deref().map(|path| Output::open(Some(path))).transpose()?;
     if cfg!(debug_assertions) {
         note("fieldseal: warning: not a release build: the figures are not representative");
     }
-    let engine = target::engine(place, arguments, path, &mut script)?;
+    let engine = target::engine(global, arguments, path, &mut script)?;
     let settings = Settings {
         seed: arguments.seed,
         process: arguments.arrivals.map(|name| name.process()),
@@ -55,7 +55,7 @@ fn run_scenario(place: &Place, arguments: &LoadRunArguments) -> Outcome {
     drop(engine);
     let json = serde_json::to_value(&result).expect("a result is JSON");
     let written = file.map_or(Ok(()), |file| write(file, &json));
-    // The figures are shown even where the file could not be written.
+    // The figures are printed even if the file could not be written.
     let printed = if arguments.form.json { print_json(&json) } else { print(&load_text(&result, &provenance)) };
     written.and(printed)?;
     verdict(&result)
@@ -82,7 +82,7 @@ fn read_script(path: &Path) -> Outcome<Script> {
     })
 }
 
-/// Runs it on this thread only. The first interruption ends it gracefully, with the results so far; the second one at once.
+/// Runs the script on this thread. The first interruption ends it gracefully, with the results so far; the second one at once.
 fn measured(script: &Script, settings: &Settings, engine: &Engine) -> Outcome<RunOutcome> {
     let connector = RawConnector::new(engine.client.clone()).map_err(Failure::from)?;
     let (stop, stopped) = watch::channel(false);
@@ -111,17 +111,17 @@ struct Live {
     recent: RefCell<Recent>,
 }
 
-/// The latest latencies: of one snapshot where it has enough, else of as many as it takes.
+/// The latest latencies: of one snapshot if it has enough, otherwise of as many as necessary.
 #[derive(Default)]
 struct Recent(VecDeque<Latencies>);
 
-/// Latencies from which a p99 is shown.
+/// Minimum number of latencies for a p99.
 const SAMPLES_MIN: u64 = 100;
-/// Snapshots that are looked back over for them.
+/// Maximum number of snapshots to combine.
 const SNAPSHOTS_MAX: usize = 60;
 
 impl Recent {
-    /// Takes those of the latest snapshot, and gives those that are shown.
+    /// Adds the latest snapshot, and returns the latencies to show.
     fn with(&mut self, latest: &Latencies) -> Latencies {
         if latest.count() > 0 {
             self.0.push_front(latest.clone());
@@ -161,7 +161,7 @@ impl Live {
         let phase = phase.and_then(|phase| self.phases.get(phase)).map_or("waiting for answers", String::as_str);
         let recent = self.recent.borrow_mut().with(recent);
         let [p50, p99] = [0.5, 0.99].map(|share| figure(&recent, share));
-        self.progress.say(format!(
+        self.progress.set_figures(format!(
             "{:.0} s  {phase}  {users} users  {sent} sent  {ok} ok  {errors} errors  p50 {p50}  p99 {p99}",
             elapsed.as_secs_f64()
         ));

@@ -1,4 +1,4 @@
-//! `load report`: results as one page.
+//! `load report`: renders results as one page.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::failure::{Failure, Outcome};
 use crate::input::read_file;
 use crate::output::Output;
 
-/// Results on one page.
+/// Maximum number of results on one page.
 const RESULTS_MAX: usize = 8;
 
 /// Reads the results and writes the page.

@@ -1,4 +1,4 @@
-//! The engine that a scenario is for: the one that the file names, or one of our own.
+//! The engine of a scenario: the one that the file names, or one that the command starts.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -8,32 +8,37 @@ use fieldseal_load::accounting::Process;
 use fieldseal_load::run::Observed;
 use fieldseal_load::scenario::{Authority, Pem, PemSource, Place as FilePlace, Script, Target};
 
-use crate::arguments::{LoadRunArguments, Place};
+use crate::arguments::{GlobalArguments, LoadRunArguments};
 use crate::commands::bench::engine::Target as OwnEngine;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome, plain};
 
 /// The authority's file beside the client's certificate, if the scenario names none.
 const AUTHORITY: &str = "ca.pem";
-/// Bytes of a PEM file; a chain of certificates has a few thousand.
+/// Maximum size of a PEM file in bytes; a chain of certificates has a few thousand.
 const PEM_SIZE_MAX: u64 = 1 << 20;
 
 /// The connection settings and observable sources of an engine.
 pub struct Engine {
-    /// How it is reached.
+    /// The connection settings.
     pub client: ClientSettings,
     /// Its observable sources.
     pub observed: Observed,
-    /// Settings that it was given.
+    /// Its settings, if the command started it.
     pub settings: Vec<String>,
-    /// It ends with this.
+    /// Stopped on drop.
     _own: Option<OwnEngine>,
 }
 
-/// The engine of a run. Where it is our own, the script's requests are given its app.
-pub fn engine(place: &Place, arguments: &LoadRunArguments, path: &Path, script: &mut Script) -> Outcome<Engine> {
+/// The engine of a run. If the command starts one, the script's requests use its app.
+pub fn engine(
+    global: &GlobalArguments,
+    arguments: &LoadRunArguments,
+    path: &Path,
+    script: &mut Script,
+) -> Outcome<Engine> {
     if arguments.start {
-        let own = OwnEngine::start(place, &[])?;
+        let own = OwnEngine::start(global, &[])?;
         script.kinds.iter_mut().for_each(|kind| own.app.clone_into(&mut kind.app));
         return Ok(Engine {
             client: own.client.clone(),
@@ -42,7 +47,7 @@ pub fn engine(place: &Place, arguments: &LoadRunArguments, path: &Path, script: 
             _own: Some(own),
         });
     }
-    let context = Context::checked(place)?;
+    let context = Context::checked(global)?;
     let metrics = arguments.metrics.as_deref().map(metrics_addresses).transpose()?.unwrap_or_default();
     let Target { host, port, server_name, .. } = &script.target;
     let address = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
@@ -120,7 +125,7 @@ fn certificates(path: &Path, target: &Target) -> Outcome<ClientTls> {
     let private_key_pem = read(&key);
     let certificate_chain_pem = read(&certificate);
     let is_expected = target.authority != Authority::BesideCertificate || certificate_chain_pem.is_some();
-    // Beside a certificate that is not there nothing is expected.
+    // Without a certificate, no authority is expected beside it.
     let authorities_pem = if is_expected { read(&authority) } else { None };
     let (Some(private_key_pem), Some(certificate_chain_pem), Some(authorities_pem)) =
         (private_key_pem, certificate_chain_pem, authorities_pem)
@@ -154,7 +159,7 @@ fn beside(folder: &Path, certificate: &Pem) -> PathBuf {
     folder.join(name.parent().unwrap_or(Path::new(""))).join(AUTHORITY)
 }
 
-/// Where `http://HOST:PORT/metrics` is.
+/// Resolves `http://HOST:PORT/metrics`.
 fn metrics_addresses(url: &str) -> Outcome<Vec<SocketAddr>> {
     let wrong =
         || Failure::usage("--metrics: it must be the engine's metrics URL, such as http://127.0.0.1:3444/metrics");

@@ -1,6 +1,6 @@
-//! The kinds of entries in the table of keys.
+//! Macros for the entries of the table of keys.
 
-/// A number, converted to the setting's own type; the kind's bounds see to it that it fits.
+/// A number, converted to the setting's own type; the kind's limits ensure that it fits.
 macro_rules! number {
     ($name:literal, $kind:expr, $($field:ident).+, $about:literal) => {
         Key {
@@ -40,7 +40,7 @@ macro_rules! path {
     };
 }
 
-/// One of some words, each standing for a value.
+/// One of several words, each representing a value.
 macro_rules! choice {
     ($name:literal, $($field:ident).+, $about:literal, $($word:literal => $value:expr),+) => {
         Key {
@@ -62,7 +62,7 @@ macro_rules! choice {
     };
 }
 
-/// Whether something holds.
+/// A Boolean.
 macro_rules! flag {
     ($name:literal, $($field:ident).+, $about:literal) => {
         Key {

@@ -1,4 +1,4 @@
-//! The table of keys against the settings of the crates.
+//! Compares the table of keys with the settings of the crates.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ fn defaults_are_within_limits_and_round_trip() {
     }
 }
 
-/// Setting one key changes that key alone: no two keys share a place.
+/// Setting one key changes only that key: no two keys share a setting.
 #[test]
 fn each_key_has_its_own_place() {
     for key in KEYS {
@@ -66,7 +66,7 @@ fn each_key_has_its_own_place() {
     }
 }
 
-/// Does not compile when a setting is added: give it a key above, then its name here.
+/// Does not compile when a setting is added: add a key above, then its name here.
 #[test]
 fn every_setting_of_the_crates_has_a_key() {
     let Config { engine, keystore, server, .. } = Config::default();
@@ -190,7 +190,7 @@ fn every_setting_of_the_crates_has_a_key() {
         refused_body_timeout: _,
         half_open_timeout: _,
         close_timeout: _,
-        // The server's own.
+        // The server sets it.
         drain_timeout: _,
     } = http;
     for clients in [of_server, of_api, of_operator] {
@@ -199,7 +199,7 @@ fn every_setting_of_the_crates_has_a_key() {
     let sections: BTreeSet<_> = KEYS.iter().map(|key| key.parts().0).collect();
     let count = |section: &str| KEYS.iter().filter(|key| key.parts().0 == section).count();
     assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (16, 12, 9, 47));
-    // The client's settings are taken apart in `ClientBounds::default`.
+    // `ClientBounds::default` destructures the client's settings.
     assert_eq!((count("client"), count("operator"), count("api")), (11, 5, 27));
     assert!(sections.contains("input") && sections.contains("log"));
 }

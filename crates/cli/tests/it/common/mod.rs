@@ -1,4 +1,4 @@
-//! The real program in a folder of its own: commands with their input, output and exit code, and a running engine.
+//! The real program in a temporary folder: commands with their input, output and exit code, and a running engine.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,18 +14,18 @@ use tempfile::TempDir;
 /// The program under test.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_fieldseal");
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Debug)]
-pub struct Ran {
+pub struct CommandResult {
     pub code: i32,
     pub stdout: Vec<u8>,
     pub stderr: String,
-    /// The most memory that the process held at a time, in bytes, as last seen before its end.
+    /// The peak memory of the process in bytes, as last seen before its end.
     pub memory_max: u64,
 }
 
-impl Ran {
-    /// The output of a command that must have ended well.
+impl CommandResult {
+    /// The output of a command that must succeed.
     #[track_caller]
     pub fn ok(self) -> Vec<u8> {
         assert_eq!(self.code, 0, "{}", self.stderr);
@@ -37,7 +37,7 @@ impl Ran {
         String::from_utf8(self.ok()).expect("text")
     }
 
-    /// The message of a command that must have ended with `code`, after having written nothing.
+    /// The message of a command that must fail with `code` and print nothing on standard output.
     #[track_caller]
     pub fn fails(self, code: i32) -> String {
         assert_eq!(self.code, code, "{}", self.stderr);
@@ -47,19 +47,19 @@ impl Ran {
     }
 }
 
-/// A folder with the store of one test.
-pub struct Workplace(pub TempDir);
+/// A temporary folder with a store.
+pub struct TestFolder(pub TempDir);
 
-impl Workplace {
+impl TestFolder {
     pub fn new() -> Self {
         Self(tempfile::tempdir().expect("folder"))
     }
 
-    /// With an app `acme`.
+    /// Creates a folder with an app `acme`.
     pub fn with_app() -> Self {
-        let workplace = Self::new();
-        workplace.run(&["keys", "create", "acme"]).ok();
-        workplace
+        let test_folder = Self::new();
+        test_folder.run(&["keys", "create", "acme"]).ok();
+        test_folder
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -85,12 +85,12 @@ impl Workplace {
         command
     }
 
-    pub fn run(&self, arguments: &[&str]) -> Ran {
+    pub fn run(&self, arguments: &[&str]) -> CommandResult {
         self.run_with(arguments, b"")
     }
 
     /// Runs with `input` on standard input.
-    pub fn run_with(&self, arguments: &[&str], input: &[u8]) -> Ran {
+    pub fn run_with(&self, arguments: &[&str], input: &[u8]) -> CommandResult {
         finish(&mut self.command(arguments), input)
     }
 
@@ -104,12 +104,12 @@ impl Workplace {
 }
 
 /// Runs a command to its end.
-pub fn finish(command: &mut Command, input: &[u8]) -> Ran {
+pub fn finish(command: &mut Command, input: &[u8]) -> CommandResult {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("started");
     let mut stdin = child.stdin.take().expect("piped");
     let input = input.to_vec();
-    // A command that refuses early does not read; the broken pipe is not ours to judge.
+    // A command that refuses early does not read its input; the broken pipe does not matter.
     let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
     let reader = |mut stream: Box<dyn Read + Send>| {
         std::thread::spawn(move || {
@@ -129,7 +129,7 @@ pub fn finish(command: &mut Command, input: &[u8]) -> Ran {
         }
     };
     writer.join().expect("written");
-    Ran {
+    CommandResult {
         code: status.code().unwrap_or(-1),
         stdout: stdout.join().expect("read"),
         stderr: String::from_utf8(stderr.join().expect("read")).expect("text"),
@@ -137,7 +137,7 @@ pub fn finish(command: &mut Command, input: &[u8]) -> Ran {
     }
 }
 
-/// The high-water mark of a process's memory in bytes; 0 when it has ended.
+/// The peak memory of a process in bytes; 0 when it has ended.
 pub fn memory(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -145,7 +145,7 @@ pub fn memory(process: u32) -> u64 {
     kib.unwrap_or(0) << 10
 }
 
-/// An engine that ends with the test.
+/// An engine that stops with the test.
 pub struct Running {
     pub child: Child,
     pub ready: Value,
@@ -170,7 +170,7 @@ impl Running {
         self.ready["address"].as_str().expect("an address")
     }
 
-    /// The flags that reach it with the certificate of `dev`.
+    /// The flags to connect to it with the certificate of `dev`.
     pub fn flags(&self) -> Vec<&str> {
         vec!["--connect", self.address(), "--client", "dev"]
     }
@@ -182,7 +182,7 @@ impl Running {
         ClientSettings::new(self.address(), tls.expect("files"))
     }
 
-    /// The answer of the operator port.
+    /// Reads a path of the operator port.
     pub fn probe(&self, path: &str) -> String {
         let operator = self.ready["operator"].as_str().expect("an operator port");
         let mut socket = TcpStream::connect(operator).expect("connected");
@@ -206,12 +206,12 @@ pub fn repository(path: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// `a` and `b` in one list.
+/// Concatenates `a` and `b`.
 pub fn with<'a>(a: &[&'a str], b: &[&'a str]) -> Vec<&'a str> {
     [a, b].concat()
 }
 
-/// A document with exactly `fields` scalars, strings in the main, in objects of ten as exports have them.
+/// A document with exactly `fields` scalars, mostly strings, in objects of ten as exports have them.
 pub fn document(fields: usize, padding: usize) -> Vec<u8> {
     let mut out = String::from("[");
     for field in 0..fields {
