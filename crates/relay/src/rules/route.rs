@@ -284,7 +284,7 @@ impl<'a> RequestPath<'a> {
         if path.starts_with("//") {
             return Err(PathError::Authority);
         }
-        if memchr::memchr_iter(b'/', path.as_bytes()).nth(segments_max).is_some() {
+        if 1 + memchr::memchr_iter(b'/', without_leading_slash(path).as_bytes()).count() > segments_max {
             return Err(PathError::TooManySegments(segments_max));
         }
         Self::read(path, READINGS[0])
@@ -310,7 +310,7 @@ impl<'a> RequestPath<'a> {
 
     fn read(path: &'a str, (parameters, keeps_empty): (Parameters, bool)) -> Result<Self, PathError> {
         let mut segments = Vec::with_capacity(8);
-        for segment in path.strip_prefix('/').unwrap_or(path).split('/') {
+        for segment in without_leading_slash(path).split('/') {
             let read = match parameters {
                 Parameters::Dropped => without_parameters(decode(segment.as_bytes())?),
                 Parameters::DroppedUnlessEncoded => decode(before_semicolon(segment.as_bytes()))?,
@@ -330,6 +330,10 @@ impl<'a> RequestPath<'a> {
         }
         Ok(RequestPath { segments })
     }
+}
+
+fn without_leading_slash(path: &str) -> &str {
+    path.strip_prefix('/').unwrap_or(path)
 }
 
 fn before_semicolon(segment: &[u8]) -> &[u8] {
@@ -488,6 +492,8 @@ mod tests {
     fn a_path_of_many_segments_is_refused() {
         let path = |count| "/a".repeat(count);
         assert!(RequestPath::parse(&path(SEGMENTS_MAX), SEGMENTS_MAX).is_ok());
+        let relative = path(SEGMENTS_MAX + 1)[1..].to_owned();
+        assert!(RequestPath::parse(&relative, SEGMENTS_MAX).is_err(), "the first slash ends no segment");
         let error = RequestPath::parse(&path(SEGMENTS_MAX + 1), SEGMENTS_MAX).unwrap_err();
         assert_eq!(error, PathError::TooManySegments(SEGMENTS_MAX));
     }
