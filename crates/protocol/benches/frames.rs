@@ -1,6 +1,6 @@
 //! The cost of a field in the wire format: finding the frame, reading the values, writing the answer.
 //!
-//! 2,000 strings of 32 bytes to the engine, 2,000 envelopes of 139 bytes back. Peers in the same run: `rmp` (readers over
+//! 2,000 strings of 32 bytes to the engine, 2,000 envelopes of 136 bytes back. Peers in the same run: `rmp` (readers over
 //! `std::io`, no owned values), `rmp-serde` (typed, strings borrowed) and `rmpv` (a tree). After criterion's own report a
 //! table gives medians of interleaved rounds, in nanoseconds a field, and ratios.
 
