@@ -124,25 +124,28 @@ fn engine_problems(context: &Context) -> Vec<String> {
     problems
 }
 
-/// Problems that would prevent `relay` from starting with this file.
+/// Problems that would prevent `relay` from starting with this file: its own, and those of the files that it names as far as it can be
+/// read.
 fn check_relay(context: &Context, file: &Path, limit: usize, findings: &mut Findings) {
-    let mut configuration = match super::relay::read(file) {
-        Ok(configuration) => configuration,
-        Err(failure) => return findings.problems.extend(failure.message.lines().map(str::to_owned)),
+    let (configuration, mut problems) = match super::relay::examine(file) {
+        Ok(examined) => examined,
+        Err(failure) => return findings.problems.push(failure.message),
     };
-    findings.add_fit(&file.display().to_string(), descriptors::fit_relay(&mut configuration, limit));
-    for warning in &configuration.warnings {
-        findings.lines.push_str(&format!(
-            "{}:{}:{}: warning: {}\n",
-            file.display(),
-            warning.line,
-            warning.column,
-            warning.message
-        ));
+    let name = file.display().to_string();
+    if let Some(mut configuration) = configuration {
+        // Of limits that are invalid themselves nothing can be said.
+        if problems.is_empty() {
+            findings.add_fit(&name, descriptors::fit_relay(&mut configuration, limit));
+        }
+        for warning in &configuration.warnings {
+            findings
+                .lines
+                .push_str(&format!("{name}:{}:{}: warning: {}\n", warning.line, warning.column, warning.message));
+        }
+        let faulty = check_files(&configuration, context.folder()).into_iter();
+        problems.extend(faulty.map(|error| format!("{name}: {}", Failure::from(error))));
     }
-    let wrong = check_files(&configuration, context.folder()).into_iter();
-    findings
-        .add(&file.display().to_string(), wrong.map(|error| format!("{}: {}", file.display(), Failure::from(error))));
+    findings.add(&name, problems);
 }
 
 fn source(context: &Context) -> String {

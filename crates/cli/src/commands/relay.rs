@@ -87,6 +87,17 @@ pub fn run(context: &Context, arguments: &RelayArguments) -> Outcome {
 /// # Errors
 /// All its problems, one per line.
 pub fn read(file: &Path) -> Outcome<Configuration> {
+    match examine(file)? {
+        (Some(configuration), problems) if problems.is_empty() => Ok(configuration),
+        (_, problems) => Err(Failure::usage(problems.join("\n"))),
+    }
+}
+
+/// What could be read of the file, and its problems, each with the file's name.
+///
+/// # Errors
+/// If the file cannot be read or is too large.
+pub fn examine(file: &Path) -> Outcome<(Option<Configuration>, Vec<String>)> {
     let reading = |error: std::io::Error| {
         Failure::reading(file, &error).advise("name another with --file; docs/relay.md describes its format")
     };
@@ -98,10 +109,9 @@ pub fn read(file: &Path) -> Outcome<Configuration> {
         )));
     }
     let text = std::fs::read_to_string(file).map_err(reading)?;
-    Configuration::parse(&text).map_err(|problems| {
-        let lines: Vec<String> = problems.iter().map(|problem| format!("{}:{problem}", file.display())).collect();
-        Failure::usage(lines.join("\n"))
-    })
+    let (configuration, problems) = Configuration::examine(&text);
+    let problems = problems.iter().map(|problem| format!("{}:{problem}", file.display())).collect();
+    Ok((configuration, problems))
 }
 
 /// The API's information for SDKs about the outbound relay in DIR/relay.toml, if there is one. The relay itself reports errors of the file:

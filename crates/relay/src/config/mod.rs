@@ -438,7 +438,15 @@ impl Configuration {
     /// # Errors
     /// All problems, with their lines.
     pub fn parse(text: &str) -> Result<Configuration, Vec<Problem>> {
-        read::parse(text)
+        match read::examine(text) {
+            (Some(configuration), problems) if problems.is_empty() => Ok(configuration),
+            (_, problems) => Err(problems),
+        }
+    }
+
+    /// As [`Configuration::parse`], with what could be read of a file that has problems. Only for reports about the files that it names.
+    pub fn examine(text: &str) -> (Option<Configuration>, Vec<Problem>) {
+        read::examine(text)
     }
 }
 

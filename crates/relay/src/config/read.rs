@@ -47,10 +47,14 @@ pub(super) const FRAMING: [HeaderName; 16] = [
     header::VIA,
 ];
 
-pub(super) fn parse(text: &str) -> Result<Configuration, Vec<Problem>> {
-    let problems = Document::parse(text).map_err(|problem| vec![problem])?.check(Configuration::schema());
+/// The configuration as far as the text can be read, and its problems.
+pub(super) fn examine(text: &str) -> (Option<Configuration>, Vec<Problem>) {
+    let problems = match Document::parse(text) {
+        Ok(document) => document.check(Configuration::schema()),
+        Err(problem) => vec![problem],
+    };
     if !problems.is_empty() {
-        return Err(problems);
+        return (None, problems);
     }
     let mut reader = Reader { text, problems: Vec::new(), warnings: Vec::new() };
     let file: schema::File = match toml::from_str(text) {
@@ -58,13 +62,13 @@ pub(super) fn parse(text: &str) -> Result<Configuration, Vec<Problem>> {
         Err(error) => {
             let offset = error.span().map_or(0, |span| span.start);
             reader.problem(offset, error.message());
-            return Err(reader.problems);
+            return (None, reader.problems);
         }
     };
     let mut configuration = reader.configuration(file);
     reader.problems.sort_by_key(|problem| (problem.line, problem.column));
     configuration.warnings = reader.warnings;
-    if reader.problems.is_empty() { Ok(configuration) } else { Err(reader.problems) }
+    (Some(configuration), reader.problems)
 }
 
 struct Reader<'t> {
