@@ -24,15 +24,16 @@ pub fn find_fields(body: &[u8], names: &FieldNames, limits: &FormLimits) -> Resu
         if count > limits.fields_max {
             return Err(FormError::new(FormErrorKind::TooManyFields(limits.fields_max), start));
         }
-        if let Some(equals) = memchr::memchr(b'=', field) {
-            let meaning = reader.meaning(&field[..equals]);
+        if let Some(name) = encoded_name(field) {
+            let value = name.len() + 1;
+            let meaning = reader.meaning(name);
             if reader.name == CHARSET_FIELD {
                 let mut charset = Vec::new();
-                decode_bytes(&field[equals + 1..], &mut charset);
+                decode_bytes(&field[value..], &mut charset);
                 check_charset(&charset, start)?;
             }
             match meaning {
-                Meaning::Selected => found.push(start + equals + 1..start + field.len()),
+                Meaning::Selected => found.push(start + value..start + field.len()),
                 Meaning::Ambiguous => return Err(FormError::new(FormErrorKind::AmbiguousName, start)),
                 Meaning::Other => {
                     // Everything that could be a field is counted.
@@ -46,20 +47,19 @@ pub fn find_fields(body: &[u8], names: &FieldNames, limits: &FormLimits) -> Resu
     Ok(found)
 }
 
-/// Whether a parser that reads any bytes as a form finds a field in them that is selected, or that some parsers read as a selected one. In
-/// one pass, regardless of the number of fields.
+/// Whether a parser that reads any bytes as a form finds a field in them that is selected, or that some parsers read as a selected one,
+/// whether it separates fields at `&` alone or at `;` too. In one pass, regardless of the number of fields.
 pub fn holds_field(bytes: &[u8], names: &FieldNames) -> bool {
     let mut reader = NameReader::new(names, usize::MAX);
-    let mut start = 0;
-    let ends = memchr::memchr2_iter(b'&', b';', bytes).chain(std::iter::once(bytes.len()));
-    for end in ends {
-        let field = &bytes[start..end];
-        if memchr::memchr(b'=', field).is_some_and(|equals| reader.meaning(&field[..equals]) != Meaning::Other) {
-            return true;
-        }
-        start = end + 1;
-    }
-    false
+    let mut is_meant = |field: &[u8]| encoded_name(field).is_some_and(|name| reader.meaning(name) != Meaning::Other);
+    bytes
+        .split(|&byte| byte == b'&')
+        .any(|field| is_meant(field) || field.split(|&byte| byte == b';').any(&mut is_meant))
+}
+
+/// The name of a field; without `=` it has no value that could be hidden.
+fn encoded_name(field: &[u8]) -> Option<&[u8]> {
+    memchr::memchr(b'=', field).map(|equals| &field[..equals])
 }
 
 /// Decodes names, reusing its memory.
@@ -97,8 +97,7 @@ impl<'n> NameReader<'n> {
             if count > count_max {
                 return Err(FormErrorKind::TooManyFields(self.fields_max));
             }
-            let name = &piece[..memchr::memchr(b'=', piece).unwrap_or(piece.len())];
-            if self.meaning(name) != Meaning::Other {
+            if encoded_name(piece).is_some_and(|name| self.meaning(name) != Meaning::Other) {
                 return Err(FormErrorKind::Semicolon);
             }
         }

@@ -51,8 +51,9 @@ fn after_word(text: &str, word: &str) -> Option<String> {
 fn before_comma(text: &str, word: &str) -> Option<String> {
     let text = text.to_ascii_lowercase();
     let (_, value) = text.rsplit_once(&format!("{word}="))?;
-    let value = value.strip_prefix('"').unwrap_or(value);
-    Some(value.split(['"', ';', ',']).next().unwrap_or_default().trim_end().to_owned())
+    let until = |value: &str| value.split(['"', ';', ',']).next().unwrap_or_default().to_owned();
+    // Without quotation marks it keeps white space at the end too: a boundary that no body contains.
+    Some(value.strip_prefix('"').map_or_else(|| until(value).trim_end().to_owned(), until))
 }
 
 /// A parser that accepts quotation marks only around a whole value.

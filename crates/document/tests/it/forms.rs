@@ -3,7 +3,7 @@
 
 use fieldseal_document::OtherCase;
 use fieldseal_document::form::{
-    FieldNames, FormErrorKind, FormLimits, MediaType, encode_field, find_fields, find_parts,
+    FieldNames, FormErrorKind, FormLimits, MediaType, encode_field, find_fields, find_parts, holds_field,
 };
 use serde_json::Value;
 
@@ -100,4 +100,17 @@ fn no_name_passes_that_a_parser_reads_as_a_selected_one() {
     }
     assert!(faults.is_empty(), "{} of {count}:\n{}", faults.len(), faults.join("\n"));
     assert!(count > 100, "only {count} cases were found");
+}
+
+#[test]
+fn bytes_of_another_kind_hold_a_field_in_either_way_to_separate_them() {
+    let names = FieldNames::new(["card"]).guarded(OtherCase::Refuse, &FieldNames::default());
+    let held =
+        ["card=1", "a=1&card=1", "a=1;card=1", "a;card=1", "card:int;b=1", "a&card:int;b=1", "{\"a\":\"&ca%72d=1"];
+    for text in held {
+        assert!(holds_field(text.as_bytes(), &names), "{text}");
+    }
+    for text in ["", "card", "a;card", "a=card", "a=1;b=card", "card;b=1", "cards=1"] {
+        assert!(!holds_field(text.as_bytes(), &names), "{text}");
+    }
 }
