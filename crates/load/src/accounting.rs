@@ -13,22 +13,22 @@ pub struct Process {
 /// CPU time by kind of thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cpu {
-    /// Of the threads for sockets, TLS and frames (`fieldseal-net`).
+    /// Threads for sockets, TLS and frames (`fieldseal-net`).
     pub network: Duration,
-    /// Of the threads that compute (`fieldseal-work-N`).
+    /// Worker threads (`fieldseal-work-N`).
     pub workers: Duration,
-    /// Of all others.
+    /// All other threads.
     pub other: Duration,
 }
 
 impl Cpu {
-    /// Of all threads.
+    /// CPU time of all threads.
     pub fn total(&self) -> Duration {
         self.network + self.workers + self.other
     }
 
-    /// The time used since `earlier`, an earlier state of the same process. The time of threads that have ended since is lost;
-    /// those that matter live as long as the engine.
+    /// Returns the time used since `earlier`, an earlier reading of the same process. The time of threads that have ended since is
+    /// lost; network and worker threads live as long as the engine.
     pub fn since(&self, earlier: &Cpu) -> Cpu {
         Cpu {
             network: self.network.saturating_sub(earlier.network),
@@ -56,24 +56,24 @@ impl fmt::Display for Process {
 }
 
 impl Process {
-    /// The process with this id, whether it exists or not.
+    /// A process with this id; does not check that it exists.
     pub fn new(id: u32) -> Self {
         Process { id }
     }
 
-    /// CPU time of its threads, to the nanosecond. Of a thread that runs at this moment the last few milliseconds may be missing:
-    /// for exact figures look while the process is idle.
+    /// Reads the CPU time of its threads, to the nanosecond. The last few milliseconds of a running thread may be missing: read while
+    /// the process is idle for exact figures.
     ///
     /// # Errors
-    /// The process is gone, or the system has no such accounting.
+    /// Fails if the process has ended or the system does not provide per-thread CPU time.
     pub fn cpu(&self) -> io::Result<Cpu> {
         system::cpu(self.id)
     }
 
-    /// Memory, threads and descriptors.
+    /// Reads memory, threads and descriptors.
     ///
     /// # Errors
-    /// The process is gone, or is not ours to look at.
+    /// Fails if the process has ended or access to it is denied.
     pub fn resources(&self) -> io::Result<Resources> {
         system::resources(self.id)
     }
@@ -96,7 +96,7 @@ mod system {
         };
         let mut cpu = Cpu::default();
         let mut is_accounted = false;
-        // A thread may end between the list and this.
+        // A thread may end after it is listed.
         for (name, used) in open(id)?.tasks().map_err(io_error)?.map(used).filter_map(Result::ok) {
             is_accounted = true;
             match name.as_str() {
@@ -173,7 +173,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This one.
+    /// Returns the properties of this machine.
     pub fn this() -> Self {
         Machine {
             cpu: system::cpu_name().unwrap_or_default(),
@@ -209,12 +209,12 @@ mod tests {
             let _ = wait.recv();
         });
         is_ready.recv().unwrap();
-        // Until it waits, and so is accounted for.
+        // CPU time is complete once the thread waits.
         std::thread::sleep(Duration::from_millis(20));
         let used = this.cpu().unwrap().since(&before);
         drop(done);
         worker.unwrap().join().unwrap();
-        // Less than it took where others have the core, but never nothing.
+        // Other processes may take the core, so the lower bound is small.
         assert!(used.workers > Duration::from_millis(1) && used.network.is_zero(), "{used:?}");
         assert!(used.total() >= used.workers);
     }

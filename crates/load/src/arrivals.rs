@@ -1,21 +1,21 @@
-//! When requests are due: arrivals of an open loop, each as a time from the beginning, replayed exactly by their seed.
+//! Arrival times of an open loop, relative to the start and reproducible by their seed.
 
 use std::time::Duration;
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
-/// How the times between arrivals vary.
+/// Distribution of the intervals between arrivals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Process {
-    /// Not at all.
+    /// Constant intervals.
     Even,
-    /// As for independent callers: exponentially distributed, with the mean of the rate.
+    /// Exponentially distributed intervals, as for independent callers.
     Poisson,
 }
 
 impl Process {
-    /// The word for reports.
+    /// Returns its name in reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Process::Even => "even",
@@ -24,28 +24,28 @@ impl Process {
     }
 }
 
-/// A rate that goes from one value to another in a straight line.
+/// An arrival rate that changes linearly.
 #[derive(Clone, Copy, Debug)]
 struct Rate {
-    /// Arrivals a second at the beginning.
+    /// Arrivals per second at the start.
     from: f64,
-    /// Half of what is added to the rate a second.
+    /// Half of the rate's change per second.
     slope: f64,
 }
 
 impl Rate {
-    /// The seconds after which so many have arrived in the mean; infinite where the rate has sunk to nothing before.
+    /// Returns the seconds after which `count` arrivals are expected; infinite if the rate falls to zero before.
     fn when(self, count: f64) -> f64 {
         let discriminant = self.from * self.from + 4.0 * self.slope * count;
-        // The solution of the quadratic equation that is also right, and exact, where it is none.
+        // This form of the quadratic formula also holds, exactly, for a slope of zero.
         if discriminant < 0.0 { f64::INFINITY } else { 2.0 * count / (self.from + discriminant.sqrt()) }
     }
 }
 
-/// A sequence of arrivals, in order: endless unless its rate sinks to nothing.
+/// A sequence of arrivals, in order: endless unless its rate falls to zero.
 ///
-/// Arrivals are evenly or exponentially spaced on an axis of counts, which the rate stretches to times: so a ramp is as regular, or as
-/// random, as a steady rate.
+/// Arrivals are evenly or exponentially spaced on an axis of counts, which the rate maps to times. A ramp is therefore as regular, or
+/// as random, as a constant rate.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
     process: Process,
@@ -58,19 +58,20 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// `rate` arrivals a second, above 0.
+    /// `rate` arrivals per second; `rate` must be above 0.
     pub fn new(process: Process, rate: f64, seed: u64) -> Self {
         Arrivals::share(process, rate, seed, 0, 1)
     }
 
-    /// From `from` arrivals a second to `to` in the course of `duration`, one of them above 0, and on in the same line.
+    /// A rate that changes linearly from `from` to `to` arrivals per second within `duration`, and continues to change after it. One of
+    /// the two must be above 0.
     pub fn ramp(process: Process, (from, to): (f64, f64), duration: Duration, seed: u64) -> Self {
         let slope = (to - from) / duration.as_secs_f64() / 2.0;
         Arrivals { rate: Rate { from, slope }, ..Arrivals::new(process, from.max(to), seed) }
     }
 
-    /// The arrivals of caller `part` of `parts` equal ones, which together have `rate`. Even arrivals take turns; a random division
-    /// of Poisson arrivals is again Poisson, at a part of the rate.
+    /// The arrivals of caller `part` of `parts` equal callers, which together have `rate`. Even arrivals alternate between callers;
+    /// a random split of a Poisson process is again Poisson, at a fraction of the rate.
     pub fn share(process: Process, rate: f64, seed: u64, part: usize, parts: usize) -> Self {
         let gap = parts as f64;
         let last = match process {
@@ -92,7 +93,7 @@ impl Iterator for Arrivals {
             // The inverse of the distribution function, at a number in [0, 1).
             Process::Poisson => -self.gap * (1.0 - self.random.random::<f64>()).ln(),
         };
-        // A ramp from nothing has its first arrival at once.
+        // A ramp from zero has its first arrival immediately.
         let seconds = if self.last > 0.0 { self.rate.when(self.last) } else { 0.0 };
         Duration::try_from_secs_f64(seconds).ok()
     }
@@ -138,7 +139,7 @@ mod tests {
         let count =
             |part| Arrivals::share(Process::Poisson, 40_000.0, 11, part, 4).take_while(|&time| time < second).count();
         let counts: Vec<usize> = (0..4).map(count).collect();
-        // Each of 10,000 expected, with a standard deviation of 100.
+        // Each count is expected to be 10,000, with a standard deviation of 100.
         assert!(counts.iter().all(|&count| count.abs_diff(10_000) < 500), "{counts:?}");
         assert!(counts.windows(2).all(|pair| pair[0] != pair[1]), "independent: {counts:?}");
     }
@@ -160,7 +161,7 @@ mod tests {
                 assert!(is_near, "{process:?} from {from} to {to}: {found:?}");
             }
         }
-        // Behind its end such a rate is nothing.
+        // After its end the rate is zero.
         let sinking = Arrivals::ramp(Process::Even, (10.0, 0.0), second, 1);
         assert_eq!(sinking.count(), 6);
     }

@@ -1,4 +1,4 @@
-//! Sends requests on raw connections, in a closed or an open loop, and matches their answers.
+//! Sends requests on raw connections, in a closed or an open loop, and matches answers to requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,34 +14,34 @@ use crate::error::LoadError;
 use crate::latencies::Tally;
 use crate::timer::Timer;
 
-/// How long answers may be missing after the last request was sent.
+/// How long to wait for answers after the last request was sent.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The transport of a connection: TLS, or anything to compare it with.
+/// The transport of a connection: TLS, or plain TCP for comparison.
 pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
-/// Requests that are sent in turn, by all connections together.
+/// Requests that all connections together send in rotation.
 #[derive(Debug)]
 pub struct Rotation {
     requests: Vec<EncodedRequest>,
-    /// Bytes of each good answer without its id.
+    /// Bytes of each successful answer without its id.
     answer_size: usize,
     next: AtomicUsize,
 }
 
 impl Rotation {
-    /// `requests` are all answered by as many bytes: `answer_size`, the id not counted (see [`answer_size`]).
+    /// The answers to all `requests` must have the same size, `answer_size`, which excludes the id (see [`answer_size`]).
     ///
     /// # Panics
-    /// When there is no request.
+    /// If `requests` is empty.
     pub fn new(requests: Vec<EncodedRequest>, answer_size: usize) -> Self {
         assert!(!requests.is_empty(), "a rotation has at least one request");
         Rotation { requests, answer_size, next: AtomicUsize::new(0) }
     }
 
-    /// How many different requests there are.
+    /// The number of distinct requests.
     pub fn count(&self) -> usize {
         self.requests.len()
     }
@@ -51,7 +51,7 @@ impl Rotation {
     }
 }
 
-/// Bytes of an answer without its id: the same for answers to requests that differ only in their id.
+/// Returns the bytes of an answer without its id: the same for answers to requests that differ only in their id.
 pub fn answer_size(frame: &[u8], id: u32) -> usize {
     let id_size = match id {
         0..=0x7f => 1,
@@ -65,39 +65,39 @@ pub fn answer_size(frame: &[u8], id: u32) -> usize {
 /// When requests are sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LoadModel {
-    /// As soon as an answer has come: so many are in flight over all connections, at least 1.
+    /// As soon as an answer arrives: a fixed number is in flight over all connections.
     Closed {
-        /// How many.
+        /// Requests in flight, at least 1.
         in_flight: usize,
     },
-    /// When they are due, whatever has been answered. Latency counts from then.
+    /// When they are due, independently of answers. Latency counts from the due time.
     Open {
-        /// How the times between them vary.
+        /// Distribution of the intervals.
         process: Process,
-        /// How many a second over all connections.
+        /// Requests per second over all connections.
         rate: f64,
-        /// Most in flight on one connection; what is due beyond that waits, and its latency grows.
+        /// Maximum in flight on one connection; further due requests wait, and their latency grows.
         in_flight_max: usize,
-        /// The seed of the times.
+        /// Seed of the arrival times.
         seed: u64,
     },
 }
 
-/// A stretch of time under one load.
+/// The outcome of a period of constant load.
 #[derive(Debug)]
 pub struct Phase<S = TlsStream> {
-    /// The connections, for the next phase.
+    /// The connections, for reuse by the next phase.
     pub connections: Vec<RawConnection<S>>,
     /// The results of its requests.
     pub tally: Tally,
-    /// From its beginning to the last answer.
+    /// Time from its start to the last answer.
     pub elapsed: Duration,
 }
 
-/// Sends for so long, then waits until all is answered.
+/// Sends requests for `duration`, then waits until all are answered.
 ///
 /// # Errors
-/// A connection ends, an answer is missing or is not what it must be.
+/// Fails if a connection closes or an answer is missing or wrong.
 pub async fn run<S: Stream>(
     connections: Vec<RawConnection<S>>,
     rotation: &Arc<Rotation>,
@@ -128,10 +128,10 @@ pub async fn run<S: Stream>(
     Ok(Phase { connections: driven.into_iter().map(|(_, connection)| connection).collect(), tally, elapsed })
 }
 
-/// Sends one request and gives its whole answer, which is a good one, with the time that it took.
+/// Sends one request and returns its whole successful answer with its latency.
 ///
 /// # Errors
-/// The connection ends, the answer is missing or an error.
+/// Fails if the connection closes or the answer is missing or an error.
 pub async fn ask<S: Stream>(
     connection: &mut RawConnection<S>,
     request: &EncodedRequest,
@@ -148,7 +148,7 @@ pub async fn ask<S: Stream>(
     }
 }
 
-/// The id of a response, and its error.
+/// Parses the id of a response and its error.
 pub(crate) fn parse(frame: &[u8]) -> Result<(u32, Result<(), RemoteError<'_>>), LoadError> {
     match Message::parse(frame) {
         Ok(Message::Response { id, result: Ok(_) }) => Ok((id, Ok(()))),
@@ -162,7 +162,7 @@ pub(crate) fn parse(frame: &[u8]) -> Result<(u32, Result<(), RemoteError<'_>>), 
     }
 }
 
-/// Requests in flight on one connection: when each was due, by its id.
+/// Requests in flight on one connection: due times by id.
 #[derive(Debug, Default)]
 struct Slots {
     due: Vec<Option<Instant>>,
@@ -174,7 +174,7 @@ impl Slots {
         self.due.len() - self.free.len()
     }
 
-    /// The id for a request that is due at `due`: small ones are used again first, so that answers stay of one size.
+    /// Allocates an id for a request due at `due`. Small ids are reused first, so that answers keep one size.
     fn take(&mut self, due: Instant) -> u32 {
         match self.free.pop() {
             Some(id) => {
@@ -188,7 +188,7 @@ impl Slots {
         }
     }
 
-    /// When the request with this id was due; the id is free from now on. Nothing where it is not in flight.
+    /// Frees an id and returns when its request was due; `None` if it is not in flight.
     fn give_back(&mut self, id: u32) -> Option<Instant> {
         let due = self.due.get_mut(id as usize)?.take()?;
         self.free.push(id);
@@ -215,7 +215,7 @@ impl<S: Stream> Driver<S> {
     ) -> Result<Self, LoadError> {
         match model {
             LoadModel::Closed { in_flight } => {
-                // The first connections get what does not divide.
+                // The first connections take the remainder.
                 let own = in_flight / places + usize::from(place < in_flight % places);
                 self.closed(own, began + duration).await
             }
@@ -249,7 +249,7 @@ impl<S: Stream> Driver<S> {
         let end = began + duration;
         let mut now = began;
         loop {
-            // The last look after the end is for what was due just before.
+            // One more pass after the end sends requests that were due just before it.
             let is_over = now >= end;
             now = Instant::now();
             while !is_over
@@ -278,7 +278,7 @@ impl<S: Stream> Driver<S> {
         self.connection.send(id, self.rotation.next());
     }
 
-    /// Waits for an answer and notes it; when it came. A call that is dropped loses nothing.
+    /// Waits for an answer, records it, and returns when it arrived. Cancel-safe.
     async fn receive(&mut self) -> Result<Instant, LoadError> {
         let frame = self.connection.next().await?;
         let now = Instant::now();
@@ -306,11 +306,11 @@ mod tests {
     use fieldseal_client::raw::request;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
-    /// A question for health with an id below 128, and the answer that the peer below gives: `[1, id, nil, nil]`.
+    /// Size of a health request with an id below 128, and of the answer of `peer`: `[1, id, nil, nil]`.
     const REQUEST_SIZE: usize = 12;
     const ANSWER: [u8; 5] = [0x94, 1, 0, 0xc0, 0xc0];
 
-    /// Answers each request as it comes, the first one only after `pause`; with `mistake` in place of every third answer.
+    /// Answers each request immediately, the first one after `pause`; sends `mistake` in place of every third answer.
     async fn peer(mut stream: DuplexStream, pause: Duration, mistake: Option<Vec<u8>>) {
         let mut request = [0; REQUEST_SIZE];
         for number in 1.. {
@@ -324,7 +324,7 @@ mod tests {
             if let Some(mistake) = mistake.as_ref().filter(|_| number % 3 == 0) {
                 answer.clone_from(mistake);
             }
-            // The id follows the kind of a request or response, but not that of a notification.
+            // The id follows the type of a request or response; a notification has none.
             if answer[1] != 2 {
                 answer[2] = answer[2].wrapping_add(request[2]);
             }
@@ -334,7 +334,7 @@ mod tests {
         }
     }
 
-    /// Runs a load on so many connections to such peers.
+    /// Runs a load on `connections` connections to such peers.
     fn load(
         connections: usize,
         pause: Duration,
@@ -344,14 +344,14 @@ mod tests {
     ) -> Result<Phase<DuplexStream>, LoadError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let question = EncodedRequest::new(request::health);
-            assert_eq!(question.size() + 3, REQUEST_SIZE);
+            let health = EncodedRequest::new(request::health);
+            assert_eq!(health.size() + 3, REQUEST_SIZE);
             let connection = |_| {
                 let (ours, theirs) = duplex(64);
                 tokio::spawn(peer(theirs, pause, mistake.clone()));
                 RawConnection::over(ours, Limits::default())
             };
-            let rotation = Arc::new(Rotation::new(vec![question], ANSWER.len() - 1));
+            let rotation = Arc::new(Rotation::new(vec![health], ANSWER.len() - 1));
             run((0..connections).map(connection).collect(), &rotation, model, duration).await
         })
     }
@@ -380,7 +380,7 @@ mod tests {
         assert_eq!((tally.sent, tally.ok(), tally.unsent), (60, 60, 0));
     }
 
-    /// The second request is due after 50 ms and can be sent only when the first is answered: it has waited all the same.
+    /// The second request is due after 50 ms but can be sent only when the first is answered: its latency includes the wait.
     #[test]
     fn latency_counts_from_when_a_request_was_due() {
         let tally = load(1, MS * 200, None, open(20.0, 1), MS * 100).unwrap().tally;
@@ -391,7 +391,7 @@ mod tests {
     #[test]
     fn requests_that_cannot_be_sent_are_counted() {
         let tally = load(1, MS * 100, None, open(1000.0, 2), MS * 50).unwrap().tally;
-        // Two at first, and at most two at the last look.
+        // Two at first, and at most two in the last pass.
         assert!((2..=4).contains(&tally.sent) && tally.sent + tally.unsent == 50, "{tally:?}");
         assert_eq!(tally.ok(), tally.sent);
     }

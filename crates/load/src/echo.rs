@@ -1,7 +1,6 @@
-//! A server that does nothing, built like an engine: one thread for the sockets, one for the work, each message passed to the other
-//! and back. Without TLS, keys or crypto; the work is a loop of the requested duration, in slices, and small messages go before
-//! large ones. Its latency is the minimum that the operating system permits to anything that answers over TCP and computes on
-//! another thread.
+//! An echo server with the structure of an engine: one thread for sockets, one worker thread, and a hand-over in each direction. It has
+//! no TLS, keys or crypto. Work is a busy loop of the requested duration, in slices, and small messages have priority over large ones.
+//! Its latency is the minimum that the operating system permits to a server that answers over TCP and computes on another thread.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,40 +16,40 @@ use crate::error::LoadError;
 
 /// The offset of an id below 128 in messages of either direction: after the array's head and the type.
 const ID_PLACE: usize = 2;
-/// The least bytes of an answer: its head up to the length of what it holds.
+/// Minimum bytes of an answer: its head, up to and including the length of its content.
 const ANSWER_SIZE_MIN: usize = 9;
-/// The work between two checks for other messages: as the engine's slices.
+/// Work between two checks for other messages, equal to the engine's slices.
 const SLICE: Duration = Duration::from_micros(50);
 
-/// Messages of one kind, and what they are answered with.
+/// One kind of message and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// Bytes of a request, its id, below 128, included.
+    /// Bytes of a request, including its id, which must be below 128.
     pub request_size: usize,
-    /// Bytes of an answer, likewise.
+    /// Bytes of an answer, including its id.
     pub answer_size: usize,
-    /// How long the working thread computes for it; messages without any go before all others.
+    /// How long the worker thread computes for a message. Messages without work have priority.
     pub work: Duration,
 }
 
 /// A running server; its threads end with the process.
 #[derive(Debug)]
 pub struct Echo {
-    /// Where it listens for each kind of message, on 127.0.0.1.
+    /// The address for each kind of message, on 127.0.0.1.
     pub addresses: Vec<SocketAddr>,
 }
 
-/// A message in the hands of the working thread, which sends it back when it is done.
+/// A message that the worker thread processes.
 struct Message {
     work: Duration,
     done: oneshot::Sender<()>,
 }
 
 impl Echo {
-    /// Listens from now on, for each of `exchanges` on a port of its own.
+    /// Starts the server with one port for each of `exchanges`.
     ///
     /// # Errors
-    /// No port, no threads.
+    /// Fails if a port cannot be bound or a thread cannot be started.
     pub fn start(exchanges: &[Exchange]) -> Result<Self, LoadError> {
         let system = |error| LoadError::system("the echo server", error);
         let (to_worker, messages) = channel();
@@ -91,7 +90,7 @@ async fn serve(mut stream: TcpStream, exchange: Exchange, to_worker: Sender<Mess
     }
 }
 
-/// The working thread: a slice of the next large message, then a check for new ones.
+/// The worker thread: one slice of the next large message, then a check for new messages.
 fn work(messages: &Receiver<Message>) {
     let mut large: VecDeque<Message> = VecDeque::new();
     loop {
@@ -100,7 +99,7 @@ fn work(messages: &Receiver<Message>) {
             Some(message) if message.work.is_zero() => end(message),
             Some(message) => large.push_back(message),
             None => {
-                // No work, and nobody left who could send.
+                // No work is left and all senders are gone.
                 let Some(mut message) = large.pop_front() else { return };
                 spin(SLICE.min(message.work));
                 message.work = message.work.saturating_sub(SLICE);
@@ -111,7 +110,7 @@ fn work(messages: &Receiver<Message>) {
 }
 
 fn end(message: Message) {
-    // A peer that no longer waits has closed its connection.
+    // Sending fails if the peer has closed its connection.
     let _ = message.done.send(());
 }
 

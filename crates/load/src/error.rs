@@ -1,34 +1,34 @@
-//! Why a measurement failed.
+//! Errors of a measurement.
 
 use std::time::Duration;
 
 use fieldseal_client::ClientError;
 use thiserror::Error;
 
-/// A measurement that cannot go on. Holds no value.
+/// A measurement cannot continue. Contains no values.
 #[derive(Debug, Error)]
 pub enum LoadError {
-    /// The connection.
+    /// The connection failed.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// An answer is an error where none is expected: code and message.
+    /// An answer is an unexpected error: code and message.
     #[error("{0}")]
     Refused(String),
-    /// An answer is missing.
+    /// An answer did not arrive in time.
     #[error("no answer within {0:?}")]
     NoAnswer(Duration),
-    /// An answer is not what it must be.
+    /// An answer has unexpected content or size.
     #[error("a wrong answer: {0}")]
     WrongAnswer(String),
-    /// The engine's process or metrics are missing, or are not an engine's.
+    /// The process or the metrics cannot be read, or do not belong to an engine.
     #[error("{0}")]
     NoEngine(String),
-    /// The operating system refused something.
+    /// A system call failed.
     #[error("{what}: {error}")]
     System {
         /// The operation.
         what: String,
-        /// Why not.
+        /// The system's error.
         error: std::io::Error,
     },
 }

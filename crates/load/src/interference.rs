@@ -1,5 +1,5 @@
-//! Measures whether small requests wait for large ones: an open loop of small requests alone, and beside connections that loop
-//! large ones. The same traffic against a server that only computes for as long shows the share of the operating system.
+//! Measures whether small requests wait for large ones: an open loop of small requests alone, and beside connections that send large
+//! requests in a closed loop. The same traffic against an echo server shows the operating system's share.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use crate::material::{self, Content};
 use crate::metrics::{self, Buckets};
 use crate::threads::on_own_thread;
 
-/// How long large requests run before the small ones are measured, and small ones before they are counted.
+/// Warm-up: how long large requests run before small ones are sent, and small ones before they are counted.
 const LEAD: Duration = Duration::from_millis(300);
-/// Most small requests in flight: ids stay below 128, as the echo server has them.
+/// Maximum small requests in flight: the echo server requires ids below 128.
 const IN_FLIGHT_MAX: usize = 100;
 
 /// The parameters of the experiment.
@@ -28,13 +28,13 @@ const IN_FLIGHT_MAX: usize = 100;
 pub struct Plan {
     /// The small requests.
     pub small: Content,
-    /// How many a second, in Poisson arrivals.
+    /// Small requests per second, with Poisson arrivals.
     pub rate: f64,
-    /// The large ones.
+    /// The large requests.
     pub large: Content,
-    /// Connections that loop large ones, each with one in flight.
+    /// Connections with one large request in flight each.
     pub large_connections: usize,
-    /// How long a round is.
+    /// Duration of a round.
     pub round: Duration,
     /// The seed of values and arrivals.
     pub seed: u64,
@@ -42,10 +42,10 @@ pub struct Plan {
     pub app: String,
 }
 
-/// The other load while small requests are measured.
+/// The competing load while small requests are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Company {
-    /// Nobody.
+pub enum CompetingLoad {
+    /// None.
     Alone,
     /// Large requests.
     Large,
@@ -56,18 +56,18 @@ pub enum Company {
 pub struct Round {
     /// The small requests.
     pub small: Tally,
-    /// The large ones, where there were any.
+    /// The large requests; empty if there were none.
     pub large: Tally,
-    /// How long the large ones took together.
+    /// Total duration of the large requests.
     pub large_elapsed: Duration,
-    /// Times that all of them waited in the engine for a worker, if known.
+    /// How long all requests waited in the engine for a worker, if known.
     pub queue_waits: Option<Buckets>,
-    /// Time that the engine's workers were busy, if known.
+    /// Busy time of the engine's workers, if known.
     pub worker_time: Option<Duration>,
 }
 
 impl Round {
-    /// Takes what another round has measured besides.
+    /// Adds the results of another round.
     pub fn add(&mut self, other: &Round) {
         self.small.add(&other.small);
         self.large.add(&other.large);
@@ -80,7 +80,7 @@ impl Round {
         }
     }
 
-    /// The workers' time per large request, as far as known; that of the small ones is included.
+    /// Returns the workers' time per large request, including that of the small ones; zero if unknown.
     pub fn large_work(&self) -> Duration {
         let count = u32::try_from(self.large.ok()).unwrap_or(u32::MAX).max(1);
         self.worker_time.unwrap_or_default() / count
@@ -103,7 +103,7 @@ pub enum Case {
 }
 
 impl Case {
-    /// The word for reports.
+    /// Returns its name in reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Case::Alone => "alone",
@@ -114,7 +114,7 @@ impl Case {
         }
     }
 
-    /// For people.
+    /// Returns its title in text reports.
     pub fn title(self) -> &'static str {
         match self {
             Case::Alone => "alone",
@@ -129,7 +129,7 @@ impl Case {
 /// The results of all rounds.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Each case with its rounds put together.
+    /// Each case with its rounds combined.
     pub cases: Vec<(Case, Round)>,
 }
 
@@ -138,24 +138,24 @@ pub struct Outcome {
 pub struct Verdict {
     /// Ratio to the p99 alone.
     pub to_alone: f64,
-    /// Times the p99 of the echo server under the same traffic.
+    /// Ratio to the p99 of the echo server under the same traffic.
     pub to_floor: f64,
 }
 
 /// Maximum ratio to the p99 alone.
 pub const TO_ALONE_MAX: f64 = 2.0;
-/// Or the maximum ratio to the echo server's p99 under the same traffic, if the system's own scheduling dominates.
+/// Maximum ratio to the echo server's p99 under the same traffic, for machines where the system's own scheduling dominates.
 pub const TO_FLOOR_MAX: f64 = 1.5;
 
 impl Verdict {
-    /// Whether either holds.
+    /// Whether either limit holds.
     pub fn is_kept(&self) -> bool {
         self.to_alone <= TO_ALONE_MAX || self.to_floor <= TO_FLOOR_MAX
     }
 }
 
 impl Outcome {
-    /// Takes a round.
+    /// Adds a round.
     pub fn add(&mut self, case: Case, round: &Round) {
         match self.cases.iter_mut().find(|(known, _)| *known == case) {
             Some((_, sum)) => sum.add(round),
@@ -167,7 +167,7 @@ impl Outcome {
         }
     }
 
-    /// Judges it.
+    /// Computes the verdict.
     pub fn verdict(&self) -> Verdict {
         let p99 = |case| {
             let round = self.cases.iter().find(|(known, _)| *known == case).map(|(_, round)| round);
@@ -190,14 +190,14 @@ impl Kind {
         Arc::new(Rotation::new(vec![self.request.clone()], self.answer_size))
     }
 
-    /// The same for the echo server.
+    /// The equivalent exchange of the echo server.
     fn exchange(&self, work: Duration) -> Exchange {
-        // The head of a request with an id of one byte is three bytes.
+        // With an id of one byte, the head of a request has three bytes.
         Exchange { request_size: self.request.size() + 3, answer_size: self.answer_size + 1, work }
     }
 }
 
-/// The experiment at one engine.
+/// The experiment against one engine.
 #[derive(Debug)]
 pub struct Interference {
     plan: Plan,
@@ -211,7 +211,7 @@ impl Interference {
     /// Creates the requests, and sends each once in both directions. `operator` is the address of the engine's metrics.
     ///
     /// # Errors
-    /// As every question to the engine.
+    /// Fails if the engine is unreachable or an answer is missing, an error or wrong.
     pub async fn prepare(plan: Plan, client: ClientSettings, operator: Option<SocketAddr>) -> Result<Self, LoadError> {
         let connector = RawConnector::new(client)?;
         let mut connection = connector.connect().await?;
@@ -220,16 +220,16 @@ impl Interference {
         Ok(Interference { plan, connector: Arc::new(connector), operator, small, large })
     }
 
-    /// The work of the echo server for small requests and for large ones, the latter with so much work each.
+    /// Returns the exchanges of the echo server for small and for large requests; each large one takes `large_work`.
     pub fn exchanges(&self, large_work: Duration) -> [Exchange; 2] {
         [self.small.exchange(Duration::ZERO), self.large.exchange(large_work)]
     }
 
-    /// Measures small requests at the engine; `number` makes the arrivals of each round its own.
+    /// Measures small requests against the engine. `number` varies the arrivals between rounds.
     ///
     /// # Errors
-    /// A connection ends, an answer is missing or wrong.
-    pub async fn at_engine(&self, company: Company, number: u32) -> Result<Round, LoadError> {
+    /// Fails if a connection closes or an answer is missing or wrong.
+    pub async fn at_engine(&self, competing: CompetingLoad, number: u32) -> Result<Round, LoadError> {
         let before = self.engine_times().await?;
         let [small, large] = [Arc::clone(&self.connector), Arc::clone(&self.connector)];
         let connect_small = move || async move { small.connect().await.map_err(LoadError::from) };
@@ -237,7 +237,7 @@ impl Interference {
             let connector = Arc::clone(&large);
             async move { connector.connect().await.map_err(LoadError::from) }
         };
-        let mut round = self.at(connect_small, connect_large, company, number).await?;
+        let mut round = self.at(connect_small, connect_large, competing, number).await?;
         if let Some((before, after)) = before.zip(self.engine_times().await?) {
             round.queue_waits = Some(after.queue_waits.since(&before.queue_waits));
             round.worker_time = Some(after.workers_busy.saturating_sub(before.workers_busy));
@@ -245,25 +245,25 @@ impl Interference {
         Ok(round)
     }
 
-    /// The same at an echo server, which listens at these addresses for small requests and for large ones.
+    /// Measures the same traffic against an echo server with these addresses for small and for large requests.
     ///
     /// # Errors
-    /// As at the engine.
+    /// As for [`Self::at_engine`].
     pub async fn at_floor(
         &self,
         [small, large]: [SocketAddr; 2],
-        company: Company,
+        competing: CompetingLoad,
         number: u32,
     ) -> Result<Round, LoadError> {
-        self.at(move || plain(small), move || plain(large), company, number).await
+        self.at(move || plain(small), move || plain(large), competing, number).await
     }
 
-    /// Measures small requests on a connection, and loops large ones on others, each kind on its own thread.
+    /// Measures small requests on one connection while other connections send large ones, each kind on its own thread.
     async fn at<S, Small, Large>(
         &self,
         connect_small: impl FnOnce() -> Small + Send + 'static,
         connect_large: impl Fn() -> Large + Send + 'static,
-        company: Company,
+        competing: CompetingLoad,
         number: u32,
     ) -> Result<Round, LoadError>
     where
@@ -271,7 +271,7 @@ impl Interference {
         Small: Future<Output = Result<RawConnection<S>, LoadError>> + Send,
         Large: Future<Output = Result<RawConnection<S>, LoadError>> + Send,
     {
-        let large = (company == Company::Large).then(|| self.start_large(connect_large));
+        let large = (competing == CompetingLoad::Large).then(|| self.start_large(connect_large));
         let probe = self.probe(number);
         let small = on_own_thread("load-small", move || async move { probe.run(connect_small().await?).await });
         let small = small.await?;
@@ -298,7 +298,7 @@ impl Interference {
         F: Future<Output = Result<RawConnection<S>, LoadError>> + Send,
     {
         let (rotation, count) = (self.large.rotation(), self.plan.large_connections);
-        // Longer than the small ones need to connect, to begin and to be counted.
+        // Covers the time in which small requests connect, warm up and are counted.
         let duration = self.plan.round + LEAD * 2;
         on_own_thread("load-large", move || async move {
             let mut connections = Vec::new();
@@ -321,7 +321,7 @@ impl Interference {
     }
 }
 
-/// The engine's times so far, from its metrics.
+/// The engine's cumulative times, from its metrics.
 struct EngineTimes {
     queue_waits: Buckets,
     workers_busy: Duration,

@@ -1,18 +1,18 @@
-//! The results of requests: latencies in a histogram, answers by their kind.
+//! The results of requests: a histogram of latencies, and counts of answers by result.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// Resolution of latencies below this, in nanoseconds.
+/// Lowest latency that is distinguished, in nanoseconds.
 const LATENCY_MIN: u64 = 100;
-/// Latencies above this count as this, in nanoseconds: an hour.
+/// Latencies above an hour count as an hour, in nanoseconds.
 const LATENCY_MAX: u64 = 3_600_000_000_000;
-/// Digits to which latencies are kept.
+/// Significant digits of recorded latencies.
 const DIGITS: u8 = 3;
 
-/// Latencies, each kept to three digits, in a space that does not grow with their number.
+/// A histogram of latencies with three significant digits. Its size does not grow with their number.
 #[derive(Clone, Debug)]
 pub struct Latencies(Histogram<u64>);
 
@@ -23,34 +23,34 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Notes one.
+    /// Records a latency.
     pub fn record(&mut self, latency: Duration) {
         let nanoseconds = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         self.0.saturating_record(nanoseconds.clamp(LATENCY_MIN, LATENCY_MAX));
     }
 
-    /// Takes those of `other` besides.
+    /// Adds the latencies of `other`.
     pub fn add(&mut self, other: &Latencies) {
         self.0.add(&other.0).expect("the same bounds");
     }
 
-    /// How many there are.
+    /// The number of latencies.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// The latency that a `share` of all does not pass, from 0 to 1. Nothing of none.
+    /// Returns the quantile at `share`, from 0 to 1; zero if empty.
     pub fn quantile(&self, share: f64) -> Duration {
         if self.0.is_empty() { Duration::ZERO } else { Duration::from_nanos(self.0.value_at_quantile(share)) }
     }
 
-    /// The latencies that were noted, rising, each with how often.
+    /// The recorded latencies in ascending order, each with its count.
     pub fn recorded(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         let values = self.0.iter_recorded();
         values.map(|value| (Duration::from_nanos(value.value_iterated_to()), value.count_at_value()))
     }
 
-    /// The longest.
+    /// The longest latency.
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.0.max())
     }
@@ -59,28 +59,28 @@ impl Latencies {
 /// The results of requests.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Latencies of good answers.
+    /// Latencies of successful answers.
     pub latencies: Latencies,
-    /// Answers that are errors, by code.
+    /// Error answers, by code.
     pub errors: BTreeMap<String, u64>,
-    /// Requests that were sent. Each was answered exactly once, or measuring has failed.
+    /// Requests that were sent. Each was answered exactly once; otherwise the measurement fails.
     pub sent: u64,
-    /// Requests that were due and never sent, since too many were in flight until the end.
+    /// Requests that were due but never sent because too many were in flight.
     pub unsent: u64,
 }
 
 impl Tally {
-    /// Good answers.
+    /// The number of successful answers.
     pub fn ok(&self) -> u64 {
         self.latencies.count()
     }
 
-    /// Answers of either kind.
+    /// The number of answers, successful or not.
     pub fn answered(&self) -> u64 {
         self.ok() + self.errors.values().sum::<u64>()
     }
 
-    /// Takes what `other` counted besides.
+    /// Adds the counts of `other`.
     pub fn add(&mut self, other: &Tally) {
         self.latencies.add(&other.latencies);
         self.sent += other.sent;

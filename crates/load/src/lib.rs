@@ -1,13 +1,13 @@
-//! Load for a Fieldseal engine: requests, their schedule, their latency, and their cost to the engine.
+//! Load tests of a Fieldseal engine: requests, their schedule, their latency, and their cost to the engine.
 //!
 //! [`arrivals`] computes when requests are due, [`material`] their content and their expected answers, [`driver`] sends them on raw
-//! connections and matches answers, [`measure`] records latencies and counts, [`accounting`] reads the operating system's
+//! connections and matches answers, [`latencies`] records latencies and counts, [`accounting`] reads the operating system's
 //! accounting of a process. [`table`] combines these into the benchmark of `fieldseal bench`, [`interference`], [`overload`] and
 //! [`soak`] into its experiments.
 //!
-//! Promises: latency in an open loop counts from when a request was due, not from when it could be sent; every answer is
-//! matched to its request and checked by its size, and at least one for each kind of request by its content; the same seed gives the
-//! same values and the same arrivals. The generator's own cost stays small: requests are encoded once, answers are not decoded.
+//! Guarantees: latency in an open loop counts from when a request was due, not from when it could be sent. Every answer is matched to
+//! its request and its size is checked, and the content of at least one answer for each kind of request. The same seed produces the
+//! same values and arrivals. The generator's own cost is small: requests are encoded once, answers are not decoded.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! The content of requests: values by seed, requests to encrypt them, and requests to decrypt the engine's envelopes.
+//! The content of requests: seeded values, requests to encrypt them, and requests to decrypt the engine's envelopes.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use rand::{RngExt, SeedableRng};
 use crate::driver::{answer_size, ask};
 use crate::error::LoadError;
 
-/// The characters of the values: printable, and never escaped by any format.
+/// Characters of the values: printable, and escaped by no format.
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// The content of one kind of request.
@@ -22,16 +22,16 @@ pub struct Content {
     pub field_size: usize,
     /// The curve.
     pub curve: Curve,
-    /// How often a fresh ephemeral key is made.
+    /// How often a fresh ephemeral key is created.
     pub keying: Keying,
 }
 
-/// Values, as long as each other, the same for the same seed.
+/// Generates values of equal length; the same seed produces the same values.
 pub fn values(content: Content, seed: u64) -> Vec<String> {
     values_of(content.fields, content.field_size, seed)
 }
 
-/// So many values of so many bytes each.
+/// Generates `count` values of `size` bytes each.
 pub fn values_of(count: usize, size: usize, seed: u64) -> Vec<String> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut character = || char::from(ALPHABET[random.random_range(0..ALPHABET.len())]);
@@ -45,27 +45,27 @@ pub struct Prepared {
     pub requests: Vec<EncodedRequest>,
     /// Bytes of each answer without its id.
     pub answer_size: usize,
-    /// How long the first one took.
+    /// Latency of the first one.
     pub first_took: Duration,
 }
 
 impl Content {
-    /// The options of a request to encrypt it.
+    /// Returns the options of an `encrypt` request.
     pub fn options(self, app: &str) -> EncryptOptions<'_> {
         EncryptOptions { curve: Some(self.curve), keying: Some(self.keying), ..EncryptOptions::new(app) }
     }
 }
 
-/// A request to encrypt `values`.
+/// Encodes a request to encrypt `values`.
 pub fn to_encrypt(options: &EncryptOptions<'_>, values: &[String]) -> EncodedRequest {
     let scalars = values.iter().map(|value| Scalar::from(value.as_str()));
     EncodedRequest::new(|id, out| request::encrypt(id, options, scalars, out))
 }
 
-/// The request to encrypt `values`, sent once to learn the size of its answer.
+/// Encodes a request to encrypt `values` and sends it once to measure the size of its answer.
 ///
 /// # Errors
-/// As every question to the engine.
+/// Fails if the engine is unreachable or an answer is missing, an error or wrong.
 pub async fn encrypting(
     connection: &mut RawConnection,
     app: &str,
@@ -77,11 +77,11 @@ pub async fn encrypting(
     Ok((Prepared { requests: vec![request], answer_size: answer_size(&answer, 0), first_took }, answer))
 }
 
-/// Requests to decrypt the answers to `count` `encrypt` requests, of which `answer` is the first. The first one is sent and its
-/// answer compared with `values`, one by one, which verifies both directions.
+/// Encodes requests to decrypt the answers to `count` `encrypt` requests, of which `answer` is the first. The first one is sent and
+/// its answer compared with `values`, which verifies both directions.
 ///
 /// # Errors
-/// As every question to the engine; values that are not those that were encrypted.
+/// Fails if an answer is missing, an error or wrong, or if a decrypted value differs from the original.
 pub async fn decrypting(
     connection: &mut RawConnection,
     app: &str,
@@ -101,36 +101,36 @@ pub async fn decrypting(
     Ok(Prepared { requests, answer_size: answer_size(&answer, 0), first_took })
 }
 
-/// The request to decrypt what an answer holds, every value of which must be an envelope.
+/// Encodes a request to decrypt the values of an answer, all of which must be envelopes.
 ///
 /// # Errors
-/// An answer that is none, or holds something else.
+/// Fails if the frame is not an answer or contains a value that is not an envelope.
 pub fn to_decrypt(app: &str, answer: &[u8]) -> Result<EncodedRequest, LoadError> {
     let envelopes = envelopes(answer)?;
     let options = DecryptOptions::new(app);
     Ok(EncodedRequest::new(|id, out| request::decrypt(id, &options, envelopes.iter().copied(), out)))
 }
 
-/// Whether an answer holds so many envelopes and nothing else.
+/// Checks that an answer contains `count` envelopes and nothing else.
 ///
 /// # Errors
-/// It does not.
+/// Fails if it does not.
 pub fn check_envelopes(answer: &[u8], count: usize) -> Result<(), LoadError> {
     let found = envelopes(answer)?.len();
     if found == count { Ok(()) } else { Err(LoadError::wrong(format!("expected {count} envelopes, found {found}"))) }
 }
 
-/// The values in an answer, all of which are envelopes.
+/// Returns the values of an answer, all of which must be envelopes.
 fn envelopes(answer: &[u8]) -> Result<Vec<Scalar<'_>>, LoadError> {
     let values = scalars(answer)?;
     let is_envelope = |value: &Scalar<'_>| matches!(value, Scalar::Str(text) if text.as_bytes().starts_with(b"ev:"));
     if values.iter().all(is_envelope) { Ok(values) } else { Err(LoadError::wrong("a value is not an envelope")) }
 }
 
-/// Compares the values in an answer with those that were encrypted.
+/// Compares the values of an answer with the values that were encrypted.
 ///
 /// # Errors
-/// Others, or no answer.
+/// Fails if they differ or the frame is not an answer.
 pub fn check(answer: &[u8], values: &[String]) -> Result<(), LoadError> {
     let opened = scalars(answer)?;
     let is_same = |(opened, value): (&Scalar<'_>, &String)| *opened == Scalar::from(value.as_str());
@@ -164,7 +164,7 @@ mod tests {
         assert_ne!(made[0], made[1]);
     }
 
-    /// An answer with these values; a request has the same form, except for its head and tail.
+    /// Encodes an answer with these values. It has the form of a request, except for its head and tail.
     fn answer(values: &[&str]) -> Vec<u8> {
         let mut out = vec![0x94, 1, 0, 0xc0, 0x81, 0xa6];
         out.extend_from_slice(b"values");

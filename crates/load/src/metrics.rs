@@ -1,4 +1,4 @@
-//! The engine's own metrics from its operator port: OpenMetrics text over HTTP. Only the metrics that reports need are parsed.
+//! Reads the engine's metrics from its operator port: OpenMetrics text over HTTP. Only the metrics that reports need are parsed.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,22 +12,22 @@ use crate::accounting::Cpu;
 use crate::error::LoadError;
 use crate::statistics::quantile;
 
-/// The most that an answer may be.
+/// Maximum bytes of a response.
 const SIZE_MAX: u64 = 4 << 20;
-/// How long an answer may take.
+/// Timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How long requests waited for a worker.
+/// Histogram of the time that requests waited for a worker.
 pub const QUEUE_WAIT: &str = "fieldseal_queue_wait_seconds";
-/// How long all workers together have computed, in seconds.
+/// Total busy time of all workers, in seconds.
 pub const WORKERS_BUSY: &str = "fieldseal_worker_busy_seconds_total";
 
-/// CPU time of the engine's threads, in seconds, by kind. Missing in older engines, and on systems without such accounting.
+/// CPU time of the engine's threads, in seconds, by kind. Missing in older engines, and on systems without per-thread CPU time.
 const CPU: &str = "fieldseal_cpu_seconds_total";
 
-/// The text of `/metrics`, from the first of an operator port's addresses that takes the connection.
+/// Fetches `/metrics` from the first address that accepts the connection.
 ///
 /// # Errors
-/// No answer, or one that is no text of metrics.
+/// Fails if there is no response or it is not OpenMetrics text.
 pub async fn fetch(operator: &[SocketAddr]) -> Result<String, LoadError> {
     let place = || operator.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(", ");
     let answer = timeout(TIMEOUT, get(operator)).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
@@ -42,20 +42,20 @@ pub async fn fetch(operator: &[SocketAddr]) -> Result<String, LoadError> {
 async fn get(operator: &[SocketAddr]) -> io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect(operator).await?;
     let address = stream.peer_addr()?;
-    // HTTP 1.0: the answer is not in chunks and ends with the connection.
+    // HTTP 1.0: the response is not chunked and ends when the connection closes.
     stream.write_all(format!("GET /metrics HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes()).await?;
     let mut answer = Vec::new();
     stream.take(SIZE_MAX).read_to_end(&mut answer).await?;
     Ok(answer)
 }
 
-/// The sample whose name and labels are `name` in a text of metrics, where it is there.
+/// Returns the sample whose name and labels are `name`, if the metrics contain it.
 pub fn number(text: &str, name: &str) -> Option<f64> {
     let values = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.split(' ').next());
     values.filter_map(|value| value.parse().ok()).next()
 }
 
-/// CPU time of the engine in a text of its metrics, where it is there.
+/// Returns the CPU time of the engine, if the metrics contain it.
 pub fn cpu(text: &str) -> Option<Cpu> {
     let of = |threads: &str| {
         let seconds = number(text, &format!("{CPU}{{threads=\"{threads}\"}}"))?;
@@ -64,12 +64,12 @@ pub fn cpu(text: &str) -> Option<Cpu> {
     Some(Cpu { network: of("network")?, workers: of("workers")?, other: of("other")? })
 }
 
-/// A histogram without labels: upper ends of buckets in seconds, and how many fell into each.
+/// A histogram without labels: upper bounds of buckets in seconds, each with its count.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Buckets(Vec<(f64, u64)>);
 
 impl Buckets {
-    /// The histogram `name` in a text of metrics, where it is there.
+    /// Returns the histogram `name`, if the metrics contain it.
     pub fn read(text: &str, name: &str) -> Option<Self> {
         let mut buckets = Vec::new();
         let mut before = 0;
@@ -87,13 +87,13 @@ impl Buckets {
         (!buckets.is_empty()).then_some(Buckets(buckets))
     }
 
-    /// The counts since `earlier`, an earlier state of the same histogram.
+    /// Returns the counts since `earlier`, an earlier reading of the same histogram.
     pub fn since(&self, earlier: &Buckets) -> Buckets {
         let pairs = self.0.iter().zip(&earlier.0);
         Buckets(pairs.map(|(now, before)| (now.0, now.1.saturating_sub(before.1))).collect())
     }
 
-    /// Takes what fell into `other`, another stretch of the same histogram.
+    /// Adds the counts of `other`, another period of the same histogram.
     pub fn add(&mut self, other: &Buckets) {
         if self.0.is_empty() {
             self.0.clone_from(&other.0);
@@ -102,12 +102,12 @@ impl Buckets {
         }
     }
 
-    /// How many there are.
+    /// The number of samples.
     pub fn count(&self) -> u64 {
         self.0.iter().map(|(_, count)| count).sum()
     }
 
-    /// The upper end of the bucket that holds the one which a `share` of all does not pass; seconds, 0 of none.
+    /// Returns the upper bound, in seconds, of the bucket that contains the quantile at `share`; 0 if empty.
     pub fn quantile(&self, share: f64) -> f64 {
         quantile(&self.0, share).unwrap_or(0.0)
     }

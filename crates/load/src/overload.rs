@@ -1,5 +1,5 @@
-//! Ten times more than an engine can do: whether it stays alive, within its memory, answers all exactly once, and is itself again
-//! right afterwards.
+//! Overload test: offers a multiple of the engine's capacity and checks that the engine stays responsive, within its memory bound,
+//! answers every request exactly once, and recovers within a second.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,15 +18,15 @@ use crate::threads::on_own_thread;
 
 /// Requests in flight on each connection while the engine's capacity is measured.
 const CAPACITY_IN_FLIGHT: usize = 8;
-/// How long throughput is measured at a time after the load.
+/// Window in which throughput is measured after the load.
 const WINDOW: Duration = Duration::from_millis(100);
 /// The share of the capacity that counts as full speed.
 const FULL_SPEED: f64 = 0.9;
-/// How long full speed is waited for.
+/// Timeout of the wait for full speed.
 const RECOVERY_MAX: Duration = Duration::from_secs(30);
-/// Questions for health that may be unanswered at a time.
+/// Maximum health requests in flight.
 const HEALTH_IN_FLIGHT_MAX: usize = 100;
-/// Duration of a batch of such requests before the code checks whether they suffice.
+/// Duration of a batch of health requests; the end of the load is noticed between batches.
 const HEALTH_STRETCH: Duration = Duration::from_secs(1);
 /// Sampling interval of memory.
 const MEMORY_PERIOD: Duration = Duration::from_millis(50);
@@ -36,17 +36,17 @@ const MEMORY_PERIOD: Duration = Duration::from_millis(50);
 pub struct Plan {
     /// The content of each request.
     pub content: Content,
-    /// How long the engine may take for a request, in milliseconds; none: as long as it likes.
+    /// Deadline of a request in milliseconds, if any.
     pub deadline_ms: Option<u32>,
     /// Connections.
     pub connections: usize,
-    /// Most requests in flight on each: what is due beyond that is not sent.
+    /// Maximum requests in flight on each connection; further due requests are not sent.
     pub in_flight_max: usize,
-    /// How much more than it can do.
+    /// The offered rate as a multiple of the capacity.
     pub factor: f64,
-    /// For how long.
+    /// Duration of the overload.
     pub duration: Duration,
-    /// How long its capacity is measured before.
+    /// Duration of the capacity measurement before it.
     pub capacity_duration: Duration,
     /// Interval of health requests, on a separate connection.
     pub health_period: Duration,
@@ -59,39 +59,39 @@ pub struct Plan {
 /// The outcome.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Requests a second that it can do.
+    /// The engine's capacity in requests per second.
     pub capacity: f64,
-    /// Requests a second that were due.
+    /// Requests per second that were due.
     pub offered: f64,
     /// The requests.
     pub tally: Tally,
-    /// The questions for its health, latency counted from when they were due.
+    /// The health requests; latency counts from when they were due.
     pub health: Tally,
     /// Resident memory.
     pub memory: Memory,
-    /// From the end of the load until every request was answered.
+    /// Time from the end of the load until every request was answered.
     pub drained_in: Duration,
-    /// From the end of the load to the first stretch of time at full speed; none within 30 s.
+    /// Time from the end of the load to the first window at full speed; `None` if not reached within 30 s.
     pub recovered_in: Option<Duration>,
-    /// Requests a second in that stretch, or in the last one.
+    /// Requests per second in that window, or in the last one.
     pub recovered_rate: f64,
 }
 
-/// Resident memory of the engine in bytes, where its process is known.
+/// Resident memory of the engine in bytes; zero if its process is unknown.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Memory {
-    /// After its capacity was measured.
+    /// Before the overload, after the capacity measurement.
     pub before: u64,
-    /// The most during the load.
+    /// Maximum during the overload.
     pub max: u64,
-    /// After all was answered.
+    /// After every request was answered.
     pub after: u64,
 }
 
 /// Measures the capacity, then loads the engine beyond it.
 ///
 /// # Errors
-/// A connection ends, a request is not answered or twice, an answer is wrong.
+/// Fails if a connection closes, an answer is wrong, or a request is not answered exactly once.
 pub async fn run(plan: Plan, client: ClientSettings, engine: Option<Process>) -> Result<Outcome, LoadError> {
     let connector = Arc::new(RawConnector::new(client)?);
     let health = watch_health(&plan, Arc::clone(&connector));
@@ -140,13 +140,13 @@ impl Load {
     }
 }
 
-/// Bytes that the engine has resident, where its process is known.
+/// Returns the engine's resident memory in bytes; 0 if its process is unknown.
 fn memory(engine: Option<&Process>) -> Result<u64, LoadError> {
     let Some(engine) = engine else { return Ok(0) };
     Ok(engine.resources().map_err(|error| LoadError::system("the engine's memory", error))?.memory)
 }
 
-/// The requests, each sent once in both directions.
+/// Prepares the requests; each is sent once in both directions.
 async fn rotation(plan: &Plan, connection: &mut RawConnection) -> Result<Arc<Rotation>, LoadError> {
     let values = material::values(plan.content, plan.seed);
     let (prepared, answer) = material::encrypting(connection, &plan.app, plan.content, &values).await?;
@@ -156,7 +156,7 @@ async fn rotation(plan: &Plan, connection: &mut RawConnection) -> Result<Arc<Rot
     Ok(Arc::new(Rotation::new(vec![material::to_encrypt(&options, &values)], prepared.answer_size)))
 }
 
-/// Asks until the engine is at full speed: when that was after `end`, and how fast it was.
+/// Sends requests until the engine is at full speed. Returns the time from `end` until then, and the rate.
 async fn recover(
     mut connections: Vec<RawConnection>,
     rotation: &Arc<Rotation>,
@@ -179,30 +179,30 @@ async fn recover(
 }
 
 /// A task that runs beside the load until it is stopped.
-struct Beside<F> {
+struct BackgroundTask<F> {
     stop: Arc<AtomicBool>,
     result: F,
 }
 
-impl<T, F: Future<Output = Result<T, LoadError>>> Beside<F> {
+impl<T, F: Future<Output = Result<T, LoadError>>> BackgroundTask<F> {
     async fn finish(self) -> Result<T, LoadError> {
         self.stop.store(true, Ordering::Relaxed);
         self.result.await
     }
 }
 
-/// Asks the engine for its health.
+/// Sends health requests to the engine.
 fn watch_health(
     plan: &Plan,
     connector: Arc<RawConnector>,
-) -> Beside<impl Future<Output = Result<Tally, LoadError>> + use<>> {
+) -> BackgroundTask<impl Future<Output = Result<Tally, LoadError>> + use<>> {
     let stop = Arc::new(AtomicBool::new(false));
     let (stopped, period, seed) = (Arc::clone(&stop), plan.health_period, plan.seed);
     let result = on_own_thread("load-health", move || async move {
         let mut connection = connector.connect().await?;
-        let question = EncodedRequest::new(request::health);
-        let (answer, _) = ask(&mut connection, &question).await?;
-        let rotation = Arc::new(Rotation::new(vec![question], answer_size(&answer, 0)));
+        let health = EncodedRequest::new(request::health);
+        let (answer, _) = ask(&mut connection, &health).await?;
+        let rotation = Arc::new(Rotation::new(vec![health], answer_size(&answer, 0)));
         let rate = 1.0 / period.as_secs_f64();
         let model =
             LoadModel::Open { process: arrivals::Process::Even, rate, in_flight_max: HEALTH_IN_FLIGHT_MAX, seed };
@@ -215,11 +215,11 @@ fn watch_health(
         }
         Ok(tally)
     });
-    Beside { stop, result }
+    BackgroundTask { stop, result }
 }
 
-/// Looks at the engine's memory; the most that it was.
-fn watch_memory(engine: Option<Process>) -> Beside<impl Future<Output = Result<u64, LoadError>> + use<>> {
+/// Samples the engine's memory; returns the maximum.
+fn watch_memory(engine: Option<Process>) -> BackgroundTask<impl Future<Output = Result<u64, LoadError>> + use<>> {
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     let result = on_own_thread("load-memory", move || async move {
@@ -230,29 +230,29 @@ fn watch_memory(engine: Option<Process>) -> Beside<impl Future<Output = Result<u
         }
         Ok(max)
     });
-    Beside { stop, result }
+    BackgroundTask { stop, result }
 }
 
 /// The results of a run, compared with the guarantees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdicts {
-    /// Every question for its health was answered well within this run's limit.
+    /// Every health request was answered within [`HEALTH_MAX`].
     pub health: bool,
     /// Every request that was sent was answered, once.
     pub answered_once: bool,
-    /// Full speed again within a second after the load.
+    /// Full speed within a second after the load.
     pub recovered: bool,
-    /// Memory stayed below the bound; true where the process is not known.
+    /// Memory stayed below the bound; true if the process is unknown.
     pub memory: bool,
 }
 
-/// How long an answer about its health may take.
+/// Maximum latency of a health request.
 pub const HEALTH_MAX: Duration = Duration::from_millis(100);
-/// How long it may take to full speed.
+/// Maximum time to full speed.
 pub const RECOVERY_TARGET: Duration = Duration::from_secs(1);
 
 impl Outcome {
-    /// Judges the run; `memory_bound` is how many bytes the engine may hold.
+    /// Compares the run with the guarantees. `memory_bound` is the maximum resident memory in bytes.
     pub fn verdicts(&self, memory_bound: u64) -> Verdicts {
         let latencies: &Latencies = &self.health.latencies;
         Verdicts {

@@ -1,5 +1,5 @@
-//! The result of a run of a scenario: one JSON object, whose fields `docs/load.md` explains. Written by one process and read by
-//! another, so that a report can be rendered anywhere and at any time.
+//! The result of a load test: one JSON object (`docs/load.md` explains the fields). A result is stored in a file, so that a report can
+//! be rendered later and on another machine.
 
 mod rows;
 
@@ -20,7 +20,7 @@ use rows::{cpu_row, intervals, measured, phases, rounded, scenarios, series, ser
 
 /// The value of the object's `kind`.
 const KIND: &str = "load";
-/// Bytes that a result may have.
+/// Maximum bytes of a result.
 pub const RESULT_SIZE_MAX: usize = 256 << 20;
 
 /// A run.
@@ -35,13 +35,13 @@ pub struct LoadResult {
     pub settings: ResultSettings,
     /// Its phases.
     pub phases: Vec<ResultPhase>,
-    /// When it began, in Unix seconds.
+    /// Its start, in Unix seconds.
     pub began_unix_s: u64,
-    /// How long it took: to the last answer, or until what had none was given up.
+    /// Duration until the last answer, or until the wait for missing answers timed out.
     pub elapsed_s: f64,
     /// `finished` or `interrupted`.
     pub ended: String,
-    /// Requests that were under way when it was interrupted.
+    /// Requests in flight when it was interrupted.
     pub unfinished: u64,
     /// All requests together.
     pub totals: Totals,
@@ -57,27 +57,27 @@ pub struct LoadResult {
     pub cpu: CpuTimes,
 }
 
-/// The head of every report.
+/// The common fields of every report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Head {
-    /// Changes when a field changes its meaning or goes.
+    /// Version of the format. Changes when a field is removed or changes its meaning.
     pub schema: u32,
     /// `load`.
     pub kind: String,
     /// The program.
     pub program: Program,
-    /// The machine that the load came from.
+    /// The machine that generated the load.
     pub machine: MachineRow,
-    /// Settings of an engine that was started for it.
+    /// Settings of an engine that was started for the test.
     pub engine_settings: Vec<String>,
 }
 
-/// The program that made the load.
+/// The program that generated the load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Program {
     /// Its version.
     pub version: String,
-    /// The commit that it was built from, if known.
+    /// The commit it was built from, if known.
     pub commit: Option<String>,
     /// Whether it is a release build.
     pub release: bool,
@@ -103,11 +103,11 @@ pub struct ResultSettings {
     pub arrivals: Option<String>,
     /// Connections that the users of open phases share.
     pub connections: usize,
-    /// Users that may be there at a time.
+    /// Maximum concurrent users.
     pub users_max: usize,
-    /// Requests that are kept one by one.
+    /// Maximum requests that are recorded individually.
     pub requests_max: usize,
-    /// How long answers are waited for after the last phase.
+    /// How long to wait for answers after the last phase.
     pub answer_timeout_s: f64,
 }
 
@@ -116,28 +116,28 @@ pub struct ResultSettings {
 pub struct ResultPhase {
     /// Its name.
     pub name: Option<String>,
-    /// When it begins, in seconds.
+    /// Its start, in seconds.
     pub begin_s: f64,
-    /// When it ends.
+    /// Its end, in seconds.
     pub end_s: f64,
-    /// Arrivals a second at its beginning, of an open phase.
+    /// Arrivals per second at its start, for an open phase.
     pub arrival_rate: Option<f64>,
-    /// Arrivals a second at its end.
+    /// Arrivals per second at its end.
     pub ramp_to: Option<f64>,
-    /// Connections of a closed phase.
+    /// Connections, for a closed phase.
     pub connections: Option<usize>,
 }
 
-/// Users by what became of them.
+/// Numbers of users by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsersRow {
-    /// They began.
+    /// Users that started.
     pub created: u64,
-    /// Their flow is done.
+    /// Users that completed their flow.
     pub completed: u64,
-    /// A request failed.
+    /// Users that ended because a request failed.
     pub failed: u64,
-    /// They never began.
+    /// Users that never started.
     pub skipped: u64,
 }
 
@@ -148,21 +148,21 @@ pub struct Totals {
     pub users: UsersRow,
     /// Requests that were sent.
     pub sent: u64,
-    /// Good answers.
+    /// Successful answers.
     pub ok: u64,
     /// Other results of requests, by code.
     pub errors: BTreeMap<String, u64>,
-    /// Values in good answers.
+    /// Values in successful answers.
     pub fields: u64,
-    /// The time that rates cover: until the last good answer or the end of the last phase, whichever is later; for an interrupted
+    /// The time that rates cover: until the last successful answer or the end of the last phase, whichever is later; for an interrupted
     /// run until its end. It excludes waiting for answers that never arrived. Older results lack it and used `elapsed_s`.
     #[serde(default)]
     pub measured_s: Option<f64>,
-    /// Good answers a second.
+    /// Successful answers per second.
     pub requests_per_s: f64,
-    /// Values in good answers a second.
+    /// Values in successful answers per second.
     pub fields_per_s: f64,
-    /// Latencies of good answers.
+    /// Latencies of successful answers.
     pub latency_us: Percentiles,
 }
 
@@ -203,7 +203,7 @@ pub struct ResultScenario {
 pub struct ResultSeries {
     /// Its scenario's index.
     pub scenario: usize,
-    /// Its name: the scenario's, and what distinguishes it from others of that scenario.
+    /// Its name: the scenario's, and the properties that distinguish it from others of that scenario.
     pub name: String,
     /// `encrypt` or `decrypt`.
     pub operation: String,
@@ -211,63 +211,63 @@ pub struct ResultSeries {
     pub fields: usize,
     /// Bytes of a value.
     pub field_size: usize,
-    /// The curve that requests name.
+    /// The curve in the requests, if set.
     pub curve: Option<String>,
-    /// The keying that requests name.
+    /// The keying in the requests, if set.
     pub keying: Option<String>,
     /// The app.
     pub app: String,
     /// When requests are cancelled.
     pub cancel_after_s: Option<f64>,
-    /// Good answers.
+    /// Successful answers.
     pub ok: u64,
     /// Other results of requests, by code.
     pub errors: BTreeMap<String, u64>,
-    /// Latencies of good answers.
+    /// Latencies of successful answers.
     pub latency_us: Percentiles,
-    /// Values divided by latency: of the request in the middle, and what all but one in ten and one in a hundred reach.
+    /// Values divided by latency, as percentiles.
     pub fields_per_s: Speeds,
-    /// All latencies: microseconds, and how many.
+    /// All latencies: microseconds and count.
     pub histogram: Vec<(f64, u64)>,
-    /// Good answers one by one.
+    /// Successful requests, recorded individually.
     pub requests: Requests,
-    /// Time from due to end of requests without a good answer; of the figures above only `errors` includes them. Missing in older
-    /// results.
+    /// Time from due to end of requests without a successful answer; of the figures above only `errors` includes them. Missing in
+    /// older results.
     #[serde(default)]
     pub failure_latency_us: Percentiles,
-    /// The same requests one by one.
+    /// The same requests, recorded individually.
     #[serde(default)]
     pub failures: Requests,
 }
 
-/// Speeds of requests, in values a second.
+/// Speeds of requests, in values per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Speeds {
-    /// The middle.
+    /// The median.
     pub p50: f64,
-    /// Nine in ten are no slower.
+    /// The 10th percentile: 90 % of requests are at least as fast.
     pub p10: f64,
-    /// 99 in a hundred are no slower.
+    /// The 1st percentile: 99 % of requests are at least as fast.
     pub p1: f64,
 }
 
-/// Requests one by one, in the order in which they were due: all of them, or a draw.
+/// Individually recorded requests in the order in which they were due: all, or a random sample.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Requests {
-    /// How many there were.
+    /// The total number of such requests.
     pub of: u64,
-    /// When they were due, in microseconds.
+    /// Due times, in microseconds from the start.
     pub due_us: Vec<u64>,
-    /// How long each took from then until it ended, in microseconds.
+    /// Latencies from the due time, in microseconds.
     pub latency_us: Vec<f64>,
 }
 
 /// Figures over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Intervals {
-    /// How long each is.
+    /// Length of an interval.
     pub length_s: f64,
-    /// One after the other from the beginning.
+    /// Consecutive intervals from the start.
     pub rows: Vec<IntervalRow>,
 }
 
@@ -276,9 +276,9 @@ pub struct Intervals {
 pub struct IntervalRow {
     /// Requests that were due in it.
     pub due: u64,
-    /// Good answers that came in it.
+    /// Successful answers that arrived in it.
     pub ok: u64,
-    /// Values in these.
+    /// Values in these answers.
     pub fields: u64,
     /// Other results of requests in it.
     pub errors: u64,
@@ -291,31 +291,31 @@ pub struct IntervalRow {
 pub struct IntervalLatencies {
     /// The series' index.
     pub series: usize,
-    /// Microseconds, to two digits, and how many.
+    /// Microseconds, with two significant digits, and count.
     pub histogram: Vec<(u64, u64)>,
 }
 
 /// The engine's figures of an interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServerRow {
-    /// Its end.
+    /// End of the interval.
     pub at_s: f64,
-    /// Workers that were busy, in the mean.
+    /// Average number of busy workers.
     pub workers_busy: Option<f64>,
     /// How long requests waited for a worker.
     pub queue_wait_us: Option<QueueWait>,
-    /// Cores that the process kept busy.
+    /// Average number of cores that the process used.
     pub cores: Option<CpuRow>,
 }
 
-/// How long requests waited for a worker: upper ends of the buckets that the metrics count in, null beyond the last and of none.
+/// How long requests waited for a worker, as upper bounds of the metric's buckets; null above the last bound, or without requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QueueWait {
-    /// How many.
+    /// The number of requests.
     pub count: u64,
-    /// The middle.
+    /// The median.
     pub p50: Option<f64>,
-    /// 99 in a hundred.
+    /// The 99th percentile.
     pub p99: Option<f64>,
 }
 
@@ -326,27 +326,27 @@ pub struct CpuRow {
     pub network: f64,
     /// Workers.
     pub workers: f64,
-    /// All else.
+    /// All other threads.
     pub other: f64,
 }
 
 /// CPU time of the whole run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CpuTimes {
-    /// Of the tester, in seconds.
+    /// Of the load tester, in seconds.
     pub load_s: Option<f64>,
-    /// The same for each value, in nanoseconds.
+    /// The same per value, in nanoseconds.
     pub load_per_field_ns: Option<f64>,
     /// CPU seconds of the engine, if its process or its metrics provide them.
     pub server_s: Option<CpuRow>,
-    /// The same for each value, in nanoseconds.
+    /// The same per value, in nanoseconds.
     pub server_per_field_ns: Option<f64>,
 }
 
-/// Why a file is no result.
+/// Why a file cannot be read as a result.
 #[derive(Debug, Error)]
 pub enum ResultError {
-    /// Not JSON, or not of this form.
+    /// Not JSON, or not the structure of a result.
     #[error("line {line}, column {column}: {message}")]
     Form {
         /// Line.
@@ -356,13 +356,13 @@ pub enum ResultError {
         /// The problem.
         message: String,
     },
-    /// Another report.
+    /// A report of another kind.
     #[error("this is a report of `{0}`, not of a load test: `fieldseal load -o RESULT.json` writes those")]
     OtherKind(String),
-    /// Of another version.
+    /// A result of an unsupported version.
     #[error("schema {0}: this version of fieldseal reads schema {SCHEMA}")]
     OtherSchema(u32),
-    /// Lists that do not fit together.
+    /// Inconsistent lists.
     #[error("{0}")]
     Inconsistent(&'static str),
     /// Artillery's own report.
@@ -373,7 +373,7 @@ pub enum ResultError {
     Artillery,
 }
 
-/// The fields that identify such a file; the rest is ignored.
+/// The fields that identify the kind of a file; the rest is ignored.
 #[derive(Deserialize)]
 struct Form {
     kind: Option<String>,
@@ -384,7 +384,7 @@ struct Form {
 }
 
 impl LoadResult {
-    /// The result of a run.
+    /// Creates the result of a run.
     pub fn new(script: &Script, name: &str, settings: &Settings, outcome: &Outcome, provenance: &Provenance) -> Self {
         let head = serde_json::from_value(provenance.json(KIND)).expect("the head of every report has this form");
         let record = &outcome.record;
@@ -440,15 +440,15 @@ impl LoadResult {
         }
     }
 
-    /// The seconds that figures a second are over.
+    /// The duration, in seconds, that rates are computed over.
     pub fn measured_s(&self) -> f64 {
         self.totals.measured_s.unwrap_or(self.elapsed_s)
     }
 
-    /// Reads a file.
+    /// Parses a result.
     ///
     /// # Errors
-    /// It is no result, or one of another version.
+    /// Fails if the text is not a result, or has an unsupported version.
     pub fn read(text: &str) -> Result<Self, ResultError> {
         let form = |error: serde_json::Error| {
             let (line, column) = (error.line(), error.column());
@@ -456,7 +456,7 @@ impl LoadResult {
             let message = message.split(" at line ").next().unwrap_or("it is damaged").to_owned();
             ResultError::Form { line, column, message }
         };
-        // The head first: a report of another kind has another body.
+        // Parse the head first: a report of another kind has another body.
         let Form { kind, schema, aggregate, intermediate } = serde_json::from_str(text).map_err(form)?;
         if kind.is_none() && aggregate.is_some() && intermediate.is_some() {
             return Err(ResultError::Artillery);

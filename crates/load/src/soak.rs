@@ -1,5 +1,5 @@
-//! Long mixed work: sizes, curves, keyings, documents, cancelled requests, deadlines that pass, connections that are dropped in the
-//! middle. Every result is checked, and the engine's resources are sampled throughout.
+//! Soak test: long mixed load of various sizes, curves, keyings and documents, with cancelled requests, missed deadlines and dropped
+//! connections. Every result is checked, and the engine's resources are sampled throughout.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,25 +18,25 @@ use crate::material::{self, Content};
 use crate::statistics::median;
 use crate::threads::on_own_thread;
 
-/// Sizes of requests, the small ones more often, as they are in service.
+/// Sizes of requests; small ones are more frequent, as in production.
 const FIELDS: [usize; 12] = [1, 1, 1, 30, 30, 30, 150, 150, 2000, 2000, 10_000, 60_000];
-/// Values in a request with a fresh key each: these are slow, and large ones would be all that the engine does.
+/// Maximum values in a request with a fresh key for each value: large ones are slow and would dominate the load.
 const FIELD_KEYING_FIELDS_MAX: usize = 150;
-/// Of so many requests one is cancelled, one has a deadline that passes, one loses its connection.
+/// One in this many requests is cancelled, one misses its deadline, and one loses its connection.
 const DISTURBED_ONE_OF: u32 = 8;
-/// Values in a request that is to be disturbed: enough that it is still in progress then.
+/// Values in such a request: enough that it is still in progress when that happens.
 const DISTURBED_FIELDS: usize = 20_000;
-/// A request is cancelled, or its connection dropped, within this time.
+/// Maximum time after which a request is cancelled or its connection dropped.
 const DISTURBED_AFTER_MAX_US: u64 = 8000;
 /// Sampling interval of the engine's resources.
 const SAMPLE_PERIOD: Duration = Duration::from_secs(1);
 
-/// The parameters of the work.
+/// The parameters of the test.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// For how long.
+    /// Its duration.
     pub duration: Duration,
-    /// Connections, each with one request at a time.
+    /// Connections, each with one request in flight.
     pub connections: usize,
     /// The seed of all choices.
     pub seed: u64,
@@ -44,20 +44,20 @@ pub struct Plan {
     pub app: String,
 }
 
-/// Counts of the work, all of it with correct results.
+/// Counts of operations, all with correct results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Lists and documents that went there and back.
+    /// Lists and documents that were encrypted and decrypted.
     pub round_trips: u64,
     /// Values in them.
     pub fields: u64,
-    /// Requests that were cancelled.
+    /// Cancelled requests.
     pub cancelled: u64,
-    /// How many of them were answered with their result all the same.
+    /// Cancelled requests that still returned their result.
     pub cancelled_too_late: u64,
-    /// Requests whose deadline passed.
+    /// Requests with a deadline too short for them.
     pub late: u64,
-    /// How many of them were done in time all the same.
+    /// Such requests that still completed in time.
     pub late_but_done: u64,
     /// Connections that were dropped with a request in flight, and replaced.
     pub reconnected: u64,
@@ -78,15 +78,15 @@ impl Counts {
 /// The outcome.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Counts of the work.
+    /// Counts of operations.
     pub counts: Counts,
-    /// From the first request to the last answer.
+    /// Time from the first request to the last answer.
     pub elapsed: Duration,
     /// The engine's resources, once per second; empty if its process is unknown.
     pub samples: Vec<Resources>,
 }
 
-/// A quarter of the time: medians, and the least memory.
+/// A quarter of the run: medians, and minimum memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quarter {
     /// Resident memory, bytes.
@@ -100,7 +100,7 @@ pub struct Quarter {
 }
 
 impl Outcome {
-    /// The four quarters, in order; none without samples.
+    /// Returns the four quarters, in order; empty without samples.
     pub fn quarters(&self) -> Vec<Quarter> {
         let size = self.samples.len().div_ceil(4).max(1);
         let of = |samples: &[Resources], what: fn(&Resources) -> u64| {
@@ -116,27 +116,26 @@ impl Outcome {
     }
 }
 
-/// How the last quarter differs from the second. The first one is left out: caches fill, and memory that is kept for later use comes to
-/// its size.
+/// The difference between the last quarter and the second. The first one is excluded, because caches and memory pools fill during it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Growth {
-    /// Bytes that the least memory is more.
+    /// Increase of the minimum memory, in bytes.
     pub memory: f64,
-    /// The same as a share of what it was.
+    /// The same as a share.
     pub memory_share: f64,
-    /// Threads more.
+    /// Additional threads.
     pub threads: f64,
-    /// Descriptors more.
+    /// Additional descriptors.
     pub descriptors: f64,
 }
 
-/// Memory has grown when the least of it is more by this share
+/// Memory has grown if its minimum has increased by more than this share
 const MEMORY_SHARE_MAX: f64 = 0.1;
-/// and by so many bytes: less comes and goes with the mix of sizes.
+/// and by more than this many bytes; smaller changes are fluctuations due to the mix of sizes.
 const MEMORY_MAX: f64 = 16.0 * 1048576.0;
 
 impl Growth {
-    /// Whether anything has grown. The median of threads and descriptors may differ by one, because of a connection that is being
+    /// Whether anything has grown. The median of threads and descriptors may differ by one because of a connection that is being
     /// replaced.
     pub fn is_growth(&self) -> bool {
         let memory_grows = self.memory > MEMORY_MAX && self.memory_share > MEMORY_SHARE_MAX;
@@ -145,7 +144,7 @@ impl Growth {
 }
 
 impl Outcome {
-    /// The last quarter against the second; none where there are not four.
+    /// Returns the growth from the second quarter to the last; `None` unless there are four.
     pub fn growth(&self) -> Option<Growth> {
         let [_, second, _, last] = self.quarters()[..] else { return None };
         let memory = last.memory_min - second.memory_min;
@@ -158,10 +157,10 @@ impl Outcome {
     }
 }
 
-/// Does it, and stops at the first wrong result.
+/// Runs the test; stops at the first wrong result.
 ///
 /// # Errors
-/// A connection ends by itself, an answer is missing, an error or wrong.
+/// Fails if a connection closes unexpectedly or an answer is missing, an error or wrong.
 pub async fn run(
     plan: Plan,
     client: ClientSettings,
@@ -207,7 +206,7 @@ async fn sample(
     Ok(samples)
 }
 
-/// One of those who call, one request after another.
+/// A client that sends one request after another.
 struct Caller {
     connector: Arc<RawConnector>,
     connection: RawConnection,
@@ -246,7 +245,7 @@ impl Caller {
         Content { fields, field_size: self.random.random_range(1..=64), curve, keying }
     }
 
-    /// A list there and back.
+    /// Encrypts and decrypts a list.
     async fn values(&mut self) -> Result<(), LoadError> {
         let content = self.content();
         let values = material::values(content, self.random.random());
@@ -256,7 +255,7 @@ impl Caller {
         Ok(())
     }
 
-    /// A document there and back.
+    /// Encrypts and decrypts a document.
     async fn document(&mut self) -> Result<(), LoadError> {
         let content = self.content();
         let values = material::values(content, self.random.random());
@@ -284,7 +283,7 @@ impl Caller {
         self.counts.fields += content.fields as u64;
     }
 
-    /// A request that takes long enough to be disturbed.
+    /// Creates a request that takes long enough to be cancelled or interrupted.
     fn long_request(&mut self, deadline_ms: Option<u32>) -> EncodedRequest {
         let content = Content { fields: DISTURBED_FIELDS, field_size: 32, curve: Curve::R1, keying: Keying::Request };
         let values = material::values(content, self.random.random());
@@ -297,7 +296,7 @@ impl Caller {
         Duration::from_micros(self.random.random_range(0..DISTURBED_AFTER_MAX_US))
     }
 
-    /// A request that is no longer wanted: it is still answered, once.
+    /// Cancels a request, which must still be answered exactly once.
     async fn cancel(&mut self) -> Result<(), LoadError> {
         let (request, moment) = (self.long_request(None), self.moment());
         self.connection.send(0, &request);
@@ -318,7 +317,7 @@ impl Caller {
             Some("cancelled") => {}
             Some(code) => return Err(LoadError::Refused(format!("{code} for a request that was cancelled"))),
         }
-        // A request that was cancelled too late is answered before this.
+        // The answer to a request that was cancelled too late must arrive before this one.
         self.values().await
     }
 
@@ -329,14 +328,14 @@ impl Caller {
         self.counts.late += 1;
         match outcome.as_deref() {
             None => self.counts.late_but_done += 1,
-            // Refused at once, where others wait before it.
+            // Early refusal: the requests that wait before it would make it miss its deadline.
             Some("deadline_exceeded" | "overloaded") => {}
             Some(code) => return Err(LoadError::Refused(format!("{code} for a request with a deadline"))),
         }
         Ok(())
     }
 
-    /// A connection that closes while its request is in flight, and a new one.
+    /// Drops the connection with a request in flight and opens a new one.
     async fn reconnect(&mut self) -> Result<(), LoadError> {
         let (request, moment) = (self.long_request(None), self.moment());
         self.connection.send(0, &request);
@@ -348,14 +347,14 @@ impl Caller {
         Ok(())
     }
 
-    /// The answer to the request in flight: its error code, if it is one.
+    /// Receives the answer to the request in flight; returns its code if it is an error.
     async fn answer(&mut self) -> Result<Option<String>, LoadError> {
         let answer = timeout(ANSWER_TIMEOUT, self.connection.next()).await;
         outcome(answer.map_err(|_| LoadError::NoAnswer(ANSWER_TIMEOUT))??)
     }
 }
 
-/// The error code of the answer to request 0, if it is one.
+/// Returns the code of the answer to request 0 if it is an error.
 fn outcome(answer: &[u8]) -> Result<Option<String>, LoadError> {
     match parse(answer)? {
         (0, result) => Ok(result.err().map(|error| error.code.to_owned())),
@@ -363,7 +362,7 @@ fn outcome(answer: &[u8]) -> Result<Option<String>, LoadError> {
     }
 }
 
-/// The document in an answer, of which `count` values were changed.
+/// Returns the document in an answer, in which `count` values must have been changed.
 fn document(answer: &[u8], count: usize) -> Result<&[u8], LoadError> {
     let Ok(Message::Response { result: Ok(result), .. }) = Message::parse(answer) else {
         return Err(LoadError::wrong("no result"));
@@ -375,7 +374,7 @@ fn document(answer: &[u8], count: usize) -> Result<&[u8], LoadError> {
     Ok(result.document)
 }
 
-/// How many strings of a JSON text begin as envelopes do.
+/// Counts the strings of a JSON text that begin like an envelope.
 fn envelopes(json: &[u8]) -> usize {
     json.windows(4).filter(|window| window == b"\"ev:").count()
 }

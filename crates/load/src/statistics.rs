@@ -1,6 +1,6 @@
-//! Small statistics of repeated measurements, and of buckets that another process has filled.
+//! Statistics of repeated measurements and of histogram buckets.
 
-/// The middle of some numbers, of the two in the middle the mean. 0 of none.
+/// Returns the median; of an even count, the mean of the two middle numbers; 0 if empty.
 pub fn median(mut numbers: Vec<f64>) -> f64 {
     numbers.sort_by(f64::total_cmp);
     match numbers.len() {
@@ -10,7 +10,7 @@ pub fn median(mut numbers: Vec<f64>) -> f64 {
     }
 }
 
-/// Half the distance from the least to the greatest, as a share of the median: how far rounds differ. 0 of none.
+/// Returns half of the range as a share of the median, which shows how much rounds differ; 0 if empty.
 pub fn spread(numbers: &[f64]) -> f64 {
     let middle = median(numbers.to_vec());
     let (least, greatest) = numbers.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(least, greatest), &number| {
@@ -19,7 +19,7 @@ pub fn spread(numbers: &[f64]) -> f64 {
     if middle > 0.0 { (greatest - least) / 2.0 / middle } else { 0.0 }
 }
 
-/// Of values in rising order, each with how often it occurs, the one that a `share` of all does not pass, from 0 to 1. Nothing of none.
+/// Returns the quantile at `share`, from 0 to 1, of values in ascending order with their counts; `None` if empty.
 pub fn quantile<T: Copy>(counts: &[(T, u64)], share: f64) -> Option<T> {
     let count: u64 = counts.iter().map(|(_, count)| count).sum();
     let rank = (count as f64 * share).ceil().max(1.0) as u64;

@@ -1,5 +1,5 @@
-//! The benchmark's table: rows of one kind of request each, measured in rounds that take turns, so that what disturbs the machine
-//! for a while disturbs all rows alike.
+//! The benchmark's table. Each row measures one kind of request. Rounds of all rows are interleaved, so that a temporary disturbance of
+//! the machine affects all rows alike.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,22 +14,22 @@ use crate::error::LoadError;
 use crate::material::{self, Content, Prepared};
 use crate::statistics::{median, spread};
 
-/// The part of a round that is spent before anything is counted.
+/// The warm-up is one part in this many of a round.
 const WARM_UP_SHARE: u32 = 10;
-/// A pause after the last answer, in which the engine's threads fall asleep and the system brings its accounts up to date.
+/// Pause after the last answer, in which the engine's threads become idle and the system updates their CPU time.
 const SETTLING: Duration = Duration::from_millis(2);
 
 /// The operation of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Values to envelopes.
+    /// Encrypts values.
     Encrypt,
-    /// Envelopes to values.
+    /// Decrypts envelopes.
     Decrypt,
 }
 
 impl Operation {
-    /// The word for reports.
+    /// Returns its name in reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Operation::Encrypt => "encrypt",
@@ -41,13 +41,13 @@ impl Operation {
 /// When requests are sent in every row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Loop {
-    /// A request follows an answer.
+    /// Closed loop: a request follows an answer.
     Closed,
-    /// Requests come at a rate.
+    /// Open loop: requests arrive at a rate.
     Open {
-        /// How many a second.
+        /// Requests per second.
         rate: f64,
-        /// How the times between them vary.
+        /// Distribution of the intervals.
         process: arrivals::Process,
     },
 }
@@ -55,7 +55,7 @@ pub enum Loop {
 /// The parameters of the benchmark.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Values in a request, each a group of rows.
+    /// Numbers of values in a request; each is a group of rows.
     pub fields: Vec<usize>,
     /// Operations.
     pub operations: Vec<Operation>,
@@ -67,20 +67,19 @@ pub struct Plan {
     pub field_size: usize,
     /// Connections, at least 1.
     pub connections: usize,
-    /// Requests in flight on each, at least 1. Where requests are so long that not so many fit into a round, fewer.
+    /// Requests in flight on each, at least 1. Fewer are in flight if requests take so long that a round is too short for them.
     pub in_flight: usize,
     /// When they are sent.
     pub model: Loop,
-    /// How long a row is measured in all its rounds together.
+    /// Total duration of a row's rounds.
     pub duration: Duration,
-    /// Rounds, at least 1. A row whose time is used up sits out the rest.
+    /// Rounds, at least 1. A row that has used its duration skips the rest.
     pub rounds: u32,
     /// The seed of values and arrivals.
     pub seed: u64,
     /// The app whose keys are used.
     pub app: String,
-    /// Opening keys that the engine keeps across requests: one more prepared request than these makes each decryption one with a
-    /// fresh key.
+    /// Size of the engine's cache of opening keys. With more prepared requests than this, each decryption derives its key.
     pub opening_keys_kept: usize,
 }
 
@@ -93,67 +92,67 @@ pub struct Row {
     pub operation: Operation,
     /// Requests in flight over all connections (closed loop).
     pub in_flight: usize,
-    /// Different requests that were sent in turn.
+    /// Distinct requests that were sent in rotation.
     pub distinct_requests: usize,
-    /// Rounds that it took part in, in order.
+    /// Its rounds, in order.
     pub rounds: Vec<Round>,
 }
 
 /// One round of a row.
 #[derive(Clone, Copy, Debug)]
 pub struct Round {
-    /// From the first request to the last answer.
+    /// Time from the first request to the last answer.
     pub elapsed: Duration,
-    /// Good answers.
+    /// Successful answers.
     pub requests: u64,
-    /// Requests that were due and not sent before the end (open loop).
+    /// Requests that were due but not sent before the end (open loop).
     pub unsent: u64,
-    /// The engine's CPU time; nothing where its process is not known.
+    /// The engine's CPU time; `None` if its process is unknown.
     pub cpu: Option<Cpu>,
-    /// The load's own CPU time.
+    /// The load generator's CPU time.
     pub load_cpu: Duration,
-    /// Latencies that 50, 90 and 99 of a hundred requests did not pass.
+    /// Latency at p50, p90 and p99.
     pub percentiles: [Duration; 3],
     /// The longest latency.
     pub max: Duration,
 }
 
-/// A row in figures: medians of its rounds.
+/// Figures of a row: medians of its rounds.
 #[derive(Clone, Copy, Debug)]
 pub struct Figures {
-    /// Values a second.
+    /// Values per second.
     pub fields_per_s: f64,
-    /// Requests a second.
+    /// Requests per second.
     pub requests_per_s: f64,
-    /// Seconds that 50, 90 and 99 of a hundred requests did not pass.
+    /// Latency at p50, p90 and p99, in seconds.
     pub percentiles: [f64; 3],
     /// The longest latency of all rounds, in seconds.
     pub max: f64,
     /// The engine's CPU time.
     pub cpu: Option<CpuFigures>,
-    /// Seconds of the load's own CPU time for a request.
+    /// The load generator's CPU seconds per request.
     pub load_per_request: f64,
-    /// Half of the distance between the rounds' extremes in requests a second, as a share of the median.
+    /// Half of the range of requests per second over the rounds, as a share of the median.
     pub spread: f64,
 }
 
 /// The engine's CPU time in figures.
 #[derive(Clone, Copy, Debug)]
 pub struct CpuFigures {
-    /// Seconds for a request.
+    /// Seconds per request.
     pub per_request: f64,
-    /// Seconds for a value.
+    /// Seconds per value.
     pub per_field: f64,
     /// The share of network threads.
     pub network: f64,
     /// The share of workers.
     pub workers: f64,
-    /// Cores that it kept busy.
+    /// Average number of cores that it used.
     pub cores: f64,
 }
 
 impl Row {
-    /// Medians of the rounds.
+    /// Computes the medians of the rounds.
     pub fn figures(&self) -> Figures {
         let of_rounds = |figure: &dyn Fn(&Round) -> f64| median(self.rounds.iter().map(figure).collect());
         let rates: Vec<f64> = self.rounds.iter().map(Round::rate).collect();
@@ -195,8 +194,8 @@ impl Round {
     }
 }
 
-/// A row and what it sends.
-struct Prepares {
+/// A row and its prepared requests.
+struct PreparedRow {
     row: Row,
     rotation: Arc<Rotation>,
     /// Duration of one request alone.
@@ -204,10 +203,10 @@ struct Prepares {
     used: Duration,
 }
 
-/// Measures all rows. `engine` is the process whose CPU time is read. `progress` is called after each step, of [`steps`] in total.
+/// Measures all rows. `engine` is the process whose CPU time is read. Calls `progress` after each of [`steps`] steps.
 ///
 /// # Errors
-/// The engine cannot be reached, refuses, or answers wrong: then no figure would mean anything.
+/// Fails if the engine is unreachable, refuses a request or answers wrong, because the figures would be meaningless.
 pub async fn measure(
     plan: &Plan,
     connector: &RawConnector,
@@ -248,8 +247,8 @@ fn contents(plan: &Plan) -> impl Iterator<Item = Content> + '_ {
     })
 }
 
-/// The rows of one content, after a question and a checked answer each.
-async fn prepare(plan: &Plan, content: Content, connection: &mut RawConnection) -> Result<Vec<Prepares>, LoadError> {
+/// Prepares the rows of one content: sends each request once and checks the answer.
+async fn prepare(plan: &Plan, content: Content, connection: &mut RawConnection) -> Result<Vec<PreparedRow>, LoadError> {
     let values = material::values(content, plan.seed);
     let (encrypt, answer) = material::encrypting(connection, &plan.app, content, &values).await?;
     let in_flight = in_flight(plan, encrypt.first_took);
@@ -259,39 +258,39 @@ async fn prepare(plan: &Plan, content: Content, connection: &mut RawConnection) 
         Operation::Encrypt => (*operation, &encrypt),
         Operation::Decrypt => (*operation, &decrypt),
     });
-    Ok(rows.map(|(operation, prepared)| Prepares::new(plan, content, operation, prepared)).collect())
+    Ok(rows.map(|(operation, prepared)| PreparedRow::new(plan, content, operation, prepared)).collect())
 }
 
-/// So many that a round has time for them all.
+/// Returns how many requests may be in flight so that a round has time for all of them.
 fn in_flight(plan: &Plan, alone: Duration) -> usize {
     let fit = (plan.duration / plan.rounds).as_secs_f64() / alone.as_secs_f64();
     (plan.connections * plan.in_flight).min(fit as usize).max(1)
 }
 
-/// How many requests to decrypt take turns, so that no ephemeral key is still known to the engine when it comes again. With a
-/// session's key it is always known, as it is for callers who read what sessions wrote.
+/// Returns how many distinct requests to decrypt are sent in rotation, so that the engine has evicted an ephemeral key before it is used
+/// again. A session's key is always cached, as it is in production.
 fn distinct(plan: &Plan, content: Content, in_flight: usize) -> usize {
     let kept = plan.opening_keys_kept;
     match content.keying {
         Keying::Session => 1,
         Keying::Request => kept + in_flight + 1,
-        // Two requests that run side by side must not share keys.
+        // Concurrent requests must not share keys.
         Keying::Field => kept / content.fields + in_flight + usize::from(in_flight > 1),
     }
 }
 
-impl Prepares {
+impl PreparedRow {
     fn new(plan: &Plan, content: Content, operation: Operation, prepared: &Prepared) -> Self {
         let rotation = Rotation::new(prepared.requests.clone(), prepared.answer_size);
         let in_flight = in_flight(plan, prepared.first_took);
         let row = Row { content, operation, in_flight, distinct_requests: rotation.count(), rounds: Vec::new() };
-        Prepares { row, rotation: Arc::new(rotation), alone: prepared.first_took, used: Duration::ZERO }
+        PreparedRow { row, rotation: Arc::new(rotation), alone: prepared.first_took, used: Duration::ZERO }
     }
 }
 
 async fn round(
     plan: &Plan,
-    prepared: &mut Prepares,
+    prepared: &mut PreparedRow,
     connections: Vec<RawConnection>,
     engine: Option<&Process>,
 ) -> Result<Vec<RawConnection>, LoadError> {
@@ -326,27 +325,27 @@ async fn round(
     Ok(phase.connections)
 }
 
-/// CPU time that was used up to a moment.
+/// CPU time used up to a moment.
 struct Accounts {
     engine: Option<Cpu>,
     load: Cpu,
 }
 
 impl Accounts {
-    /// Once the engine rests. The load itself runs, so that some of its last milliseconds may be missing.
+    /// Reads CPU time once the engine is idle. This process is running, so its last milliseconds may be missing.
     async fn settled(engine: Option<&Process>) -> Result<Self, LoadError> {
         tokio::time::sleep(SETTLING).await;
         let cpu = |process: &Process| process.cpu().map_err(|error| LoadError::system("CPU time", error));
         let load = match engine {
             Some(_) => cpu(&Process::new(std::process::id()))?,
-            // A system without such accounting can still measure an engine elsewhere.
+            // A system without per-thread CPU time can still measure a remote engine.
             None => Cpu::default(),
         };
         Ok(Accounts { engine: engine.map(cpu).transpose()?, load })
     }
 }
 
-/// Refuses a phase with answers that are errors.
+/// Fails if a phase has error answers.
 fn good(phase: driver::Phase) -> Result<driver::Phase, LoadError> {
     match phase.tally.errors.first_key_value() {
         None => Ok(phase),
@@ -412,11 +411,11 @@ mod tests {
     #[test]
     fn long_requests_are_fewer_at_a_time() {
         let in_flight = |ms| in_flight(&plan(), Duration::from_millis(ms));
-        // A round has a second.
+        // A round takes a second.
         assert_eq!([1, 125, 200, 600, 5000].map(in_flight), [8, 8, 5, 1, 1]);
     }
 
-    /// More keys than the engine keeps have passed before one comes again.
+    /// More keys than the engine caches are used before one is repeated.
     #[test]
     fn no_key_is_repeated_while_it_is_cached() {
         let distinct = |fields, keying, in_flight| distinct(&plan(), content(fields, keying), in_flight);

@@ -1,10 +1,10 @@
-//! Threads with a runtime each, for loads that must not wait for one another.
+//! Threads with their own runtime, for loads that must not wait for each other.
 
 use tokio::sync::oneshot;
 
 use crate::error::LoadError;
 
-/// Runs `work` on a thread of its own, from now on; the future waits for its result.
+/// Starts `work` on its own thread; the future waits for its result.
 pub(crate) fn on_own_thread<F, T>(
     name: &str,
     work: impl FnOnce() -> F + Send + 'static,
@@ -20,7 +20,7 @@ where
             Ok(runtime) => runtime.block_on(work()),
             Err(error) => Err(LoadError::system("a runtime", error)),
         };
-        // A worker that no longer waits was stopped.
+        // Sending fails if the receiver was dropped.
         let _ = done.send(outcome);
     });
     async move {

@@ -1,4 +1,4 @@
-//! Waiting until a moment, to some microseconds. The runtime's own timer counts milliseconds, which would be most of a short latency.
+//! A timer with microsecond precision. The runtime's own timer has a resolution of a millisecond, longer than many latencies.
 
 use std::time::Instant;
 
@@ -12,8 +12,7 @@ mod imp {
     };
     use tokio::net::unix::pipe::Receiver;
 
-    /// A timer of the kernel (timerfd), in the runtime's own poll. It reads like a pipe: when its time has come there are
-    /// eight bytes in it.
+    /// A kernel timer (timerfd), polled by the runtime. When it expires, eight bytes can be read from it.
     #[derive(Debug)]
     pub struct Timer(Receiver);
 
@@ -52,7 +51,7 @@ mod imp {
     use std::io;
     use std::time::Instant;
 
-    /// The runtime's timer: systems without timerfd wait up to a millisecond longer.
+    /// The runtime's timer, for systems without timerfd: waits up to a millisecond longer.
     #[derive(Debug)]
     pub struct Timer;
 
@@ -68,7 +67,7 @@ mod imp {
     }
 }
 
-/// A timer within a runtime. A wait that is dropped leaves it usable.
+/// A timer within a runtime. Waiting is cancel-safe.
 #[derive(Debug)]
 pub(crate) struct Timer(imp::Timer);
 
@@ -77,7 +76,7 @@ impl Timer {
         imp::Timer::new().map(Timer)
     }
 
-    /// Returns at `moment` or some microseconds later; at once when it has passed.
+    /// Returns at `moment` or some microseconds later; immediately if it has passed.
     pub(crate) async fn wait_until(&mut self, moment: Instant) -> std::io::Result<()> {
         self.0.wait_until(moment).await
     }

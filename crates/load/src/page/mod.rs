@@ -1,4 +1,4 @@
-//! Results as one page of HTML that needs nothing else: figures, plots, and several results side by side.
+//! Renders results as one self-contained HTML page: figures, plots, and several results side by side.
 
 mod numbers;
 mod plots;
@@ -11,12 +11,12 @@ use numbers::{Place, count, failures, micros, number, quotient};
 use plots::{Mark, Palette, Plot, plots, short};
 use svg::{Frame, draw};
 
-/// Pixels of a drawing on a wide screen or paper, alone and beside another, and on a narrow screen.
+/// Width and height of a drawing in pixels: alone or beside another on a wide screen or paper, and on a narrow screen.
 const ALONE: (u32, u32) = (1200, 460);
 const BESIDE: (u32, u32) = (720, 420);
 const NARROW: (u32, u32) = (420, 340);
 
-/// A result and what it is called.
+/// A result with its name.
 #[derive(Clone, Debug)]
 pub struct Named {
     /// Its name.
@@ -25,7 +25,7 @@ pub struct Named {
     pub result: LoadResult,
 }
 
-/// The page. Without results it is an empty one.
+/// Renders the page; without results it is empty.
 pub fn page(title: &str, results: &[Named]) -> String {
     let all: Vec<&LoadResult> = results.iter().map(|named| &named.result).collect();
     let palette = Palette::new(&all);
@@ -96,7 +96,7 @@ fn about(index: usize, named: &Named) -> String {
     format!("<p class=\"faint\" data-result=\"{index}\"><b>{}</b>: {run}</p>\n", escaped(&named.name))
 }
 
-/// The figures that a reader looks for first: how much came through, how much failed, and the latency of each kind of request.
+/// The most important figures: throughput, failures, and the latency of each kind of request.
 fn headline(index: usize, named: &Named) -> String {
     let LoadResult { totals, series, .. } = &named.result;
     let failed: u64 = totals.errors.values().sum();
@@ -124,7 +124,7 @@ fn headline(index: usize, named: &Named) -> String {
     format!("<ul class=\"headline\" data-result=\"{index}\">{}</ul>\n", tiles.iter().map(tile).collect::<String>())
 }
 
-/// The words on the first result and another.
+/// Sentences that compare the first result with another.
 fn comparison(results: &[Named], other: usize) -> String {
     let (before, after) = (&results[0], &results[other]);
     let sentences = words::compared((0, &before.result), (other, &after.result));
@@ -268,21 +268,21 @@ fn error_counts(path: &str, errors: &std::collections::BTreeMap<String, u64>) ->
     errors.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Shown if there is no number.
+/// Placeholder for a missing number.
 const NONE: &str = "–";
 
 fn name_of(series: &ResultSeries, colour: usize) -> String {
     format!("<span style=\"color:var(--series-{colour})\">●</span> {}", escaped(&series.name))
 }
 
-/// Cells of the percentiles in this field, of so many samples.
+/// Cells of the percentiles in `field`, computed from `samples` samples.
 fn latencies(field: &str, latencies: &Percentiles, samples: u64) -> [String; 5] {
     let &Percentiles { p50, p90, p99, p99_9, max } = latencies;
     [("p50", 0.5, p50), ("p90", 0.9, p90), ("p99", 0.99, p99), ("p99_9", 0.999, p99_9), ("max", 0.0, max)]
         .map(|(name, share, value)| carried(share, samples, || micros(&Place::here(format!("{field}.{name}")), value)))
 }
 
-/// A percentile's cell, where there are samples enough for it.
+/// A percentile's cell, if there are enough samples for it.
 fn carried(share: f64, samples: u64, cell: impl Fn() -> String) -> String {
     let least = samples_min(share);
     if samples >= least { cell() } else { format!("<span title=\"requires {least} requests\">{NONE}</span>") }
@@ -309,7 +309,7 @@ fn row(place: usize, series: &ResultSeries, colour: usize) -> Vec<String> {
     cells
 }
 
-/// How many requests of a series failed, and how long callers had waited for them.
+/// The number of failed requests of a series, and how long callers waited for them.
 fn failed_row(place: usize, series: &ResultSeries, colour: usize) -> Vec<String> {
     let path = |rest: &str| format!("series.{place}.{rest}");
     let mut cells = vec![name_of(series, colour), count(&Place::here(path("errors")), failures(series))];
@@ -322,7 +322,7 @@ fn failed_row(place: usize, series: &ResultSeries, colour: usize) -> Vec<String>
     cells
 }
 
-/// CPU time, as far as it is known.
+/// CPU time, if known.
 fn cpu(result: &LoadResult) -> String {
     let nanoseconds = |path: &str, value: Option<f64>| {
         let reported = |value| format!(", {} per field", number(&Place::here(path), value, &format!("{value:.0} ns")));
@@ -354,7 +354,7 @@ fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
 mod tests {
     use super::*;
 
-    /// A whole result, which tests change as they need it.
+    /// A complete result, which tests modify.
     pub(super) fn example() -> LoadResult {
         LoadResult::read(include_str!("../../../../examples/load/reports/before.json")).expect("a result")
     }

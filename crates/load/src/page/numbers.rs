@@ -1,4 +1,4 @@
-//! Numbers in the page: each carries its position in the result, so that readers can look it up.
+//! Numbers in the page. Each has its position in the result as an attribute, so that readers can look it up.
 
 use crate::report::duration;
 use crate::result::ResultSeries;
@@ -9,14 +9,14 @@ use super::escaped;
 /// their values; an object counts as the sum of its numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The index of the result on the page, if the element around it does not have it.
+    /// The index of the result on the page, unless the enclosing element has it.
     pub result: Option<usize>,
     /// Its path.
     pub path: String,
 }
 
 impl Place {
-    /// In the result that the element around it names.
+    /// A path in the result of the enclosing element.
     pub fn here(path: impl Into<String>) -> Self {
         Place { result: None, path: path.into() }
     }
@@ -31,27 +31,27 @@ impl Place {
     }
 }
 
-/// A number of the result, in its exact form and in that for people.
+/// A number of the result, exact as an attribute and formatted as text.
 pub fn number(place: &Place, value: f64, text: &str) -> String {
     format!("<data{} value=\"{value}\">{}</data>", place.attributes("path"), escaped(text))
 }
 
-/// The quotient of two numbers, and what people read.
+/// The quotient of two numbers, formatted as text.
 pub fn quotient(place: &Place, per: &Place, value: f64, text: &str) -> String {
     format!("<data{}{} value=\"{value}\">{}</data>", place.attributes("path"), per.attributes("per"), escaped(text))
 }
 
-/// How many.
+/// A count.
 pub fn count(place: &Place, value: u64) -> String {
     number(place, value as f64, &value.to_string())
 }
 
-/// A time in microseconds.
+/// A duration in microseconds.
 pub fn micros(place: &Place, value: f64) -> String {
     number(place, value, &duration(value / 1e6))
 }
 
-/// How many requests of a series ended otherwise than with a good answer.
+/// The number of requests of a series without a successful answer.
 pub fn failures(series: &ResultSeries) -> u64 {
     series.errors.values().sum()
 }

@@ -1,4 +1,4 @@
-//! The plots of results: all results have the same axes, so that they can be compared side by side.
+//! The plots of results. All results share the same axes, so that they can be compared side by side.
 
 use std::collections::BTreeSet;
 
@@ -9,53 +9,53 @@ use super::svg::{Axis, COLOURS, Form, Layer};
 /// A plot with a panel for each result.
 #[derive(Clone, Debug)]
 pub struct Plot {
-    /// Names it in the page.
+    /// Its id in the page.
     pub id: &'static str,
     /// Its title.
     pub title: &'static str,
-    /// What it shows, and how to read it.
+    /// Explains what it shows and how to read it.
     pub about: String,
     /// The horizontal axis.
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// Rows of crosses below the vertical axis, and what they are called.
+    /// Number of rows of crosses below the vertical axis, and their label.
     pub rows: (usize, &'static str),
     /// The meaning of each mark.
     pub legend: Vec<(Mark, String)>,
     /// The layers of each result.
     pub panels: Vec<Vec<Layer>>,
-    /// Stands in place of a panel without any point.
+    /// Text in place of a panel without points.
     pub empty: &'static str,
 }
 
-/// Stands where a result has nothing of the engine.
+/// Text in place of a panel if the result has no figures of the engine.
 const NOT_MEASURED: &str = "Not measured: run with --metrics, --pid or --start.";
-/// Stands where no request was answered well.
+/// Text in place of a panel if no request succeeded.
 const NO_ANSWERS: &str = "No good answers.";
 
 /// The mark beside a name in the legend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// A colour's number.
+    /// A colour by its index.
     Colour(usize),
-    /// A cross, of whatever colour.
+    /// A cross of any colour.
     Cross,
-    /// A line of the usual width, of whatever colour.
+    /// A line of normal width and any colour.
     Line,
-    /// A thin line, of whatever colour.
+    /// A thin line of any colour.
     Thin,
 }
 
 /// No rows below the axis.
 const NO_ROWS: (usize, &str) = (0, "");
 
-/// Kinds of requests over all results, from small ones to large ones: each has its colour.
+/// The kinds of requests of all results, in order of size; each has its colour.
 #[derive(Clone, Debug)]
 pub struct Palette(Vec<(usize, String)>);
 
 impl Palette {
-    /// Of all series of all results.
+    /// Collects the kinds of all series.
     pub fn new(results: &[&LoadResult]) -> Self {
         let mut all: Vec<(usize, String)> = results
             .iter()
@@ -67,7 +67,7 @@ impl Palette {
         Palette(all)
     }
 
-    /// The colour of a series: small ones at one end, large ones at the other.
+    /// Returns the colour of a series, which depends on its size.
     pub fn colour(&self, series: &ResultSeries) -> usize {
         spread(self.place(series), self.0.len())
     }
@@ -82,7 +82,7 @@ impl Palette {
         self.0.iter().enumerate().map(entry).collect()
     }
 
-    /// The kinds of which any request failed, by their places in the legend.
+    /// The kinds with failed requests, by their positions in the legend.
     fn failing(&self, results: &[&LoadResult]) -> BTreeSet<usize> {
         let all = results.iter().flat_map(|result| &result.series);
         all.filter(|series| !series.failures.due_us.is_empty()).map(|series| self.place(series)).collect()
@@ -94,7 +94,7 @@ fn spread(place: usize, count: usize) -> usize {
     if count <= 1 { 0 } else { place * (COLOURS - 1) / (count - 1) }
 }
 
-/// All plots that these results have something for; the incident's first.
+/// Returns all plots for which the results have data; the speed of requests comes first.
 pub fn plots(results: &[&LoadResult]) -> Vec<Plot> {
     let palette = Palette::new(results);
     let all = [
@@ -109,14 +109,14 @@ pub fn plots(results: &[&LoadResult]) -> Vec<Plot> {
     all.into_iter().flatten().collect()
 }
 
-/// Seconds to the end of the longest result, and a little more.
+/// A time axis that covers the longest result with a margin.
 fn time(results: &[&LoadResult]) -> Axis {
     let last = |result: &&LoadResult| result.elapsed_s.max(result.phases.last().map_or(0.0, |phase| phase.end_s));
     let max = results.iter().map(last).fold(1.0, f64::max);
     Axis { min: 0.0, max, is_log: false, label: "seconds since start", format: plain }
 }
 
-/// An axis around what layers hold; of none from 1 to 10.
+/// An axis that fits the layers; from 1 to 10 if they are empty.
 fn fitting(panels: &[Vec<Layer>], is_log: bool, label: &'static str, format: fn(f64) -> String) -> Axis {
     let values = || {
         let points = panels.iter().flatten().flat_map(|layer| &layer.points);
@@ -177,18 +177,18 @@ fn answered(series: &ResultSeries, colour: usize) -> Layer {
     Layer { colour, form: Form::Points, points }
 }
 
-/// When those were due that failed.
+/// The due times of failed requests.
 fn failed(series: &ResultSeries, colour: usize, row: usize) -> Layer {
     let points = series.failures.due_us.iter().map(|&due| (due as f64 / 1e6, f64::NAN)).collect();
     Layer { colour, form: Form::Below(row), points }
 }
 
-/// The latency in microseconds that a share of a histogram does not pass.
+/// Returns the quantile of a histogram at `share`, in microseconds.
 fn quantile(histogram: &[(u64, u64)], share: f64) -> f64 {
     crate::statistics::quantile(histogram, share).map_or(f64::NAN, |value| value as f64)
 }
 
-/// The percentile that the tail of latency is shown by.
+/// The percentile that represents tail latency.
 const TAIL: f64 = 0.99;
 
 fn latency(results: &[&LoadResult], palette: &Palette) -> Plot {
@@ -199,7 +199,7 @@ fn latency(results: &[&LoadResult], palette: &Palette) -> Plot {
                 let found = row.latencies.iter().find(|latencies| latencies.series == index);
                 found.map_or(f64::NAN, |latencies| quantile(&latencies.histogram, share) / 1e6)
             };
-            // An interval without an answer breaks the line: its latency is unknown.
+            // An interval without answers breaks the line: its latency is unknown.
             let rows = result.intervals.rows.iter().enumerate();
             rows.map(|(place, row)| ((place as f64 + 0.5) * length, of(row))).collect::<Vec<(f64, f64)>>()
         };
@@ -229,7 +229,7 @@ fn latency(results: &[&LoadResult], palette: &Palette) -> Plot {
     }
 }
 
-/// Latency by the share of requests that is faster.
+/// Latency by percentile.
 fn distribution(results: &[&LoadResult], palette: &Palette) -> Plot {
     let layer = |series: &ResultSeries| {
         let total: u64 = series.histogram.iter().map(|(_, count)| count).sum();
@@ -313,13 +313,12 @@ fn seen(result: &LoadResult, of: impl Fn(&ServerRow) -> Option<f64>) -> Vec<(f64
     result.server.iter().map(|row| (row.at_s, of(row).unwrap_or(f64::NAN))).collect()
 }
 
-/// A layer where there is anything in it.
+/// A layer, if it has any points.
 fn if_any(colour: usize, form: Form, points: Vec<(f64, f64)>) -> Option<Layer> {
     points.iter().any(|(_, y)| y.is_finite()).then_some(Layer { colour, form, points })
 }
 
-/// CPU time comes from the operating system's accounting of the process. A busy worker may still wait for a core, so without CPU
-/// time the plot has another title.
+/// A busy worker may be waiting for a core, so the title depends on whether CPU time was measured.
 fn server(results: &[&LoadResult]) -> Option<Plot> {
     const BUSY: &str = "Number of the engine's workers that were busy, from its metrics.";
     let layers = |result: &&LoadResult| -> Vec<Layer> {
@@ -385,7 +384,7 @@ fn queue(results: &[&LoadResult]) -> Option<Plot> {
     })
 }
 
-/// A number with as many digits as it needs, at most three after the point.
+/// A number with the digits it needs, at most three after the point.
 fn plain(number: f64) -> String {
     let text = format!("{number:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -441,7 +440,7 @@ mod tests {
         assert_eq!([1.0, 2.0, 10.0, 100.0, 1000.0].map(percentile), ["0 %", "50 %", "90 %", "99 %", "99.9 %"]);
     }
 
-    /// A result of these many good answers, and as many requests that failed, of two kinds.
+    /// A result with two kinds of requests, each with these numbers of successful and failed requests.
     fn result(ok: [usize; 2], failed: [usize; 2]) -> LoadResult {
         let mut result = crate::page::tests::example();
         let one = |place: usize, fields: usize| {
@@ -478,7 +477,7 @@ mod tests {
         assert_eq!(both.panels[1].iter().map(seen).collect::<Vec<_>>(), expected);
     }
 
-    /// A line through an outage would show latencies that nobody measured.
+    /// A line through an outage would show latencies that were never measured.
     #[test]
     fn lines_break_where_nothing_was_answered() {
         let mut result = result([1, 1], [0, 0]);

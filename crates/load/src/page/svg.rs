@@ -1,4 +1,4 @@
-//! Plots as SVG by `plotters`, in colours that the page's style chooses: light or dark, on a screen or on paper.
+//! Draws plots as SVG with `plotters`. The page's style sheet sets the colours: light or dark, on screen or on paper.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -12,17 +12,17 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 pub const COLOURS: usize = 6;
 /// Radius of a point, in pixels.
 const POINT: i32 = 2;
-/// Half the width of a cross, in pixels. A circle of this radius is a placeholder for it until the drawing is finished.
+/// Half the width of a cross, in pixels. A circle of this radius is its placeholder until the drawing is finished.
 const CROSS: i32 = 3;
-/// Pixels of a row of crosses below the axis. Above and below all rows is room of half a row.
+/// Height in pixels of a row of crosses below the axis. All rows together have a margin of half a row above and below.
 const ROW: u32 = 12;
-/// From where plotters begins to the plot: margins, and what axes take.
+/// Pixels around the plot: the margin, and the areas of the axes.
 const MARGIN: u32 = 8;
 const BELOW: u32 = 44;
 const LEFT: u32 = 68;
-/// Room for the right half of the last label below the plot.
+/// Space for the right half of the last label below the plot.
 const RIGHT: u32 = 28;
-/// Unique colour values in the drawing, until they are replaced by names.
+/// Unique placeholder colours, which are replaced by names.
 const NAMED: [(RGBColor, &str); COLOURS + 2] = [
     (RGBColor(1, 2, 101), "--series-0"),
     (RGBColor(1, 2, 102), "--series-1"),
@@ -40,40 +40,40 @@ const IN_MEMORY: &str = "a drawing in memory";
 /// An axis.
 #[derive(Clone, Copy, Debug)]
 pub struct Axis {
-    /// Where it begins; above 0 where it is logarithmic.
+    /// Its start; above 0 if it is logarithmic.
     pub min: f64,
-    /// Where it ends, above `min`.
+    /// Its end, above `min`.
     pub max: f64,
-    /// Whether equal distances are equal ratios.
+    /// Whether it is logarithmic.
     pub is_log: bool,
     /// The label of the axis.
     pub label: &'static str,
-    /// How its numbers are written.
+    /// Formats its numbers.
     pub format: fn(f64) -> String,
 }
 
-/// Something in a plot.
+/// A set of points in a plot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layer {
-    /// Its colour's number.
+    /// Index of its colour.
     pub colour: usize,
     /// How it is drawn.
     pub form: Form,
-    /// Its points; a line is broken where one is no number.
+    /// Its points; NaN breaks a line.
     pub points: Vec<(f64, f64)>,
 }
 
 /// How points are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Each by itself.
+    /// Separate dots.
     Points,
     /// A line through them.
     Line,
     /// A thinner line.
     Thin,
-    /// A cross each, in a row below the axis, the first one uppermost: what has a time and no value. The points' second numbers do
-    /// not count.
+    /// Crosses in this row below the axis, counted from the top: for points that have a time but no value. The second coordinate is
+    /// ignored.
     Below(usize),
 }
 
@@ -84,7 +84,7 @@ pub struct Frame<'a> {
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// Rows below it, and their label. Plots beside each other have the same rows, even if they are empty.
+    /// Number of rows below it, and their label. Plots side by side have the same rows, even if they are empty.
     pub rows: (usize, &'static str),
     /// The layers to draw.
     pub layers: &'a [Layer],
@@ -93,7 +93,7 @@ pub struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// Pixels that rows take, with the room around them.
+    /// Height of all rows with their margins, in pixels.
     fn strip(&self) -> u32 {
         if self.rows.0 > 0 { (self.rows.0 as u32 + 1) * ROW } else { 0 }
     }
@@ -125,11 +125,11 @@ pub fn draw(frame: &Frame<'_>) -> String {
     finished(&out)
 }
 
-/// A logarithmic axis whose gridlines all have a label. The library's own draws lines between those that it labels.
+/// A logarithmic axis that labels every gridline. The library's own also draws gridlines without a label.
 struct Logarithmic(Range<f64>);
 
 impl Logarithmic {
-    /// Multiples of powers of ten: the finest of a few regular patterns that has at most so many.
+    /// Multiples of powers of ten: the finest of a few regular patterns with at most `most` ticks.
     fn ticks(&self, most: usize) -> Vec<f64> {
         let (first, last) = (self.0.start.log10().floor() as i32, self.0.end.log10().ceil() as i32);
         let inside = |tick: &f64| (self.0.start * 0.999..=self.0.end * 1.001).contains(tick);
@@ -244,7 +244,8 @@ where
     }
 }
 
-/// Gives colours their names, and puts the points of a colour together, each pixel once: a path takes a tenth of the bytes of circles.
+/// Replaces placeholder colours by names and merges the points of a colour into one path, each pixel once. A path takes a tenth of the
+/// bytes of circles.
 fn finished(svg: &str) -> String {
     let mut out = String::with_capacity(svg.len());
     let mut marks: Vec<(Mark<'_>, BTreeSet<(&str, &str)>)> = Vec::new();
@@ -275,7 +276,7 @@ struct Mark<'a> {
     is_cross: bool,
 }
 
-/// Dots as the round ends of lines without a length; crosses as two lines each.
+/// Draws dots as zero-length lines with round caps, and crosses as two lines each.
 fn path(Mark { fill, is_cross }: Mark<'_>, places: &BTreeSet<(&str, &str)>) -> String {
     let (shape, width, cap) = if is_cross {
         let (half, whole) = (CROSS, 2 * CROSS);
@@ -290,7 +291,7 @@ fn path(Mark { fill, is_cross }: Mark<'_>, places: &BTreeSet<(&str, &str)>) -> S
     )
 }
 
-/// Mark and middle of a line that draws a circle.
+/// Parses the mark and the centre of a line of SVG that draws a circle.
 fn circle(line: &str) -> Option<(Mark<'_>, (&str, &str))> {
     let rest = line.strip_prefix("<circle ")?;
     let value = |name: &str| rest.split_once(&format!("{name}=\"")).and_then(|(_, rest)| rest.split('"').next());
@@ -304,7 +305,7 @@ mod tests {
 
     const AXIS: Axis = Axis { min: 1.0, max: 1000.0, is_log: true, label: "x", format: |number| number.to_string() };
 
-    /// Places of a class of marks in a colour.
+    /// Positions of the marks of a class and colour.
     fn places(svg: &str, class: &str, colour: usize) -> Vec<(f64, f64)> {
         let is_it = |line: &&str| line.contains(class) && line.contains(&format!("var(--series-{colour})"));
         let Some(path) = svg.lines().find(is_it) else { return Vec::new() };

@@ -50,7 +50,7 @@ impl Part<'_> {
         self.side.at(paths.join(" "))
     }
 
-    /// Good answers.
+    /// The number of successful answers.
     fn ok(&self) -> String {
         count(&self.at(&["ok"]), self.series.ok)
     }
@@ -85,15 +85,15 @@ impl Part<'_> {
         number(&self.at(&["fields_per_s.p1"]), speed, &short(speed))
     }
 
-    /// The share without a good answer.
+    /// The share of requests without a successful answer.
     fn failures_html(&self) -> String {
         let share = failures(self.series) as f64 / self.ended() as f64;
         quotient(&self.at(&["errors"]), &self.at(&["ok", "errors"]), share, &percent(share))
     }
 }
 
-/// Returns sentences, as HTML, that compare two results, each with its index on the page: failures first, then each figure that both
-/// results have.
+/// Returns sentences, as HTML, that compare two results, each given with its index on the page: failures first, then each figure that
+/// both results have.
 pub fn compared(before: (usize, &LoadResult), after: (usize, &LoadResult)) -> Vec<String> {
     let side = |(index, result), when| Side { index, result, when };
     let sides = [side(before, "before"), side(after, "after")];
@@ -106,7 +106,7 @@ pub fn compared(before: (usize, &LoadResult), after: (usize, &LoadResult)) -> Ve
     [unanswered(sides), skipped(sides)].into_iter().flatten().chain(of_series).chain(throughput(sides)).collect()
 }
 
-/// The number of requests without a good answer, if there are any.
+/// The number of requests without a successful answer, if there are any.
 fn unanswered(sides: [Side<'_>; 2]) -> Option<String> {
     if sides.iter().all(|side| side.result.totals.errors.is_empty() && side.result.unfinished == 0) {
         return None;
@@ -230,7 +230,7 @@ fn ratio(was: f64, is: f64, more: &str, less: &str) -> String {
     }
 }
 
-/// A share in tenths of a hundredth; none and all only where they are.
+/// A share as a percentage with one decimal. Only exact values are shown as 0 % and 100 %.
 pub fn percent(share: f64) -> String {
     match share {
         share if share <= 0.0 => "0 %".to_owned(),
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(shares, ["0 %", "less than 0.1 %", "0.1 %", "54.5 %", "99.9 %", "more than 99.9 %", "100 %"]);
     }
 
-    /// One series with so many good answers and failures, whose latencies are these many microseconds.
+    /// A result with one series: the numbers of successful answers and failures, and latencies in microseconds.
     fn result(ok: u64, failed: u64, p99: f64, max: f64) -> LoadResult {
         let mut result = example();
         let errors: BTreeMap<String, u64> =
@@ -285,7 +285,7 @@ mod tests {
         result
     }
 
-    /// Sentences as they are read.
+    /// The sentences as plain text.
     fn read(before: &LoadResult, after: &LoadResult) -> Vec<String> {
         let text = |html: String| {
             let pieces = html.split('<').map(|piece| piece.split_once('>').map_or(piece, |(_, text)| text));

@@ -1,4 +1,4 @@
-//! The run of a scenario for a terminal.
+//! A load test's result as text for a terminal.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::result::{LoadResult, ResultSeries, Totals, samples_min};
 const HEAD: &str =
     "                                              latency                              fields/s of a request";
 
-/// A run as a table.
+/// Renders a result as a table.
 pub fn load_text(result: &LoadResult, provenance: &Provenance) -> String {
     let mut out = provenance.text();
     let Totals { users, sent, ok, errors, fields, requests_per_s, fields_per_s, .. } = &result.totals;
@@ -67,10 +67,10 @@ fn error_counts(errors: &BTreeMap<String, u64>) -> String {
     errors.iter().map(|(code, count)| format!(", {count} {code}")).collect()
 }
 
-/// Stands where there is no figure.
+/// Placeholder for a missing figure.
 const NONE: &str = "–";
 
-/// Whether so many samples carry a percentile; the slowest of all, of share 0, takes one.
+/// Whether `count` samples are enough for a percentile; the maximum, with share 0, needs one.
 fn carries(count: u64, share: f64) -> bool {
     count >= samples_min(share)
 }

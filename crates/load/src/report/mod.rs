@@ -1,4 +1,4 @@
-//! Results as JSON, whose fields `docs/benchmarks.md` explains, and as text for a terminal.
+//! Renders results as JSON (`docs/benchmarks.md` explains the fields) and as text for a terminal.
 
 mod interference;
 mod load;
@@ -19,7 +19,7 @@ pub use overload::{overload_json, overload_text};
 pub use soak::{soak_json, soak_text};
 pub use table::{table_json, table_text};
 
-/// Version of the JSON: it changes when a field changes its meaning or goes.
+/// Version of the JSON. It changes when a field is removed or changes its meaning.
 pub const SCHEMA: u32 = 1;
 
 /// The program, the machine and the settings of a measurement.
@@ -27,18 +27,18 @@ pub const SCHEMA: u32 = 1;
 pub struct Provenance {
     /// Version of the program.
     pub version: String,
-    /// The commit that it was built from, if known.
+    /// The commit it was built from, if known.
     pub commit: Option<&'static str>,
-    /// Whether it is an optimised build without assertions: others measure something else.
+    /// Whether it is an optimised build without assertions; figures of other builds are not comparable.
     pub is_release: bool,
-    /// The machine that the load came from.
+    /// The machine that generated the load.
     pub machine: Machine,
     /// Settings of the engine that differ from its defaults, as `key=value`.
     pub engine_settings: Vec<String>,
 }
 
 impl Provenance {
-    /// The values that this crate knows by itself.
+    /// Detects the program and the machine.
     pub fn new(engine_settings: Vec<String>) -> Self {
         Provenance {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -49,7 +49,7 @@ impl Provenance {
         }
     }
 
-    /// The head of every report.
+    /// The common fields of every report.
     pub fn json(&self, kind: &str) -> Value {
         json!({
             "schema": SCHEMA,
@@ -60,7 +60,7 @@ impl Provenance {
         })
     }
 
-    /// The same in a line.
+    /// The same in one line of text.
     pub fn text(&self) -> String {
         let Machine { cpu, cores, kernel } = &self.machine;
         let commit = self.commit.map(|commit| format!(" ({commit})")).unwrap_or_default();
@@ -93,17 +93,17 @@ fn thousandths(number: f64) -> f64 {
     (number * 1000.0).round() / 1000.0
 }
 
-/// Bytes as people read them.
+/// Formats bytes.
 fn mebibytes(bytes: f64) -> String {
     format!("{:.1} MiB", bytes / f64::from(1 << 20))
 }
 
-/// Whether a promise was kept, for a terminal.
+/// Formats whether a guarantee holds.
 fn verdict(is_kept: bool) -> &'static str {
     if is_kept { "kept" } else { "BROKEN" }
 }
 
-/// A time as people read it: three digits and a unit.
+/// Formats a duration with three digits and a unit.
 pub(crate) fn duration(seconds: f64) -> String {
     let (number, unit) = match seconds {
         s if s >= 1.0 => (s, "s"),
@@ -120,7 +120,7 @@ pub(crate) fn duration(seconds: f64) -> String {
     format!("{number:.digits$} {unit}")
 }
 
-/// The same for whole durations.
+/// The same for a [`Duration`].
 fn duration_of(time: Duration) -> String {
     duration(time.as_secs_f64())
 }

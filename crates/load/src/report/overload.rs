@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Provenance, duration_of, latencies_json, mebibytes, micros, tenths, verdict};
 use crate::overload::{HEALTH_MAX, Outcome, Plan, RECOVERY_TARGET};
 
-/// The experiment as JSON. The engine may hold `memory_bound` bytes.
+/// The experiment as JSON. `memory_bound` is the engine's maximum resident memory in bytes.
 pub fn overload_json(plan: &Plan, outcome: &Outcome, memory_bound: u64, provenance: &Provenance) -> Value {
     let mut report = provenance.json("overload");
     report["settings"] = json!({

@@ -1,4 +1,4 @@
-//! The resources of an engine after long mixed work.
+//! The resources of an engine during long mixed load.
 
 use serde_json::{Value, json};
 

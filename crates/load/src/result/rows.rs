@@ -1,4 +1,4 @@
-//! The rows of a result, from what a run measured.
+//! Converts the measurements of a run to the rows of a result.
 
 use super::*;
 

@@ -1,8 +1,7 @@
-//! Runs a scenario: users arrive, send and wait as it specifies, and every request is measured.
+//! Runs a scenario: users arrive, send requests and pause as it specifies, and every request is measured.
 //!
-//! All on one thread: as many connections as needed, each with its users ([`users`]), one timer each, one [`Record`]. Requests are
-//! encoded once before the first phase and each sent once, so that a wrong key or a missing permission is detected before anything
-//! is measured.
+//! Everything runs on one thread: the connections, each with its users ([`users`]) and a timer, and one [`Record`]. Before the first
+//! phase each request is encoded and sent once, so that a wrong key or a missing permission is detected before anything is measured.
 
 mod record;
 mod sample;
@@ -45,11 +44,11 @@ pub struct Settings {
     pub seed: u64,
     /// Overrides how the intervals between arrivals vary.
     pub process: Option<Process>,
-    /// Requests that are kept one by one in the result; beyond that a draw by seed.
+    /// Maximum requests recorded individually in the result; above that, a seeded random sample.
     pub requests_max: usize,
     /// Maximum number of concurrent users in total; users above that are skipped and counted.
     pub users_max: usize,
-    /// How long answers and users are waited for after the last phase.
+    /// How long to wait for answers and users after the last phase.
     pub answer_timeout: Duration,
 }
 
@@ -65,12 +64,12 @@ impl Default for Settings {
     }
 }
 
-/// Makes connections to what is tested.
+/// Opens connections to the tested server.
 pub trait Connect: 'static {
     /// The transport of connections.
     type Stream: Stream;
 
-    /// Makes one.
+    /// Opens a connection.
     fn connect(&self) -> impl Future<Output = Result<RawConnection<Self::Stream>, ClientError>>;
 }
 
@@ -85,7 +84,7 @@ impl Connect for RawConnector {
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// All phases are over and everything is answered, or was waited for.
+    /// All phases are over, and all requests are answered or timed out.
     Finished,
     /// It was stopped.
     Interrupted,
@@ -94,11 +93,11 @@ pub enum Ended {
 /// The outcome of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Everything that was noted.
+    /// The recorded measurements.
     pub record: Record,
-    /// When it began.
+    /// Its start.
     pub began: SystemTime,
-    /// From the first moment to the last answer, or until what had none was given up.
+    /// Duration until the last answer, or until the wait for missing answers timed out.
     pub elapsed: Duration,
     /// How it ended.
     pub ended: Ended,
@@ -108,30 +107,30 @@ pub struct Outcome {
     pub load_cpu: Option<Duration>,
     /// The engine's figures.
     pub server: Vec<ServerPoint>,
-    /// CPU time of the engine from the first moment to the end, if its process or its metrics provide it.
+    /// CPU time of the engine during the run, if its process or its metrics provide it.
     pub server_cpu: Option<Cpu>,
 }
 
 /// The state of a run.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// From the beginning.
+    /// Time since the start.
     pub elapsed: Duration,
     /// The current phase; `None` after the last one.
     pub phase: Option<usize>,
     /// Requests that were sent.
     pub sent: u64,
-    /// Good answers.
+    /// Successful answers.
     pub ok: u64,
     /// Other results of requests.
     pub errors: u64,
-    /// Users that are there.
+    /// Active users.
     pub users: usize,
-    /// Latencies since the snapshot before.
+    /// Latencies since the previous snapshot.
     pub recent: Latencies,
 }
 
-/// A request of one kind, encoded.
+/// An encoded request of one kind.
 struct Prepared {
     request: EncodedRequest,
     /// Bytes of an answer without its id.
@@ -161,7 +160,7 @@ struct Shared {
     /// The end of the last phase.
     end: Duration,
     answer_timeout: Duration,
-    /// Users that may be there, by phase.
+    /// Maximum concurrent users, by phase.
     users_max: Vec<usize>,
 }
 
@@ -170,13 +169,13 @@ impl Shared {
         self.began.get().elapsed()
     }
 
-    /// The series of a step, which each step has.
+    /// Returns the series of a step.
     fn series_of(&self, scenario: usize, kind: usize) -> usize {
         self.places[&SeriesId { scenario, kind }]
     }
 }
 
-/// Runs a script until it ends or `stop` is set. `progress` receives the state some times per second.
+/// Runs a script until it ends or `stop` is set. Calls `progress` with the state several times per second.
 ///
 /// # Errors
 /// If the engine is unreachable, refuses one of the requests before the first phase, or violates the protocol. Later failures of
@@ -240,7 +239,7 @@ async fn run_here<C: Connect>(
     let unfinished = tokio::select! {
         unfinished = joined(&mut drivers) => unfinished?,
         () = watcher.watch(began_at, interval) => unreachable!("it never returns"),
-        () = tell(&shared, &stretches, &mut progress) => unreachable!("it never returns"),
+        () = report_progress(&shared, &stretches, &mut progress) => unreachable!("it never returns"),
     };
     let elapsed = shared.now();
     let load_cpu = cpu(&own).zip(own_before).map(|(after, before)| after.since(&before).total());
@@ -275,7 +274,7 @@ fn sources(script: &Script, settings: &Settings, stretches: &[Stretch]) -> Vec<S
     sources
 }
 
-/// Waits until all connections are done; how many requests were under way when they were stopped.
+/// Waits until all connections are done. Returns the number of requests in flight when they were stopped.
 async fn joined(drivers: &mut JoinSet<Result<u64, LoadError>>) -> Result<u64, LoadError> {
     let mut unfinished = 0;
     while let Some(ended) = drivers.join_next().await {
@@ -284,8 +283,8 @@ async fn joined(drivers: &mut JoinSet<Result<u64, LoadError>>) -> Result<u64, Lo
     Ok(unfinished)
 }
 
-/// Reports the state at intervals, forever.
-async fn tell(shared: &Shared, stretches: &[Stretch], progress: &mut impl FnMut(&Snapshot)) {
+/// Calls `progress` with the state at each tick, forever.
+async fn report_progress(shared: &Shared, stretches: &[Stretch], progress: &mut impl FnMut(&Snapshot)) {
     loop {
         tokio::time::sleep(TICK).await;
         let elapsed = shared.now();

@@ -1,4 +1,4 @@
-//! The record of a run, in memory that does not grow with the number of requests.
+//! The measurements of a run, in memory that does not grow with the number of requests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,20 +11,20 @@ use crate::scenario::{Script, Step};
 
 /// The shortest interval for which figures are kept.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
-/// Histograms that are kept for intervals, one for each of them and each series.
+/// Maximum histograms of intervals: one for each interval and series.
 const CELLS_MAX: usize = 5000;
-/// Intervals that a run has at most.
+/// Maximum intervals of a run.
 const INTERVALS_MAX: usize = 300;
-/// Requests of a series that are kept one by one, however many series there are.
+/// Minimum number of requests that each series may record individually.
 const SERIES_REQUESTS_MIN: usize = 100;
-/// Of the recorded requests of a series, up to one in this many may be failed ones, so that good ones remain visible beside them.
+/// At most one in this many individually recorded requests of a series is a failed one, so that successful ones remain visible.
 const FAILURES_SHARE: usize = 2;
-/// Keeps the draw of requests that ended badly apart from that of the others.
+/// Separates the random stream that samples failed requests from that for successful ones.
 const FAILURES_SALT: u64 = 0xfa11_ed5e_ed00_0001;
-/// Latencies of an interval are distinguished from a microsecond to an hour, to two digits.
+/// Latencies of an interval range from a microsecond to an hour, with two significant digits.
 const INTERVAL_LATENCY_MAX_US: u64 = 3_600_000_000;
 
-/// Requests of one kind in one scenario: what figures are kept by.
+/// Requests of one kind in one scenario: the unit of measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SeriesId {
     /// Its scenario's index.
@@ -33,7 +33,7 @@ pub struct SeriesId {
     pub kind: usize,
 }
 
-/// The series of a script, in the order of its scenarios and their steps.
+/// Returns the series of a script, in the order of its scenarios and their steps.
 pub fn series(script: &Script) -> Vec<SeriesId> {
     let mut all = Vec::new();
     for (scenario, of) in script.scenarios.iter().enumerate() {
@@ -51,22 +51,22 @@ pub fn series(script: &Script) -> Vec<SeriesId> {
 /// Figures of one series.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// Which.
+    /// Its id.
     pub id: SeriesId,
-    /// Latencies of good answers.
+    /// Latencies of successful answers.
     pub latencies: Latencies,
     /// Other results of requests, by code.
     pub errors: BTreeMap<String, u64>,
-    /// Some of the requests that were answered well.
+    /// A sample of the successful requests.
     pub sample: Sample,
-    /// From when a request was due until it ended otherwise: with an error, cancelled, or given up.
+    /// Time from due to end of requests that failed, were cancelled or timed out.
     pub failure_latencies: Latencies,
-    /// Some of the requests that ended so; together with `sample` no more than the series may keep.
+    /// A sample of these requests. Together with `sample` it stays within the quota of the series.
     pub failure_sample: Sample,
 }
 
 impl Series {
-    /// Keeps `quota` requests one by one.
+    /// Creates a series that records up to `quota` requests individually.
     fn new(id: SeriesId, quota: usize, seed: u64) -> Self {
         Series {
             id,
@@ -78,7 +78,7 @@ impl Series {
         }
     }
 
-    /// Keeps a request that ended badly. Its place is one that a good one could have had.
+    /// Records a failed request. Its slot is taken from the quota of successful ones.
     fn keep_failure(&mut self, request: Request) {
         let before = self.failure_sample.kept();
         self.failure_sample.add(request);
@@ -88,12 +88,12 @@ impl Series {
     }
 }
 
-/// Figures of an interval. Requests count where they were due, answers and fields where they came.
+/// Figures of an interval. Requests count in the interval in which they were due, answers and fields in that of their arrival.
 #[derive(Clone, Debug, Default)]
 pub struct Interval {
     /// Requests that were due.
     pub due: u64,
-    /// Good answers.
+    /// Successful answers.
     pub answered: u64,
     /// Values in them.
     pub fields: u64,
@@ -103,43 +103,43 @@ pub struct Interval {
     pub latencies: BTreeMap<usize, Histogram<u32>>,
 }
 
-/// Users by what became of them.
+/// Numbers of users by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Users {
-    /// They arrived and began.
+    /// Users that started.
     pub created: u64,
-    /// Their flow is done.
+    /// Users that completed their flow.
     pub completed: u64,
-    /// A request of theirs failed, which ended them.
+    /// Users that ended because a request failed.
     pub failed: u64,
-    /// They arrived when as many were there as may be, and never began.
+    /// Users that never started because the maximum of concurrent users was reached.
     pub skipped: u64,
 }
 
-/// All that is noted.
+/// All measurements.
 #[derive(Clone, Debug)]
 pub struct Record {
     /// By series.
     pub series: Vec<Series>,
     /// By time.
     pub intervals: Vec<Interval>,
-    /// How long an interval is.
+    /// Length of an interval.
     pub interval: Duration,
     /// Users of each scenario.
     pub users: Vec<Users>,
     /// Requests that were sent.
     pub sent: u64,
-    /// When the last good answer came.
+    /// Arrival of the last successful answer.
     pub last_answer: Duration,
-    /// Users that are there.
+    /// Active users.
     pub present: usize,
-    /// Latencies of all good answers since this was last emptied.
+    /// Latencies of successful answers since the last snapshot.
     pub recent: Latencies,
     fields: Vec<usize>,
 }
 
 impl Record {
-    /// For a script of so long; keeps so many requests one by one.
+    /// Creates the record of a script that takes `duration`, with up to `requests_max` requests recorded individually.
     pub fn new(script: &Script, duration: Duration, requests_max: usize, seed: u64) -> Self {
         let ids = series(script);
         let quota = (requests_max / ids.len().max(1)).max(SERIES_REQUESTS_MIN);
@@ -160,7 +160,7 @@ impl Record {
         }
     }
 
-    /// The interval of a time since the start. Anything long after the last phase counts to the last interval.
+    /// Returns the interval of a time since the start. Anything long after the last phase counts in the last interval.
     fn interval_at(&mut self, time: Duration) -> &mut Interval {
         let index = usize::try_from(time.as_nanos() / self.interval.as_nanos()).unwrap_or(usize::MAX);
         let index = index.min(2 * INTERVALS_MAX);
@@ -170,13 +170,13 @@ impl Record {
         &mut self.intervals[index]
     }
 
-    /// A request was sent that was due then.
+    /// Records that a request was sent that was due at `due`.
     pub fn sent(&mut self, due: Duration) {
         self.sent += 1;
         self.interval_at(due).due += 1;
     }
 
-    /// A good answer came at `now` to a request that was due at `due`.
+    /// Records a successful answer at `now` to a request that was due at `due`.
     pub fn answered(&mut self, series: usize, due: Duration, now: Duration) {
         let (latency, request) = ended(due, now);
         let fields = self.fields[series] as u64;
@@ -196,7 +196,7 @@ impl Record {
         histogram.saturating_record((request.latency_ns / 1000).max(1));
     }
 
-    /// Something else became at `now` of a request that was due at `due`.
+    /// Records the failure at `now` of a request that was due at `due`.
     pub fn failed(&mut self, series: usize, code: &str, due: Duration, now: Duration) {
         let (latency, request) = ended(due, now);
         let of = &mut self.series[series];
@@ -206,7 +206,7 @@ impl Record {
         self.interval_at(now).errors += 1;
     }
 
-    /// Good answers so far.
+    /// The number of successful answers.
     pub fn ok(&self) -> u64 {
         self.series.iter().map(|series| series.latencies.count()).sum()
     }
@@ -221,7 +221,7 @@ impl Record {
     }
 }
 
-/// How long a request took that was due at `due` and ended at `now`.
+/// Returns the latency of a request that was due at `due` and ended at `now`, and its individual record.
 fn ended(due: Duration, now: Duration) -> (Duration, Request) {
     let latency = now.saturating_sub(due);
     let latency_ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);

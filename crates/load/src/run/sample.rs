@@ -1,18 +1,18 @@
-//! Requests one by one, as many as are kept: all of them up to a bound, beyond that a fair draw by seed.
+//! Individually recorded requests: all of them up to a limit, above that a uniform random sample by seed.
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
-/// One request that has ended.
+/// A finished request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// When it was due, in microseconds from the beginning.
+    /// Its due time, in microseconds from the start.
     pub due_us: u64,
-    /// How long it took from then, in nanoseconds.
+    /// Its latency from then, in nanoseconds.
     pub latency_ns: u64,
 }
 
-/// A reservoir (Vitter's algorithm R): of however many, each has the same chance to be in it.
+/// A reservoir sample (Vitter's algorithm R): each request has the same probability of being kept.
 #[derive(Clone, Debug)]
 pub struct Sample {
     kept: Vec<Request>,
@@ -22,12 +22,12 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Keeps so many at most.
+    /// Creates a sample of at most `max` requests.
     pub fn new(max: usize, seed: u64) -> Self {
         Sample { kept: Vec::new(), max, seen: 0, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
     }
 
-    /// Takes one into account.
+    /// Offers a request to the sample.
     pub fn add(&mut self, request: Request) {
         self.seen += 1;
         if self.kept.len() < self.max {
@@ -39,7 +39,7 @@ impl Sample {
         }
     }
 
-    /// How many are kept.
+    /// The number of requests in the sample.
     pub fn kept(&self) -> usize {
         self.kept.len()
     }
@@ -53,12 +53,12 @@ impl Sample {
         }
     }
 
-    /// How many there were.
+    /// The number of requests that were offered.
     pub fn seen(&self) -> u64 {
         self.seen
     }
 
-    /// Those that are kept, in the order in which they were due.
+    /// Returns the sample in the order in which requests were due.
     pub fn into_sorted(mut self) -> Vec<Request> {
         self.kept.sort_by_key(|request| (request.due_us, request.latency_ns));
         self.kept
@@ -82,7 +82,7 @@ mod tests {
         let kept = sample(1000, 100_000, 2);
         assert_eq!((kept.len(), sample(1000, 100_000, 2) == kept), (1000, true));
         let early = kept.iter().filter(|&&due| due < 50_000).count();
-        // Half of them, with a standard deviation of 16.
+        // Half are expected, with a standard deviation of 16.
         assert!(early.abs_diff(500) < 90, "{early} of the first half");
     }
 

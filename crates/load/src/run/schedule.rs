@@ -8,30 +8,30 @@ use rand::{RngExt, SeedableRng};
 use crate::arrivals::{Arrivals, Process};
 use crate::scenario::{Phase, PhaseLoad, Scenario};
 
-/// Keeps the seed of scenarios apart from those of times.
+/// Separates the random stream that draws scenarios from those of arrival times.
 const SCENARIO_SALT: u64 = 0x5ce9_a110_5eed_0001;
 
-/// A user that arrives.
+/// The arrival of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When, from the beginning of the run.
+    /// Its time from the start of the run.
     pub due: Duration,
-    /// In which phase.
+    /// The index of its phase.
     pub phase: usize,
-    /// To run which scenario.
+    /// The index of its scenario.
     pub scenario: usize,
 }
 
 /// Draws scenarios by their weights.
 #[derive(Clone, Debug)]
 pub struct Draw {
-    /// The sums of the weights up to and with each scenario.
+    /// Cumulative weights.
     sums: Vec<u64>,
     random: Xoshiro256PlusPlus,
 }
 
 impl Draw {
-    /// At least one scenario has a weight above 0.
+    /// At least one scenario must have a weight above 0.
     pub fn new(scenarios: &[Scenario], seed: u64) -> Self {
         let sums = scenarios.iter().scan(0, |sum, scenario| {
             *sum += u64::from(scenario.weight);
@@ -40,7 +40,7 @@ impl Draw {
         Draw { sums: sums.collect(), random: Xoshiro256PlusPlus::seed_from_u64(seed ^ SCENARIO_SALT) }
     }
 
-    /// The next one.
+    /// Draws the next scenario.
     pub fn draw(&mut self) -> usize {
         let total = *self.sums.last().expect("at least one scenario");
         let drawn = self.random.random_range(0..total);
@@ -51,15 +51,15 @@ impl Draw {
 /// A phase on the time axis.
 #[derive(Clone, Debug)]
 pub struct Stretch {
-    /// When it begins.
+    /// Its start.
     pub begin: Duration,
-    /// When it ends.
+    /// Its end.
     pub end: Duration,
     /// Its arrivals.
     pub load: PhaseLoad,
 }
 
-/// The phases one after the other.
+/// Places the phases on the time axis, one after another.
 pub fn stretches(phases: &[Phase]) -> Vec<Stretch> {
     let mut begin = Duration::ZERO;
     let stretch = |phase: &Phase| {
@@ -69,7 +69,7 @@ pub fn stretches(phases: &[Phase]) -> Vec<Stretch> {
     phases.iter().map(stretch).collect()
 }
 
-/// All arrivals of open phases.
+/// The arrivals of all open phases.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     stretches: Vec<Stretch>,
@@ -79,14 +79,14 @@ pub struct Schedule {
     draw: Draw,
     phase: usize,
     arrivals: Option<Arrivals>,
-    /// The next user of the phases, once it is known.
+    /// The next arrival of the phases, once computed.
     next: Option<Arrival>,
-    /// Scenarios whose users come by the clock: when the next one does, how often, and which.
+    /// Scenarios with users at fixed intervals: the next arrival, the interval, and the scenario's index.
     clocks: Vec<(Duration, Duration, usize)>,
 }
 
 impl Schedule {
-    /// `process` overrules the script where it is given.
+    /// `process`, if set, overrides the script.
     pub fn new(phases: &[Phase], scenarios: &[Scenario], process: Option<Process>, seed: u64) -> Self {
         let draw = Draw::new(scenarios, seed);
         let clock = |(index, scenario): (usize, &Scenario)| scenario.every.map(|every| (every, every, index));
@@ -116,7 +116,7 @@ impl Iterator for Schedule {
 }
 
 impl Schedule {
-    /// The next user that comes by the clock, not after `limit` where there is one.
+    /// Returns the next arrival at a fixed interval, if it is not after `limit`.
     fn next_by_the_clock(&mut self, limit: Option<Duration>) -> Option<Arrival> {
         let (due, every, scenario) = self.clocks.iter_mut().min()?;
         let moment = *due;
@@ -146,30 +146,30 @@ impl Schedule {
     }
 }
 
-/// The arrivals of one of several connections, which take them in turn: each goes through the whole schedule, and passes over those of
-/// the others.
+/// The arrivals of one of several connections, which take turns. Each connection iterates over the whole schedule and skips the arrivals
+/// of the others.
 #[derive(Clone, Debug)]
 pub struct Turns {
     schedule: Schedule,
-    /// Its own next one.
+    /// Its next arrival.
     next: Option<Arrival>,
-    /// Arrivals of others between two of its own.
+    /// Number of arrivals of other connections between two of its own.
     others: usize,
 }
 
 impl Turns {
-    /// Those of connection `place`, counted from 0, of `places`.
+    /// The arrivals of connection `place`, counted from 0, of `places`.
     pub fn new(mut schedule: Schedule, place: usize, places: usize) -> Self {
         let next = schedule.nth(place);
         Turns { schedule, next, others: places - 1 }
     }
 
-    /// The next one, which stays the next one.
+    /// Returns the next arrival without advancing.
     pub fn peek(&self) -> Option<Arrival> {
         self.next
     }
 
-    /// The next one, if its time has come.
+    /// Returns the next arrival and advances, if it is due.
     pub fn take_due(&mut self, now: Duration) -> Option<Arrival> {
         let arrival = self.next.filter(|arrival| arrival.due <= now)?;
         self.next = self.schedule.nth(self.others);
@@ -214,7 +214,7 @@ mod tests {
         }
         let all = schedule("[{duration: 100, arrivalRate: 1000}]", Some(Process::Poisson), 3);
         let of = |scenario| all.iter().filter(|arrival| arrival.scenario == scenario).count() as f64 / all.len() as f64;
-        // The standard error is 0.0013 of about 100,000 draws.
+        // The standard error of about 100,000 draws is 0.0013.
         assert!((of(0) - 0.8).abs() < 0.006 && of(1) == 0.0, "{} {}", of(0), of(1));
         assert!((all.len() as f64 / 100_000.0 - 1.0).abs() < 0.02, "{}", all.len());
     }

@@ -1,4 +1,4 @@
-//! The engine under load, as far as it is observable: its metrics, and the system's accounting of its process.
+//! Observes the engine under load: its metrics, and the operating system's accounting of its process.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -10,20 +10,20 @@ use crate::metrics::{self, Buckets};
 /// The observable sources of an engine.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
-    /// The addresses of its operator port, of which the first that responds is used. Empty if unknown.
+    /// The addresses of its operator port; the first one that responds is used. Empty if unknown.
     pub metrics: Vec<SocketAddr>,
-    /// Its process, where that is on this machine: CPU time comes from there then, not from its metrics.
+    /// Its process, if it runs on this machine. CPU time is then read from the process and not from the metrics.
     pub process: Option<Process>,
 }
 
 /// The figures of an interval.
 #[derive(Clone, Debug)]
 pub struct ServerPoint {
-    /// Its end, from the beginning.
+    /// Its end, from the start of the run.
     pub at: Duration,
-    /// How long it was.
+    /// Its length.
     pub length: Duration,
-    /// Workers that were busy, in the mean.
+    /// Average number of busy workers.
     pub workers_busy: Option<f64>,
     /// How long requests waited for a worker.
     pub queue_waits: Option<Buckets>,
@@ -31,9 +31,9 @@ pub struct ServerPoint {
     pub cpu: Option<Cpu>,
 }
 
-/// One look.
+/// Cumulative figures at a moment.
 #[derive(Clone, Debug, Default)]
-struct Look {
+struct Reading {
     busy: Option<f64>,
     waits: Option<Buckets>,
     cpu: Option<Cpu>,
@@ -44,23 +44,23 @@ impl Observed {
         !self.metrics.is_empty() || self.process.is_some()
     }
 
-    async fn look(&self) -> Result<Look, LoadError> {
-        let mut look = Look::default();
+    async fn read(&self) -> Result<Reading, LoadError> {
+        let mut reading = Reading::default();
         if !self.metrics.is_empty() {
             let text = metrics::fetch(&self.metrics).await?;
-            look.busy = metrics::number(&text, metrics::WORKERS_BUSY);
-            look.waits = Buckets::read(&text, metrics::QUEUE_WAIT);
-            look.cpu = metrics::cpu(&text);
+            reading.busy = metrics::number(&text, metrics::WORKERS_BUSY);
+            reading.waits = Buckets::read(&text, metrics::QUEUE_WAIT);
+            reading.cpu = metrics::cpu(&text);
         }
-        // A named process is read through the operating system.
+        // If a process is given, CPU time is read from the operating system.
         if let Some(process) = &self.process {
-            look.cpu = Some(process.cpu().map_err(|error| LoadError::system(process.to_string(), error))?);
+            reading.cpu = Some(process.cpu().map_err(|error| LoadError::system(process.to_string(), error))?);
         }
-        Ok(look)
+        Ok(reading)
     }
 
-    /// The first reading, which verifies that the sources are an engine's. The engine has answered requests by then.
-    async fn first_look(&self) -> Result<Look, LoadError> {
+    /// Takes the first reading and verifies that the sources belong to an engine, which has answered requests by then.
+    async fn first_reading(&self) -> Result<Reading, LoadError> {
         if let Some(process) = &self.process {
             let cpu = process.cpu().map_err(|error| LoadError::NoEngine(format!("{process}: {}", plain(&error))))?;
             if cpu.workers.is_zero() {
@@ -69,15 +69,15 @@ impl Observed {
                 )));
             }
         }
-        let look = self.look().await?;
-        if !self.metrics.is_empty() && look.busy.is_none() {
+        let reading = self.read().await?;
+        if !self.metrics.is_empty() && reading.busy.is_none() {
             return Err(LoadError::NoEngine("--metrics does not return an engine's metrics".to_owned()));
         }
-        Ok(look)
+        Ok(reading)
     }
 }
 
-/// The system's error, reworded where it would mention a file.
+/// Returns the system's error, reworded if it would mention a file of `/proc`.
 fn plain(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "there is none".to_owned(),
@@ -85,27 +85,27 @@ fn plain(error: &std::io::Error) -> String {
     }
 }
 
-/// The looks of a run.
+/// Collects the readings of a run.
 #[derive(Debug)]
 pub(super) struct Watcher<'a> {
     observed: &'a Observed,
-    first: Look,
-    /// The last one, and when.
-    last: (Duration, Look),
+    first: Reading,
+    /// The last reading and its time.
+    last: (Duration, Reading),
     points: Vec<ServerPoint>,
 }
 
 impl<'a> Watcher<'a> {
-    /// Looks for the first time, just before the beginning.
+    /// Takes the first reading, just before the start.
     ///
     /// # Errors
-    /// If a source is missing, or is not an engine's.
+    /// Fails if a source is missing or does not belong to an engine.
     pub(super) async fn new(observed: &'a Observed) -> Result<Self, LoadError> {
-        let first = observed.first_look().await?;
+        let first = observed.first_reading().await?;
         Ok(Watcher { observed, last: (Duration::ZERO, first.clone()), first, points: Vec::new() })
     }
 
-    /// Looks once in each period, for ever.
+    /// Takes a reading in each period, forever.
     pub(super) async fn watch(&mut self, began: Instant, period: Duration) {
         if !self.observed.is_any() {
             return std::future::pending().await;
@@ -113,41 +113,41 @@ impl<'a> Watcher<'a> {
         for number in 1.. {
             tokio::time::sleep_until((began + period * number).into()).await;
             // An engine that does not respond for a while leaves a gap, and the run continues.
-            if let Ok(look) = self.observed.look().await {
-                self.note(began.elapsed(), look);
+            if let Ok(reading) = self.observed.read().await {
+                self.record(began.elapsed(), reading);
             }
         }
     }
 
-    /// Looks for the last time: what was seen over time, and CPU time from the first look to this one.
+    /// Takes the last reading. Returns the figures over time, and the CPU time since the first reading.
     pub(super) async fn finish(mut self, began: Instant, period: Duration) -> (Vec<ServerPoint>, Option<Cpu>) {
-        let Ok(look) = self.observed.look().await else { return (self.points, None) };
-        let cpu = look.cpu.zip(self.first.cpu).map(|(now, before)| now.since(&before));
+        let Ok(reading) = self.observed.read().await else { return (self.points, None) };
+        let cpu = reading.cpu.zip(self.first.cpu).map(|(now, before)| now.since(&before));
         let now = began.elapsed();
-        // In a short rest the steps of the system's accounting would look like peaks.
+        // In a short last interval the granularity of the accounting would look like a peak.
         if self.observed.is_any() && now.saturating_sub(self.last.0) >= period / 2 {
-            self.note(now, look);
+            self.record(now, reading);
         }
         (self.points, cpu)
     }
 
-    fn note(&mut self, now: Duration, look: Look) {
-        self.points.push(between(&self.last, (now, &look)));
-        self.last = (now, look);
+    fn record(&mut self, now: Duration, reading: Reading) {
+        self.points.push(between(&self.last, (now, &reading)));
+        self.last = (now, reading);
     }
 }
 
-fn between((then, before): &(Duration, Look), (now, look): (Duration, &Look)) -> ServerPoint {
+fn between((then, before): &(Duration, Reading), (now, reading): (Duration, &Reading)) -> ServerPoint {
     let length = now.saturating_sub(*then);
     ServerPoint {
         at: now,
         length,
-        workers_busy: look
+        workers_busy: reading
             .busy
             .zip(before.busy)
             .map(|(now, before)| ((now - before) / length.as_secs_f64().max(1e-9)).max(0.0)),
-        queue_waits: look.waits.as_ref().zip(before.waits.as_ref()).map(|(now, before)| now.since(before)),
-        cpu: look.cpu.zip(before.cpu).map(|(now, before)| now.since(&before)),
+        queue_waits: reading.waits.as_ref().zip(before.waits.as_ref()).map(|(now, before)| now.since(before)),
+        cpu: reading.cpu.zip(before.cpu).map(|(now, before)| now.since(&before)),
     }
 }
 
@@ -155,24 +155,25 @@ fn between((then, before): &(Duration, Look), (now, look): (Duration, &Look)) ->
 mod tests {
     use super::*;
 
-    fn look(busy: f64, workers_ms: u64) -> Look {
+    fn reading(busy: f64, workers_ms: u64) -> Reading {
         let workers = Duration::from_millis(workers_ms);
-        Look { busy: Some(busy), waits: None, cpu: Some(Cpu { workers, ..Cpu::default() }) }
+        Reading { busy: Some(busy), waits: None, cpu: Some(Cpu { workers, ..Cpu::default() }) }
     }
 
     #[test]
     fn a_gap_is_read_by_its_length() {
-        let point = between(&(Duration::from_secs(2), look(1.0, 500)), (Duration::from_secs(4), &look(4.0, 1500)));
+        let point =
+            between(&(Duration::from_secs(2), reading(1.0, 500)), (Duration::from_secs(4), &reading(4.0, 1500)));
         assert_eq!((point.at, point.length), (Duration::from_secs(4), Duration::from_secs(2)));
-        assert_eq!((point.workers_busy, point.cpu), (Some(1.5), Some(look(0.0, 1000).cpu.unwrap())));
+        assert_eq!((point.workers_busy, point.cpu), (Some(1.5), Some(reading(0.0, 1000).cpu.unwrap())));
         assert!(point.queue_waits.is_none());
         // A restarted engine counts from zero.
-        let restarted = between(&(Duration::ZERO, look(9.0, 900)), (Duration::from_secs(1), &look(1.0, 100)));
+        let restarted = between(&(Duration::ZERO, reading(9.0, 900)), (Duration::from_secs(1), &reading(1.0, 100)));
         assert_eq!((restarted.workers_busy, restarted.cpu), (Some(0.0), Some(Cpu::default())));
     }
 
-    /// Sources must exist before the run starts. That they must be an engine's is tested with the program: in this process other
-    /// tests have threads named like an engine's.
+    /// Sources must exist before the run starts. The check that they belong to an engine is tested with the program: other tests in this
+    /// process have threads named like an engine's.
     #[tokio::test]
     async fn a_process_that_is_not_there_is_refused() {
         let observed = Observed { metrics: Vec::new(), process: Some(Process::new(u32::MAX)) };

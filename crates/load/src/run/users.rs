@@ -17,31 +17,31 @@ use crate::error::LoadError;
 use crate::scenario::{Cursor, Next, PhaseLoad};
 use crate::timer::Timer;
 
-/// One answer in this many is checked value by value; of the others the size.
+/// One answer in this many is checked value by value; for the others only the size is checked.
 const CHECK_EVERY: u64 = 64;
-/// The pause after a connection could not be made, or was replaced.
+/// The pause after a connection failed or was replaced.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The engine's error for a cancelled request.
 pub const CANCELLED: &str = "cancelled";
 
-/// Codes of what is no answer of the engine.
+/// Codes of failures that are not answers of the engine.
 pub(super) mod code {
-    /// The connection broke while the request was under way.
+    /// The connection broke while the request was in flight.
     pub const LOST: &str = "connection_lost";
-    /// There was no connection to send it on.
+    /// No connection was available.
     pub const NOT_CONNECTED: &str = "connect_failed";
-    /// The answer is not what it must be.
+    /// The answer has unexpected content or size.
     pub const WRONG: &str = "wrong_answer";
-    /// It did not come.
+    /// No answer arrived in time.
     pub const MISSING: &str = "no_answer";
 }
 
-/// Where the users of a connection come from.
+/// The source of a connection's users.
 pub(super) enum Source {
-    /// Those of a schedule that all connections of open phases share.
+    /// The schedule that all connections of open phases share.
     Open(Box<Turns>),
-    /// One at a time, restarted until each stretch is over.
+    /// One user at a time, restarted until each phase is over.
     Closed { stretches: VecDeque<Stretch>, draw: Draw },
 }
 
@@ -51,7 +51,7 @@ impl Source {
         Source::Open(Box::new(Turns::new(schedule, place, places)))
     }
 
-    /// The closed phases that have a connection at this place.
+    /// The closed phases that have a connection with index `place`.
     pub(super) fn closed(stretches: &[Stretch], place: usize, draw: Draw) -> Self {
         let is_here = |stretch: &&Stretch| match stretch.load {
             PhaseLoad::Closed { connections } => place < connections,
@@ -61,39 +61,39 @@ impl Source {
     }
 }
 
-/// A user that is there.
+/// An active user.
 struct User {
     scenario: usize,
     cursor: Cursor,
 }
 
-/// A request under way.
+/// A request in flight.
 #[derive(Clone, Copy)]
 struct InFlight {
     user: usize,
     series: usize,
     kind: usize,
     due: Duration,
-    /// Tells it from others that had the same id.
+    /// Distinguishes it from earlier requests with the same id.
     number: u64,
 }
 
-/// Something that is to be done later.
+/// A scheduled task.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Task {
     /// A user continues.
     Go(usize),
-    /// A request is cancelled, if it is still under way: its id and number.
+    /// A request is cancelled if it is still in flight: its id and number.
     Cancel(usize, u64),
-    /// A user of a closed phase begins.
+    /// A user of a closed phase starts.
     Begin,
 }
 
 /// The event that the connection waited for.
 enum Event<T> {
     Frame(T),
-    /// Of the connection that the engine leaves.
-    LeftFrame(T),
+    /// A frame of the connection that the engine is closing.
+    DrainingFrame(T),
     Time,
     Stop,
 }
@@ -103,9 +103,9 @@ pub(super) struct Users<C: Connect> {
     shared: Rc<Shared>,
     connect: Rc<C>,
     connection: Option<RawConnection<C::Stream>>,
-    /// The connection before it, which the engine leaves, while requests on it are not answered.
-    left: Option<Left<C::Stream>>,
-    /// Before this no connection is tried again.
+    /// The previous connection, which the engine is closing, until the requests on it are answered.
+    draining: Option<Draining<C::Stream>>,
+    /// No connection attempt is made before this.
     retry_at: Duration,
     state: State,
     timer: Timer,
@@ -113,7 +113,7 @@ pub(super) struct Users<C: Connect> {
 }
 
 /// A connection on which nothing more is sent.
-struct Left<S> {
+struct Draining<S> {
     connection: RawConnection<S>,
     /// The number of the last request that was sent on it.
     last: u64,
@@ -126,15 +126,15 @@ struct State {
     users: Slab<User>,
     requests: Slab<InFlight>,
     tasks: BinaryHeap<Reverse<(Duration, Task)>>,
-    /// Requests that were sent so far.
+    /// Number of requests sent.
     number: u64,
     answers: u64,
 }
 
-/// An answer, once its frame is judged.
+/// An answer whose frame has been checked.
 struct Judged {
     request: InFlight,
-    /// The code where it is no good answer.
+    /// The code if the request failed.
     outcome: Result<(), String>,
 }
 
@@ -161,7 +161,7 @@ impl<C: Connect> Users<C> {
             shared,
             connect,
             connection: Some(connection),
-            left: None,
+            draining: None,
             retry_at: Duration::ZERO,
             state,
             timer,
@@ -169,7 +169,7 @@ impl<C: Connect> Users<C> {
         })
     }
 
-    /// Until all is sent and answered, or nothing more is waited for; how many requests were still under way when it was stopped.
+    /// Runs until all requests are sent and answered or timed out. Returns the number of requests in flight when it was stopped.
     pub(super) async fn drive(mut self) -> Result<u64, LoadError> {
         let end = self.shared.end + self.shared.answer_timeout;
         loop {
@@ -179,7 +179,7 @@ impl<C: Connect> Users<C> {
             let now = self.shared.now();
             let needs_another = match &self.connection {
                 None => true,
-                Some(connection) => connection.is_left() && self.left.is_none(),
+                Some(connection) => connection.is_left() && self.draining.is_none(),
             };
             if needs_another && now >= self.retry_at && now < end {
                 self.reconnect().await;
@@ -202,15 +202,16 @@ impl<C: Connect> Users<C> {
 
     async fn wait(&mut self, wake: Duration) -> Result<(), LoadError> {
         let moment = self.shared.began.get() + wake;
-        let (connection, left) = (self.connection.as_mut(), self.left.as_mut().map(|left| &mut left.connection));
+        let (connection, draining) =
+            (self.connection.as_mut(), self.draining.as_mut().map(|draining| &mut draining.connection));
         let event = tokio::select! {
             frame = next_frame(connection) => Event::Frame(frame),
-            frame = next_frame(left) => Event::LeftFrame(frame),
+            frame = next_frame(draining) => Event::DrainingFrame(frame),
             waited = self.timer.wait_until(moment) => {
                 waited.map_err(|error| LoadError::system("a timer", error))?;
                 Event::Time
             }
-            () = told_to_stop(&mut self.stop) => Event::Stop,
+            () = stopped(&mut self.stop) => Event::Stop,
         };
         match event {
             Event::Frame(Ok(frame)) => {
@@ -222,58 +223,57 @@ impl<C: Connect> Users<C> {
                     None => self.lose(),
                 }
             }
-            Event::LeftFrame(Ok(frame)) => {
+            Event::DrainingFrame(Ok(frame)) => {
                 let now = self.shared.now();
                 match self.state.judge(frame, now)? {
                     Some(judged) => self.state.settle(&judged, now, &mut self.connection),
-                    None => self.lose_left(),
+                    None => self.lose_draining(),
                 }
             }
             Event::Frame(Err(_)) => self.lose(),
-            Event::LeftFrame(Err(_)) => self.lose_left(),
+            Event::DrainingFrame(Err(_)) => self.lose_draining(),
             Event::Time | Event::Stop => {}
         }
-        if self.left.as_ref().is_some_and(|left| !self.state.has_any(|number| number <= left.last)) {
-            self.left = None;
+        if self.draining.as_ref().is_some_and(|draining| !self.state.has_any(|number| number <= draining.last)) {
+            self.draining = None;
         }
         Ok(())
     }
 
-    /// The connection is no more: what was under way on it has failed.
+    /// Drops the connection and fails the requests in flight on it.
     fn lose(&mut self) {
         self.connection = None;
         self.retry_at = Duration::ZERO;
-        let (now, last) = (self.shared.now(), self.left.as_ref().map(|left| left.last));
+        let (now, last) = (self.shared.now(), self.draining.as_ref().map(|draining| draining.last));
         self.state.fail(code::LOST, now, |number| last.is_none_or(|last| number > last));
     }
 
-    /// The same for the one before it.
-    fn lose_left(&mut self) {
-        if let Some(Left { last, .. }) = self.left.take() {
+    /// Drops the previous connection and fails the requests in flight on it.
+    fn lose_draining(&mut self) {
+        if let Some(Draining { last, .. }) = self.draining.take() {
             self.state.fail(code::LOST, self.shared.now(), |number| number <= last);
         }
     }
 
-    /// Tries to open a connection, replacing one that the engine leaves if there is one; users due meanwhile wait, and their
-    /// latency grows.
+    /// Opens a connection, and replaces one that the engine is closing. Users due meanwhile wait, and their latency grows.
     async fn reconnect(&mut self) {
         let mut stop = self.stop.clone();
         tokio::select! {
             made = self.connect.connect() => match made {
                 Ok(connection) => {
                     let last = self.state.number;
-                    self.left = self.connection.replace(connection).map(|connection| Left { connection, last });
-                    // Not faster than this, even where the engine leaves each connection at once.
+                    self.draining = self.connection.replace(connection).map(|connection| Draining { connection, last });
+                    // Limits reconnects if the engine closes each connection immediately.
                     self.retry_at = self.shared.now() + RECONNECT_PAUSE;
                 }
                 Err(_) => self.retry_at = self.shared.now() + RECONNECT_PAUSE,
             },
-            () = told_to_stop(&mut stop) => {}
+            () = stopped(&mut stop) => {}
         }
     }
 
     fn do_what_is_due(&mut self, now: Duration) {
-        let Users { state, connection, left, retry_at, .. } = self;
+        let Users { state, connection, draining, retry_at, .. } = self;
         while let Some((due, scenario)) = state.arrival(now) {
             state.begin(scenario, due, now, connection);
         }
@@ -284,16 +284,16 @@ impl<C: Connect> Users<C> {
             match task {
                 Task::Go(user) => state.advance(user, due, now, connection),
                 Task::Cancel(id, number) => {
-                    let is_under_way = state.requests.get(id).is_some_and(|request| request.number == number);
-                    let of_it = match left {
-                        Some(left) if number <= left.last => Some(&mut left.connection),
+                    let is_in_flight = state.requests.get(id).is_some_and(|request| request.number == number);
+                    let of_it = match draining {
+                        Some(draining) if number <= draining.last => Some(&mut draining.connection),
                         _ => connection.as_mut(),
                     };
-                    if let Some(connection) = of_it.filter(|_| is_under_way) {
+                    if let Some(connection) = of_it.filter(|_| is_in_flight) {
                         connection.cancel(id_on_the_wire(id));
                     }
                 }
-                // Without a connection it would fail again and again.
+                // Without a connection it would fail repeatedly.
                 Task::Begin if connection.is_none() => state.tasks.push(Reverse((now.max(*retry_at), task))),
                 Task::Begin => state.begin_closed(due, now, connection),
             }
@@ -304,7 +304,7 @@ impl<C: Connect> Users<C> {
     }
 }
 
-/// The next message of a connection; never, where there is none.
+/// Returns the next message of a connection; pending forever without one.
 async fn next_frame<S: crate::driver::Stream>(connection: Option<&mut RawConnection<S>>) -> Result<&[u8], ClientError> {
     match connection {
         Some(connection) => connection.next().await,
@@ -312,20 +312,20 @@ async fn next_frame<S: crate::driver::Stream>(connection: Option<&mut RawConnect
     }
 }
 
-/// Waits until the run is stopped; forever if nobody can stop it any more.
-async fn told_to_stop(stop: &mut watch::Receiver<bool>) {
+/// Waits until the run is stopped; forever if the sender is gone.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
     if stop.changed().await.is_err() {
         std::future::pending().await
     }
 }
 
-/// Ids of requests are their places in a slab: small ones come again first.
+/// Request ids are indexes of a slab: small ones are reused first.
 fn id_on_the_wire(id: usize) -> u32 {
     u32::try_from(id).expect("far fewer requests are under way")
 }
 
 impl State {
-    /// The next user of an open phase, if its time has come: when it was due, and its scenario.
+    /// Returns the next user of an open phase, if it is due: its due time and scenario.
     fn arrival(&mut self, now: Duration) -> Option<(Duration, usize)> {
         let Source::Open(turns) = &mut self.source else { return None };
         loop {
@@ -339,7 +339,7 @@ impl State {
         }
     }
 
-    /// When the next thing is due, if there is one.
+    /// Returns the time of the next arrival or task.
     fn next_moment(&self) -> Option<Duration> {
         let arrival = match &self.source {
             Source::Open(turns) => turns.peek().map(|arrival| arrival.due),
@@ -349,7 +349,7 @@ impl State {
         [arrival, task].into_iter().flatten().min()
     }
 
-    /// Records when the current or next closed phase has its next user.
+    /// Schedules the next user of the current or next closed phase.
     fn await_stretch(&mut self, now: Duration) {
         let Source::Closed { stretches, .. } = &mut self.source else { return };
         while stretches.front().is_some_and(|stretch| stretch.end <= now) {
@@ -391,7 +391,7 @@ impl State {
         self.advance(user, due, now, connection);
     }
 
-    /// Does the next step of a user, which is due at `due`.
+    /// Executes the next step of a user, which is due at `due`.
     fn advance<S: crate::driver::Stream>(
         &mut self,
         user: usize,
@@ -421,7 +421,7 @@ impl State {
         }
     }
 
-    /// A user is done, or has failed.
+    /// Removes a user that completed its flow or failed.
     fn leave(&mut self, user: usize, is_done: bool, now: Duration) {
         let User { scenario, .. } = self.users.remove(user);
         {
@@ -435,8 +435,8 @@ impl State {
         }
     }
 
-    /// The request that a frame answers, and its result. `None` if it is not an answer: the engine is about to close the
-    /// connection.
+    /// Matches a frame to its request and checks it. Returns `None` if it is not an answer but announces that the engine will close
+    /// the connection.
     fn judge(&mut self, frame: &[u8], now: Duration) -> Result<Option<Judged>, LoadError> {
         let (id, outcome) = match Message::parse(frame) {
             Ok(Message::Response { id, result: Ok(_) }) => (id, Ok(())),
@@ -469,7 +469,7 @@ impl State {
         Ok(Some(Judged { request, outcome }))
     }
 
-    /// Lets the user of an answered request go on, or ends it.
+    /// Continues or ends the user of an answered request.
     fn settle<S: crate::driver::Stream>(
         &mut self,
         judged: &Judged,
@@ -484,7 +484,7 @@ impl State {
         }
     }
 
-    /// Whether any request under way has such a number.
+    /// Whether the number of any request in flight matches.
     fn has_any(&self, such: impl Fn(u64) -> bool) -> bool {
         self.requests.iter().any(|(_, request)| such(request.number))
     }

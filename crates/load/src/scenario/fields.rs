@@ -1,4 +1,4 @@
-//! Typed access to the nodes of a file, which notes all that is wrong instead of stopping at the first.
+//! Typed access to the nodes of a file. Collects all problems instead of stopping at the first.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -8,7 +8,7 @@ use fieldseal_config::parse_duration;
 
 use super::yaml::{Content, Node, Place, Problem, short};
 
-/// The problems so far.
+/// The problems found so far.
 #[derive(Debug, Default)]
 pub(super) struct Problems(Vec<Problem>);
 
@@ -17,7 +17,7 @@ impl Problems {
         self.0.push(Problem::new(place, message));
     }
 
-    /// All, in the order of the file.
+    /// Returns all problems, in the order of the file.
     pub(super) fn sorted(mut self) -> Vec<Problem> {
         self.0.sort_by_key(|problem| problem.place);
         self.0
@@ -85,7 +85,7 @@ impl<'a> Value<'a> {
         if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
     }
 
-    /// A list with so many items.
+    /// A list whose length is in `count`.
     pub(super) fn list(&self, count: RangeInclusive<usize>, problems: &mut Problems) -> Option<Vec<Value<'a>>> {
         let Content::List(nodes) = &self.node.content else {
             self.refuse("a list", problems);
@@ -103,7 +103,7 @@ impl<'a> Value<'a> {
         Some(nodes.iter().enumerate().map(item).collect())
     }
 
-    /// Text that is not empty.
+    /// Non-empty text.
     pub(super) fn text(&self, problems: &mut Problems) -> Option<&'a str> {
         let text = self.scalar().filter(|text| !text.is_empty());
         if text.is_none() {
@@ -121,13 +121,13 @@ impl<'a> Value<'a> {
         number
     }
 
-    /// The same where it counts things in memory.
+    /// A whole number as `usize`.
     pub(super) fn count(&self, range: RangeInclusive<u32>, problems: &mut Problems) -> Option<usize> {
         let number = self.whole(u64::from(*range.start())..=u64::from(*range.end()), problems)?;
         usize::try_from(number).ok()
     }
 
-    /// A number, with a fraction or without.
+    /// A decimal number.
     pub(super) fn number(&self, range: RangeInclusive<f64>, problems: &mut Problems) -> Option<f64> {
         let number = self.scalar().and_then(decimal).filter(|number| range.contains(number));
         if number.is_none() {
@@ -136,7 +136,7 @@ impl<'a> Value<'a> {
         number
     }
 
-    /// A duration: as everywhere with a unit, or, as in Artillery's files, a number of seconds.
+    /// A duration with a unit, or, as in Artillery's files, a number of seconds.
     pub(super) fn time(&self, range: RangeInclusive<Duration>, problems: &mut Problems) -> Option<Duration> {
         let time = self.scalar().and_then(|text| {
             let seconds = decimal(text).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
@@ -153,7 +153,7 @@ impl<'a> Value<'a> {
         time
     }
 
-    /// Yes or no.
+    /// A boolean.
     pub(super) fn boolean(&self, problems: &mut Problems) -> Option<bool> {
         match self.scalar() {
             Some("true" | "True" | "TRUE") => Some(true),
@@ -165,7 +165,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// One of some words, each with its value.
+    /// One of `words`, each with its value.
     pub(super) fn word<T: Copy>(&self, words: &[(&str, T)], problems: &mut Problems) -> Option<T> {
         let found = self.scalar().and_then(|text| words.iter().find(|(word, _)| *word == text));
         if found.is_none() {
@@ -185,13 +185,13 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The value of an optional key; an empty one counts as missing.
+    /// Returns the value of an optional key; an empty value counts as missing.
     pub(super) fn get(&self, key: &str) -> Option<&Value<'a>> {
         let found = self.values.iter().find(|(name, _)| *name == key).map(|(_, value)| value);
         found.filter(|value| !value.node.is_nothing())
     }
 
-    /// The value of a key that must be there.
+    /// Returns the value of a required key.
     pub(super) fn required(&self, key: &str, problems: &mut Problems) -> Option<&Value<'a>> {
         let value = self.get(key);
         if value.is_none() {
@@ -207,7 +207,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Digits with a point among them or without: neither `inf` nor `1e9`.
+/// Parses digits with an optional decimal point; refuses `inf` and `1e9`.
 fn decimal(text: &str) -> Option<f64> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     text.parse().ok().filter(|_| is_plain)

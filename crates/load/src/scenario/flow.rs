@@ -1,21 +1,21 @@
-//! The actions of a user, step by step: a program for a machine with a position and a count for each loop that it is in.
+//! The actions of a user: a program for a machine with a position and one counter for each active loop.
 
 use std::time::Duration;
 
 /// One instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Send a request of this kind and wait for its answer.
+    /// Sends a request of this kind and waits for its answer.
     Send(usize),
-    /// Wait.
+    /// Pauses.
     Think(Duration),
-    /// The steps up to the end that belongs to this are done so many times, at least once.
+    /// Starts a loop over the steps up to the matching end, with this many iterations, at least one.
     Begin(u32),
-    /// The end of the innermost loop.
+    /// Ends the innermost loop.
     End,
 }
 
-/// Steps of a scenario; every loop that begins ends.
+/// Steps of a scenario; every `Begin` has its `End`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
     steps: Vec<Step>,
@@ -32,7 +32,7 @@ impl Flow {
         &self.steps
     }
 
-    /// How many requests one run of it sends.
+    /// Returns the number of requests that one run of the flow sends.
     pub fn requests(&self) -> u64 {
         let mut counts = vec![0_u64];
         let mut times = Vec::new();
@@ -56,11 +56,11 @@ impl Flow {
     }
 }
 
-/// Where a user is in its flow.
+/// The position of a user in its flow.
 #[derive(Clone, Debug, Default)]
 pub struct Cursor {
     next: usize,
-    /// Of each loop that it is in: where it begins, and how often it is to be done again.
+    /// The active loops: position of the first step, and remaining iterations.
     loops: Vec<(usize, u32)>,
 }
 
@@ -71,7 +71,7 @@ pub enum Next {
     Send(usize),
     /// A pause.
     Think(Duration),
-    /// Nothing more.
+    /// The flow is complete.
     Done,
 }
 

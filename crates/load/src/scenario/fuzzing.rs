@@ -1,15 +1,15 @@
-//! Properties that hold for any bytes as a scenario file: the fuzz target checks them, and an ordinary test replays its corpus.
+//! Properties that hold for any bytes as a scenario file. The fuzz target checks them, and an ordinary test replays its corpus.
 //!
-//! Not part of the crate's interface. Every function panics where a property does not hold.
+//! Not part of the crate's interface. Every function panics if a property does not hold.
 
 use std::time::Duration;
 
 use super::{Cursor, KINDS_MAX, Next, PhaseLoad, Script, Step};
 
-/// Steps of a flow that are executed: a file may specify years of them.
+/// Maximum steps of a flow that are executed: a file may specify years of them.
 const STEPS_MAX: usize = 10_000;
 
-/// Any bytes as a scenario file: read to what can be run, or refused with places in the file. Says which.
+/// Checks that any bytes are either read as a valid scenario or refused with positions in the file. Returns whether they are read.
 pub fn check_scenario(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
     let script = match Script::read(text) {
@@ -17,7 +17,7 @@ pub fn check_scenario(bytes: &[u8]) -> bool {
         Err(problems) => {
             assert!(!problems.is_empty(), "a refusal says why");
             assert!(problems.is_sorted_by_key(|problem| problem.place));
-            // Every kind of line end in YAML, and the end of the file.
+            // All line breaks of YAML, and the end of the file.
             let lines =
                 2 + text.chars().filter(|c| matches!(c, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')).count();
             for problem in problems {

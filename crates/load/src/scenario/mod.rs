@@ -14,33 +14,33 @@ use crate::arrivals::Process;
 pub use flow::{Cursor, Flow, Next, Step};
 pub use yaml::{Place, Problem, TEXT_SIZE_MAX};
 
-/// Requests of different kinds that a file may have.
+/// Maximum kinds of requests in a file.
 pub const KINDS_MAX: usize = 256;
 
 /// The content of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Script {
-    /// Where the engine is and how it is reached.
+    /// The engine's address and credentials.
     pub target: Target,
     /// The phases, in order; at least one.
     pub phases: Vec<Phase>,
     /// The scenarios; at least one has a weight above 0.
     pub scenarios: Vec<Scenario>,
-    /// The kinds of requests, each once; [`Step::Send`] names them by their index.
+    /// The distinct kinds of requests; [`Step::Send`] refers to them by index.
     pub kinds: Vec<Kind>,
 }
 
 impl Script {
-    /// Reads a file.
+    /// Parses a file.
     ///
     /// # Errors
-    /// All errors of the file, in its order; only one if it is not YAML.
+    /// All problems of the file, in its order; only one if it is not valid YAML.
     pub fn read(text: &str) -> Result<Self, Vec<Problem>> {
         read::script(&yaml::read(text).map_err(|problem| vec![problem])?)
     }
 }
 
-/// Where the engine is.
+/// The engine's address and credentials.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
     /// Host name or IP address.
@@ -53,31 +53,31 @@ pub struct Target {
     pub key: Pem,
     /// The authority of the engine's certificate.
     pub authority: Authority,
-    /// The name in the engine's certificate; none: the host.
+    /// The name in the engine's certificate; defaults to the host.
     pub server_name: Option<String>,
     /// Connections that the users of open phases share, at least 1.
     pub connections: usize,
 }
 
-/// A PEM, and its position in the file.
+/// A PEM with its position in the file.
 #[derive(Clone, PartialEq)]
 pub struct Pem {
-    /// The place of the value.
+    /// The position of the value.
     pub place: Place,
     /// Its source.
     pub source: PemSource,
 }
 
-/// Where PEM comes from.
+/// The source of a PEM.
 #[derive(Clone, PartialEq)]
 pub enum PemSource {
-    /// A file, from the folder of the scenario file.
+    /// A path relative to the folder of the scenario file.
     File(String),
-    /// Contained in the file itself.
+    /// Text in the file itself.
     Text(String),
 }
 
-/// Without the text, which may be a private key.
+/// Omits the text, which may be a private key.
 impl std::fmt::Debug for Pem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.source {
@@ -90,18 +90,18 @@ impl std::fmt::Debug for Pem {
 /// The authority of the engine's certificate.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Authority {
-    /// This.
+    /// This one.
     Given(Pem),
     /// `ca.pem` in the folder of the client's certificate.
     BesideCertificate,
 }
 
-/// A stretch of time.
+/// A phase of the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phase {
-    /// Its name, where it has one.
+    /// Its name, if it has one.
     pub name: Option<String>,
-    /// How long it is.
+    /// Its duration.
     pub duration: Duration,
     /// Its arrivals.
     pub load: PhaseLoad,
@@ -110,23 +110,23 @@ pub struct Phase {
 /// The arrivals of a phase.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PhaseLoad {
-    /// Users arrive, whatever became of those before.
+    /// Users arrive independently of earlier users.
     Open {
-        /// So many a second at the beginning,
+        /// Arrivals per second at the start.
         from: f64,
-        /// and so many at the end.
+        /// Arrivals per second at the end.
         to: f64,
-        /// How the intervals between them vary; by default as the file sets for all, or evenly.
+        /// Distribution of the intervals between them; defaults to the file's setting for all phases, or even.
         process: Process,
-        /// Users that may be there at a time.
+        /// Maximum concurrent users.
         users_max: Option<usize>,
     },
-    /// This many users, each on its own connection, restart whenever they finish.
+    /// A fixed number of users, each on its own connection, restart whenever they finish.
     Closed {
-        /// How many.
+        /// The number of users.
         connections: usize,
     },
-    /// Nobody.
+    /// No users.
     Pause,
 }
 
@@ -137,7 +137,7 @@ pub struct Scenario {
     pub name: String,
     /// Its frequency, relative to the others' weights.
     pub weight: u32,
-    /// A user of it also arrives at this interval, independently of the phases.
+    /// Interval at which additional users arrive, independently of the phases.
     pub every: Option<Duration>,
     /// Its steps.
     pub flow: Flow,
@@ -150,11 +150,11 @@ pub struct Kind {
     pub fields: usize,
     /// Bytes of each.
     pub field_size: usize,
-    /// The curve; none: the engine's.
+    /// The curve; defaults to the engine's.
     pub curve: Option<Curve>,
-    /// The keying; none: the engine's.
+    /// The keying; defaults to the engine's.
     pub keying: Option<Keying>,
-    /// Whether it opens envelopes in place of sealing values.
+    /// Whether it decrypts envelopes instead of encrypting values.
     pub decrypt: bool,
     /// When it is cancelled.
     pub cancel_after: Option<Duration>,

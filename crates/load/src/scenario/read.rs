@@ -1,4 +1,4 @@
-//! Converts the tree to a script: every key of `docs/load.md`, and nothing else.
+//! Converts the YAML tree to a script. Accepts the keys of `docs/load.md` and refuses all others.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -11,16 +11,16 @@ use super::yaml::{Node, Problem};
 use super::{Authority, KINDS_MAX, Kind, Pem, PemSource, Phase, PhaseLoad, Scenario, Script, Target};
 use crate::arrivals::Process;
 
-/// The only engine that a file may name.
+/// The only supported value of `engine`.
 const ENGINE: &str = "e3";
 const PORT: u16 = 3443;
 const CONNECTIONS: usize = 2;
-/// Most requests for health before the first user, by which Artillery has its code compiled. Here it is.
+/// Maximum warm-up requests, which Artillery needs for its just-in-time compiler. They are accepted and ignored here.
 const WARM_UP_MAX: u64 = 100_000;
-/// The app that `fieldseal dev` makes.
+/// The app that `fieldseal dev` creates.
 const APP: &str = "app_dev";
 const FIELD_SIZE: usize = 32;
-/// Bytes of all values of a request.
+/// Maximum bytes of all values of a request.
 const VALUES_SIZE_MAX: usize = 256 << 20;
 const PHASES_MAX: usize = 1000;
 const SCENARIOS_MAX: usize = 1000;
@@ -32,9 +32,9 @@ const ARRIVALS_MAX: u64 = 100_000_000;
 const CONNECTIONS_MAX: u32 = 1000;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
-/// The shortest time between users that come by the clock.
+/// Minimum interval between users that arrive at a fixed interval.
 const EVERY_MIN: Duration = Duration::from_millis(1);
-/// The shortest time where nothing is no time.
+/// Minimum of durations that must not be zero.
 const TICK: Duration = Duration::from_nanos(1);
 const MODES: [(&str, Process); 2] = [("uniform", Process::Even), ("poisson", Process::Poisson)];
 
@@ -52,7 +52,7 @@ pub(super) fn script(root: &Node) -> Result<Script, Vec<Problem>> {
 struct Reader {
     problems: Problems,
     kinds: Vec<Kind>,
-    /// The app of requests that name none.
+    /// The app of requests that do not set one.
     app: String,
 }
 
@@ -166,7 +166,7 @@ impl Reader {
         Some(Scenario { name, weight: u32::try_from(weight?).ok()?, every, flow })
     }
 
-    /// Appends the steps of a list; nothing where one of them is wrong.
+    /// Appends the steps of a list; `None` if one of them is invalid.
     fn steps(&mut self, list: &Value<'_>, flow: &mut Flow, depth: usize) -> Option<()> {
         let items = list.list(1..=STEPS_MAX, &mut self.problems)?;
         let mut is_good = true;
@@ -241,7 +241,7 @@ impl Reader {
         Some(kind)
     }
 
-    /// The index of a kind, noted when it is new.
+    /// Returns the index of a kind, and adds it if it is new.
     fn index(&mut self, kind: Kind, send: &Value<'_>) -> Option<usize> {
         if let Some(index) = self.kinds.iter().position(|known| *known == kind) {
             return Some(index);
@@ -272,7 +272,7 @@ fn pem(value: &Value<'_>, problems: &mut Problems) -> Option<Pem> {
     Some(Pem { place: value.place(), source })
 }
 
-/// Host and port from the target, and from the separate port if it is given.
+/// Combines the target with the separate port, if there is one.
 fn address(target: &Value<'_>, port: Option<u16>, problems: &mut Problems) -> Option<(String, u16)> {
     let text = target.text(problems)?;
     let split = split_address(text);
@@ -293,7 +293,7 @@ fn address(target: &Value<'_>, port: Option<u16>, problems: &mut Problems) -> Op
     }
 }
 
-/// Host and port of `HOST`, `HOST:PORT`, `ADDRESS` or `[ADDRESS]:PORT`: an IPv6 address has colons of its own.
+/// Splits `HOST`, `HOST:PORT`, `ADDRESS` or `[ADDRESS]:PORT`. An IPv6 address contains colons itself.
 fn split_address(text: &str) -> Option<(&str, Option<&str>)> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {

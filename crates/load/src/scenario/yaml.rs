@@ -1,4 +1,4 @@
-//! YAML as a tree in which every node has its position, so that errors can be reported with line and column.
+//! Parses YAML to a tree in which every node has its position, so that errors can be reported with line and column.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -6,14 +6,14 @@ use std::fmt;
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
 use thiserror::Error;
 
-/// Bytes that a file may have.
+/// Maximum bytes of a file.
 pub const TEXT_SIZE_MAX: usize = 1 << 20;
 /// Maximum nodes of a file, aliases expanded: a few bytes of aliases of aliases could expand to billions.
 const NODES_MAX: usize = 200_000;
 /// Maximum nesting of lists and maps.
 const DEPTH_MAX: usize = 64;
 
-/// A place in a file, both counted from 1.
+/// A position in a file, counted from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// Line.
@@ -34,18 +34,18 @@ impl fmt::Display for Place {
     }
 }
 
-/// Something wrong in a file, where it is, and in one line what.
+/// A problem in a file, with its position.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{place}: {message}")]
 pub struct Problem {
-    /// Where.
+    /// Its position.
     pub place: Place,
-    /// The error, and the expected input.
+    /// The error and the expected input, in one line.
     pub message: String,
 }
 
 impl Problem {
-    /// The message is kept to one line, whatever it quotes.
+    /// Creates a problem. The message is kept to one line even if it quotes the file.
     pub(crate) fn new(place: Place, message: impl fmt::Display) -> Self {
         let message = message.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         Problem { place, message }
@@ -55,7 +55,7 @@ impl Problem {
 /// A node of the tree.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Where it begins.
+    /// Its start.
     pub place: Place,
     /// Its content.
     pub content: Content,
@@ -64,11 +64,11 @@ pub struct Node {
 /// The content of a node.
 #[derive(Clone, Debug)]
 pub enum Content {
-    /// Text, and whether it is plain, without quotation marks: then it may be a number, a boolean or nothing.
+    /// Text, and whether it is unquoted, so that it may be a number, a boolean or null.
     Scalar(String, bool),
     /// A list.
     List(Vec<Node>),
-    /// A map in the order of the file, no key twice.
+    /// A map in the order of the file, without duplicate keys.
     Map(Vec<(Node, Node)>),
 }
 
@@ -91,10 +91,10 @@ impl Node {
     }
 }
 
-/// Reads the one document of `text`.
+/// Parses `text`, which must be a single document.
 ///
 /// # Errors
-/// Not YAML, more than one document, a key twice, or a bound passed.
+/// Fails if the text is not YAML, has several documents or a duplicate key, or exceeds a limit.
 pub fn read(text: &str) -> Result<Node, Problem> {
     if text.len() > TEXT_SIZE_MAX {
         let message = format!("a scenario file must be at most {TEXT_SIZE_MAX} bytes");
@@ -109,7 +109,7 @@ pub fn read(text: &str) -> Result<Node, Problem> {
     Ok(builder.root.unwrap_or_else(|| Node::nothing(Place { line: 1, column: 1 })))
 }
 
-/// A list or a map of which more is to come; keys and values of a map in turn.
+/// An unfinished list or map; a map's keys and values alternate.
 struct Open {
     place: Place,
     anchor: usize,
@@ -144,7 +144,7 @@ impl Builder {
                     return Err(Problem::new(place, "an alias of one of its own ancestors"));
                 };
                 let (node, count) = (node.clone(), *count);
-                // Its parts are counted here, itself when it is added.
+                // Counts its children; the node itself is counted when it is added.
                 self.count(count - 1, place)?;
                 self.add(Node { place, ..node }, 0)
             }
@@ -189,7 +189,7 @@ impl Builder {
     }
 }
 
-/// Keys with their values. A duplicate key would be ambiguous.
+/// Pairs keys with values. Refuses duplicate keys, which are ambiguous.
 fn pairs(nodes: Vec<Node>) -> Result<Vec<(Node, Node)>, Problem> {
     let mut pairs: Vec<(Node, Node)> = Vec::with_capacity(nodes.len() / 2);
     let mut seen = std::collections::HashSet::new();
@@ -206,7 +206,7 @@ fn pairs(nodes: Vec<Node>) -> Result<Vec<(Node, Node)>, Problem> {
     Ok(pairs)
 }
 
-/// Text for a message: a file may hold a megabyte in place of a word.
+/// Shortens text for a message: a value may be a megabyte long.
 pub(super) fn short(text: &str) -> String {
     const LENGTH: usize = 60;
     match text.char_indices().nth(LENGTH) {

@@ -17,7 +17,7 @@ fn the_corpus_holds_every_property() {
     assert!(taken >= 5 && refused >= 12, "{taken} taken, {refused} refused");
 }
 
-/// The fuzzer's work in small: a scenario with each byte changed.
+/// A small version of the fuzz target: a scenario with each byte changed.
 #[test]
 fn a_changed_scenario_holds_every_property() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/scenario/incident");

@@ -1,4 +1,4 @@
-//! Runs against misbehaving servers: that stall, break connections, and send unexpected answers.
+//! Runs against misbehaving servers: servers that stall, close connections, and send unexpected answers.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -19,27 +19,27 @@ use tokio::sync::watch;
 /// Values in a request.
 const FIELDS: usize = 3;
 
-/// Bytes between the tester and a server.
+/// Buffer size between the tester and a server.
 const PIPE_SIZE: usize = 1 << 20;
-/// The same to a server that stalls: what is written is held up after a request or two.
+/// The same for a server that stalls: writes block after one or two requests.
 const NARROW_PIPE_SIZE: usize = 256;
 
-/// How a server behaves. Times count from its first answer, which is to the question before the first phase.
+/// A server's behaviour. Times count from its first answer, which is to the request before the first phase.
 #[derive(Clone, Copy, Debug, Default)]
 struct Behaviour {
-    /// At the request in this place, from 0 for the one before the first phase, it neither reads nor answers for so long.
+    /// At the request with this index, where 0 is the one before the first phase, it neither reads nor answers for this duration.
     stalls: Option<(usize, Duration)>,
-    /// At the first request from then on, it holds the whole thread for so long: the tester's too, which so is late.
+    /// At the first request from this time on, it blocks the thread for this duration, and thereby delays the tester too.
     holds_the_thread: Option<(Duration, Duration)>,
-    /// It ends each connection after so many answers.
+    /// It closes each connection after this many answers.
     answers_max: Option<usize>,
-    /// Connections that it takes.
+    /// Maximum connections that it accepts.
     connections_max: Option<usize>,
-    /// From this answer on, each holds a value that is no envelope.
+    /// From this answer on, each contains a value that is not an envelope.
     wrong_from: Option<usize>,
-    /// The request in this place is left unanswered, from 0 for the one before the first phase.
+    /// The request with this index is not answered, where 0 is the one before the first phase.
     loses: Option<usize>,
-    /// Every request but the first is left unanswered, and every cancel answered with `cancelled`.
+    /// Only the first request is answered, and every cancel is answered with `cancelled`.
     waits_for_cancel: bool,
 }
 
@@ -177,7 +177,7 @@ fn script_of(phases: &str, flow: &str) -> Script {
 #[derive(Default)]
 struct Watched {
     snapshots: usize,
-    /// Whether what was counted ever sank.
+    /// Whether a count ever decreased.
     has_sunk: bool,
     sent: u64,
 }
@@ -190,7 +190,7 @@ impl Watched {
     }
 }
 
-/// Runs it, and stops it after `stop_after` where that is given.
+/// Runs a script and stops it after `stop_after`, if set.
 fn load(
     script: &Script,
     behaviour: Behaviour,
@@ -199,7 +199,7 @@ fn load(
     loaded(script, behaviour, stop_after, Settings::default().requests_max)
 }
 
-/// The same with so many requests kept one by one.
+/// The same with a limit of individually recorded requests.
 fn loaded(
     script: &Script,
     behaviour: Behaviour,
@@ -230,7 +230,7 @@ fn loaded(
     });
     if let Ok(outcome) = &outcome {
         let Watched { snapshots, has_sunk, sent } = watched.into_inner();
-        // Four a second, and fewer where others have the core.
+        // Four per second, and fewer on a busy machine.
         assert!(!has_sunk && sent <= outcome.record.sent, "{sent} of {}", outcome.record.sent);
         assert!(snapshots > 0 || outcome.elapsed < ms(10_000), "no snapshot in {:?}", outcome.elapsed);
     }
@@ -239,7 +239,7 @@ fn loaded(
 
 fn result(script: &Script, outcome: &Outcome) -> LoadResult {
     let result = LoadResult::new(script, "test.yml", &Settings::default(), outcome, &Provenance::new(Vec::new()));
-    // Everything written is read again.
+    // A result survives serialization.
     let text = serde_json::to_string(&result).unwrap();
     assert_eq!(LoadResult::read(&text).unwrap(), result);
     result
@@ -249,8 +249,8 @@ const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// 4 seconds at 50 a second, of which the server stalls for 2: half of all requests are due in the stall, and each waits for its end. A
-/// busy machine adds to latencies and takes nothing away, so every bound is a lower one.
+/// 4 seconds at 50 requests per second, of which the server stalls for 2: half of all requests are due during the stall and wait for its
+/// end. A busy machine only increases latencies, so every bound is a lower one.
 #[test]
 fn a_stall_counts_for_every_request_that_was_due_in_it() {
     let script = script("[ { duration: 4, arrivalRate: 50 } ]", "");
@@ -271,8 +271,8 @@ fn a_stall_counts_for_every_request_that_was_due_in_it() {
     assert_eq!(due, [50, 50, 50, 50], "requests count where they were due");
 }
 
-/// A late tester: for 300 ms its thread is busy. Requests due then are sent afterwards, and count from when they were due, whether
-/// a user's first request or one after a pause.
+/// The tester's thread is blocked for 300 ms. Requests due during it are sent afterwards, and their latency counts from when they were
+/// due, both for a user's first request and for one after a pause.
 #[test]
 fn requests_that_are_sent_late_count_from_when_they_were_due() {
     let (phases, held) = ("[ { duration: 1, arrivalRate: 50 } ]", ms(300));
@@ -284,7 +284,7 @@ fn requests_that_are_sent_late_count_from_when_they_were_due() {
         let expected: Vec<u64> = (0..50).map(|place| place * 20_000 + pause_us).collect();
         assert_eq!(requests.due_us, expected, "the tester's lateness moves nothing");
         let all = || requests.due_us.iter().zip(&requests.latency_us).map(|(&due, &latency)| (due as f64, latency));
-        // The first one that was under way in those 300 ms was due before them: whatever is due later waits for what is left of them.
+        // The first request that was in flight during the 300 ms was due before them; a request due later waits for the remaining time.
         let held_us = held.as_micros() as f64;
         let (first, _) = all().find(|(_, latency)| *latency >= held_us).expect("one was under way");
         let waited: Vec<_> = all().filter(|(due, _)| (first..first + held_us).contains(due)).collect();
@@ -314,7 +314,7 @@ fn broken_connections_are_counted_and_replaced() {
     let totals = result(&script, &outcome.unwrap()).totals;
     assert!(server.connections.get() >= 2, "{}", server.connections.get());
     assert_eq!(totals.ok + totals.errors.values().sum::<u64>(), 50, "{totals:?}");
-    // Requests that are in flight together are lost together, so that a busy machine loses more of them.
+    // All requests in flight are lost at once, so a busy machine loses more of them.
     assert!(totals.ok >= 10 && totals.errors.keys().all(|code| code == "connection_lost"), "{totals:?}");
 }
 
@@ -323,8 +323,8 @@ fn a_server_that_is_gone_fails_requests_when_they_are_due() {
     let script = script("[ { duration: 500ms, arrivalRate: 100 } ]", "");
     let behaviour = Behaviour { answers_max: Some(10), connections_max: Some(1), ..Behaviour::default() };
     let totals = result(&script, &load(&script, behaviour, None).0.unwrap()).totals;
-    // How many are in flight together, and lost together, depends on how busy the machine is. The tenth answer is to the request that
-    // came before the first phase.
+    // How many requests are in flight, and therefore lost at once, depends on how busy the machine is. One of the ten answers is to the
+    // request before the first phase.
     assert!(totals.sent == 50 && totals.ok <= 9, "{totals:?}");
     assert_eq!(totals.ok + totals.errors.values().sum::<u64>(), 50, "{totals:?}");
     assert!(
@@ -353,7 +353,7 @@ fn requests_are_cancelled_when_their_time_is_over() {
     failures_took(&result, 10, 30e3);
 }
 
-/// Every request that failed is there one by one, and took at least so many microseconds from when it was due.
+/// Checks that every failed request is recorded individually with a latency of at least `least_us`.
 fn failures_took(result: &LoadResult, count: u64, least_us: f64) {
     let ResultSeries { failures, failure_latency_us, .. } = &result.series[0];
     assert_eq!((failures.of, failures.due_us.len() as u64), (count, count), "{failures:?}");
@@ -372,7 +372,7 @@ fn missing_answers_are_waited_for_until_the_timeout() {
     let totals = &result.totals;
     assert_eq!((totals.errors["no_answer"], totals.users.failed), (5, 5), "{totals:?}");
     assert!(began.elapsed() >= ms(1100), "{:?}", began.elapsed());
-    // The last of them was due at 80 ms, and all are given up a second after the phase, at 1.1 s.
+    // The last of them was due at 80 ms, and all time out a second after the phase, at 1.1 s.
     failures_took(&result, 5, 1.02e6);
     let failures = &result.series[0].failures;
     for (&due, &latency) in failures.due_us.iter().zip(&failures.latency_us) {
@@ -380,14 +380,14 @@ fn missing_answers_are_waited_for_until_the_timeout() {
     }
 }
 
-/// One lost answer makes the run as long as it is waited for. The speed is that of the time in which there was load.
+/// Waiting for a lost answer makes the run longer, but rates cover only the time in which there was load.
 #[test]
 fn waiting_for_a_lost_answer_lowers_no_speed() {
     let script = script("[ { duration: 200ms, arrivalRate: 50 } ]", "");
     let of = |behaviour| result(&script, &load(&script, behaviour, None).0.unwrap());
     let lost = of(Behaviour { loses: Some(3), ..Behaviour::default() });
     assert_eq!((lost.totals.ok, lost.totals.errors["no_answer"]), (9, 1));
-    // The phase, and then a second of waiting.
+    // The phase, then a second of waiting.
     assert!(lost.elapsed_s >= 1.2, "{}", lost.elapsed_s);
     let last = {
         let requests = &lost.series[0].requests;
@@ -398,7 +398,7 @@ fn waiting_for_a_lost_answer_lowers_no_speed() {
     let totals = &lost.totals;
     assert!((totals.requests_per_s * last / 9.0 - 1.0).abs() < 0.01, "{totals:?}");
     assert!((totals.fields_per_s * last / 27.0 - 1.0).abs() < 0.01, "{totals:?}");
-    // The last request is due at 180 ms and answered at once: the phase ends after that.
+    // The last request is due at 180 ms and answered immediately: the phase ends after that.
     let all = of(Behaviour::default());
     assert!(all.measured_s() >= 0.2 && all.totals.requests_per_s <= 50.0, "{:?}", all.totals);
     assert!(load_text(&all, &Provenance::new(Vec::new())).contains(" per second over "));
@@ -419,7 +419,7 @@ fn the_table_states_which_requests_its_latencies_omit() {
     assert!(!load_text(&none, &provenance).contains("not in these latencies"));
 }
 
-/// Without answers there is no latency, and without waiting no wait: neither is reported as 0.
+/// Without answers there is no latency, and without requests no queue wait: neither is reported as 0.
 #[test]
 fn figures_of_nothing_are_none() {
     let script = script("[ { duration: 100ms, arrivalRate: 50 } ]", "");
@@ -439,7 +439,7 @@ fn figures_of_nothing_are_none() {
     assert_eq!(buckets([3, 4]), QueueWait { count: 4, p50: Some(1000.0), p99: None });
 }
 
-/// Results of before requests that failed were kept are still read.
+/// Results from before failed requests were recorded individually can still be read.
 #[test]
 fn results_without_failures_are_read() {
     let script = script("[ { duration: 100ms, arrivalRate: 50 } ]", "");
@@ -453,7 +453,7 @@ fn results_without_failures_are_read() {
     assert_eq!(read.series[0].failures, Requests::default());
 }
 
-/// One limit applies to all individually recorded requests, whatever their results; some of each kind are recorded.
+/// One limit applies to successful and failed individually recorded requests; some of each are recorded.
 #[test]
 fn requests_that_fail_are_kept_within_the_same_bound() {
     let script = script("[ { duration: 600ms, arrivalRate: 500 } ]", "");

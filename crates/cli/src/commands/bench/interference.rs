@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use fieldseal_client::{Curve, Keying};
 use fieldseal_load::LoadError;
 use fieldseal_load::echo::{Echo, Exchange};
-use fieldseal_load::interference::{Case, Company, Interference, Outcome, Plan, Round};
+use fieldseal_load::interference::{Case, CompetingLoad, Interference, Outcome, Plan, Round};
 use fieldseal_load::material::Content;
 use fieldseal_load::report::{Provenance, interference_json, interference_text};
 use serde_json::json;
@@ -95,16 +95,16 @@ async fn measure(
             outcome.add(case, &round);
             progress.add(1);
         };
-        take(Case::Alone, engine.at_engine(Company::Alone, number).await?);
-        let beside = engine.at_engine(Company::Large, number).await?;
+        take(Case::Alone, engine.at_engine(CompetingLoad::Alone, number).await?);
+        let beside = engine.at_engine(CompetingLoad::Large, number).await?;
         let large_work = beside.large_work();
         take(Case::Beside, beside);
         if let Some(first_come_first_served) = &first_come_first_served {
-            take(Case::BesideUnfair, first_come_first_served.at_engine(Company::Large, number).await?);
+            take(Case::BesideUnfair, first_come_first_served.at_engine(CompetingLoad::Large, number).await?);
         }
         let echo = EchoProcess::start(engine.exchanges(large_work))?;
-        for (case, company) in [(Case::FloorAlone, Company::Alone), (Case::FloorBeside, Company::Large)] {
-            take(case, engine.at_floor(echo.addresses, company, number).await?);
+        for (case, competing) in [(Case::FloorAlone, CompetingLoad::Alone), (Case::FloorBeside, CompetingLoad::Large)] {
+            take(case, engine.at_floor(echo.addresses, competing, number).await?);
         }
     }
     Ok(outcome)

@@ -1,4 +1,4 @@
-//! Files that are right, files that are wrong, and files that are anything.
+//! Tests with valid, invalid and arbitrary files.
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
@@ -12,7 +12,7 @@ fn problems(text: &str) -> Vec<String> {
     Script::read(text).expect_err(text).iter().map(ToString::to_string).collect()
 }
 
-/// A file with this flow, and one with this phase.
+/// A file with this flow.
 fn with_flow(flow: &str) -> String {
     format!(
         "config: {{ target: h, e3: {{ key: k, cert: c }}, phases: [{{ duration: 1, arrivalRate: 1 }}] }}\n\
@@ -156,7 +156,7 @@ fn the_errors_of_the_invalid_corpus_are_reported_line_by_line() {
     assert!(count >= 8, "{count} files");
 }
 
-/// Pieces of which files are made, right ones and wrong ones.
+/// Valid and invalid pieces of which random files are composed.
 const PIECES: [&str; 24] = [
     "config:",
     "scenarios:",
@@ -184,7 +184,7 @@ const PIECES: [&str; 24] = [
     "1e9",
 ];
 
-/// Whatever a file holds, it is read or refused with places inside it, in one line each.
+/// Any file is either read or refused, with positions inside it and one line for each problem.
 #[test]
 fn no_file_is_answered_with_a_panic() {
     let count = std::env::var("FIELDSEAL_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(4000_u64);
