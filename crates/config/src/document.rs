@@ -1,4 +1,4 @@
-//! A TOML file against its JSON Schema: everything that is wrong with it, and what each setting is.
+//! Validates a TOML file against its JSON Schema and describes its settings.
 
 use std::fmt::Write as _;
 
@@ -20,7 +20,7 @@ impl<'t> Document<'t> {
     /// Parses the text of a file.
     ///
     /// # Errors
-    /// The first fault of syntax.
+    /// The first syntax error.
     pub fn parse(text: &'t str) -> Result<Self, Problem> {
         match DeTable::parse(text) {
             Ok(root) => Ok(Document { text, root }),
@@ -31,12 +31,12 @@ impl<'t> Document<'t> {
         }
     }
 
-    /// The file's outermost table.
+    /// The file's root table.
     pub fn root(&self) -> &DeTable<'t> {
         self.root.get_ref()
     }
 
-    /// Everything that does not fit a schema, in the order of the file: unknown keys, missing keys, and values of another kind.
+    /// Returns everything that violates a schema, in the order of the file: unknown keys, missing keys, and invalid values.
     pub fn check(&self, schema: &Value) -> Vec<Problem> {
         let mut names = Vec::new();
         collect_names("", schema, &mut names);
@@ -46,7 +46,7 @@ impl<'t> Document<'t> {
         check.problems
     }
 
-    /// The file as TOML with every setting that has a value: that of the file, with its line, or else the schema's default.
+    /// Renders TOML with every setting that has a value: the file's, with its line, or else the schema's default.
     pub fn show(&self, schema: &Value) -> String {
         let mut out = String::new();
         self.walk(schema, &mut |part| {
@@ -68,7 +68,7 @@ impl<'t> Document<'t> {
         out
     }
 
-    /// All that is known of each setting, by its path: value, origin, default, what it accepts, and its description.
+    /// Returns the properties of each setting by its path: value, origin, default, accepted values, and description.
     pub fn facts(&self, schema: &Value) -> Map<String, Value> {
         let mut facts = Map::new();
         self.walk(schema, &mut |part| {
@@ -89,7 +89,7 @@ impl<'t> Document<'t> {
         self.walk_table(&Path::default(), Some(self.root()), schema, visit);
     }
 
-    /// The settings of a table, then the tables in it.
+    /// Visits the settings of a table, then its subtables.
     fn walk_table(
         &self,
         path: &Path,
@@ -123,15 +123,15 @@ impl<'t> Document<'t> {
     }
 }
 
-/// A part of a file, as its schema orders them.
+/// A part of a file, in the order of its schema.
 enum Part<'p, 't> {
     /// A table begins.
     Table { header: String, found: Option<usize> },
-    /// A setting, whether it is in the file or not.
+    /// A setting, which may be missing in the file.
     Setting { path: String, name: &'p str, found: Option<&'p Spanned<DeValue<'t>>>, schema: &'p Value },
 }
 
-/// The way to a value: `inbound[0].route[1].path` for people, `inbound.route.path` to compare.
+/// The path of a value: `inbound[0].route[1].path` in messages, `inbound.route.path` for comparison.
 #[derive(Default)]
 struct Path {
     shown: String,
@@ -165,7 +165,7 @@ fn is_empty_list(found: Option<&Spanned<DeValue<'_>>>) -> bool {
     found.is_some_and(|found| found.get_ref().as_array().is_some_and(|list| list.is_empty()))
 }
 
-/// The name of every key, without the positions of list items.
+/// Collects the path of every key, without list indexes.
 fn collect_names(path: &str, schema: &Value, names: &mut Vec<String>) {
     for (name, schema) in properties(schema) {
         let path = joined(path, name);
@@ -203,7 +203,7 @@ impl Check<'_> {
         }
     }
 
-    /// The key that was probably meant: of the same table, or else of any; or all keys of the table.
+    /// Suggests the key that was probably meant, first from the same table, then from any; otherwise lists the table's keys.
     fn suggestion(&self, key: &str, path: &Path, schema: &Value) -> String {
         let here = properties(schema).map(|(name, _)| name);
         match nearest(key, here.clone()) {
@@ -240,7 +240,7 @@ impl Check<'_> {
     }
 }
 
-/// A value of a TOML file, to be read by its [`Kind`].
+/// Converts a TOML value for [`Kind::read`].
 pub fn raw<'v>(value: &'v DeValue<'_>) -> Raw<'v> {
     match value {
         DeValue::String(text) => Raw::Text(text),

@@ -5,10 +5,10 @@ use std::time::Duration;
 /// Units in nanoseconds, largest first.
 const UNITS: [(&str, u128); 4] =
     [("h", 3_600_000_000_000), ("m", 60_000_000_000), ("s", 1_000_000_000), ("ms", 1_000_000)];
-/// Digits behind the decimal point beyond which no unit is exact.
+/// Maximum digits after the decimal point: with more, no unit is a whole number of nanoseconds.
 const FRACTION_DIGITS_MAX: usize = 12;
 
-/// What [`parse_duration`] accepts, as a regular expression of JSON Schema.
+/// The syntax of [`parse_duration`] as a regular expression of JSON Schema.
 pub(crate) const DURATION_PATTERN: &str = r"^[0-9]+(\.[0-9]+)? *(ms|s|m|h)$";
 
 /// The longest duration that a setting accepts: a year.
@@ -30,7 +30,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     Some(Duration::new(seconds.try_into().ok()?, rest.try_into().ok()?))
 }
 
-/// The fraction with these digits, of a unit; `None` where it is not a whole number of nanoseconds.
+/// Returns the fraction with these digits of a unit; `None` if it is not a whole number of nanoseconds.
 fn part_of(digits: &str, factor: u128) -> Option<u128> {
     if !(1..=FRACTION_DIGITS_MAX).contains(&digits.len()) {
         return None;

@@ -1,5 +1,4 @@
-//! The kinds of values that settings have: how each is written in a file, an environment variable or a flag, what it accepts, and its
-//! JSON Schema.
+//! The types of settings: the syntax in files, environment variables and flags, the accepted values, and the JSON Schema.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -23,32 +22,32 @@ pub enum Value {
     Time(Duration),
     /// A choice, path or name.
     Text(String),
-    /// Items of a list.
+    /// A list.
     List(Vec<String>),
-    /// Where to listen or connect.
+    /// An address to listen on or connect to.
     Address(SocketAddr),
-    /// Where to listen, if anywhere.
+    /// An optional address to listen on.
     OptionalAddress(Option<SocketAddr>),
 }
 
-/// A value as it was found, not yet checked.
+/// A value before validation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Raw<'a> {
     /// `true` or `false`, without quotation marks.
     Flag(bool),
     /// A whole number.
     Number(u64),
-    /// Text in quotation marks.
+    /// A string.
     Text(&'a str),
-    /// A list of texts.
+    /// A list of strings.
     List(Vec<&'a str>),
     /// Text from the environment or a flag, which has no types.
     Untyped(&'a str),
-    /// Anything else.
+    /// Any other value.
     Other,
 }
 
-/// What a setting accepts; bounds are inclusive.
+/// The accepted values of a setting; bounds are inclusive.
 #[derive(Debug, Clone)]
 pub enum Kind<'a> {
     /// `true` or `false`.
@@ -57,7 +56,7 @@ pub enum Kind<'a> {
     Count(u64, u64),
     /// Bytes.
     Size(u64, u64),
-    /// A duration of at least so many milliseconds and at most [`DURATION_MAX`].
+    /// A duration from this many milliseconds to [`DURATION_MAX`].
     Time(u64),
     /// One of these words.
     Choice(Cow<'a, [&'a str]>),
@@ -65,9 +64,9 @@ pub enum Kind<'a> {
     Path,
     /// Any text.
     AnyText,
-    /// Text of 1 to so many bytes, without control characters.
+    /// Text of 1 to this many bytes, without control characters.
     Text(usize),
-    /// A list of items of a kind that the setting's owner checks.
+    /// A list whose items the setting's owner validates.
     List(Item),
     /// An IP address and a port.
     Address,
@@ -75,12 +74,12 @@ pub enum Kind<'a> {
     OptionalAddress,
 }
 
-/// What the items of a list are.
+/// The items of a list.
 #[derive(Debug, Clone, Copy)]
 pub struct Item {
     /// The plural noun, with examples.
     pub about: &'static str,
-    /// Whether a text is one.
+    /// Whether a text is a valid item.
     pub is_valid: fn(&str) -> bool,
 }
 
@@ -88,10 +87,10 @@ pub struct Item {
 const OFF: &str = "off";
 
 impl<'a> Kind<'a> {
-    /// Checks a value.
+    /// Validates a value.
     ///
     /// # Errors
-    /// What the value must be, as the end of a sentence: "must be a whole number from 1 to 9".
+    /// The requirement, as the end of a sentence: "must be a whole number from 1 to 9".
     pub fn read(&self, raw: &Raw<'_>) -> Result<Value, String> {
         let text = match *raw {
             Raw::Text(text) | Raw::Untyped(text) => Some(text),
@@ -125,7 +124,7 @@ impl<'a> Kind<'a> {
         value.ok_or_else(|| format!("must be {self}{}", self.hint(raw)))
     }
 
-    /// What to write instead, where that is certain.
+    /// Suggests a replacement if it is certain.
     fn hint(&self, raw: &Raw<'_>) -> String {
         let (Raw::Text(text) | Raw::Untyped(text)) = raw else { return String::new() };
         match self {
@@ -164,8 +163,8 @@ impl<'a> Kind<'a> {
         }
     }
 
-    /// The JSON Schema (draft 2020-12) of a value in a file. It accepts every valid value; bounds of durations and of sizes with a unit are
-    /// in keywords of our own, which other validators ignore. [`Kind::of`] reads it back.
+    /// Returns the JSON Schema (draft 2020-12) of a value in a file. It accepts every valid value; bounds of durations and of sizes with a
+    /// unit are in extension keywords, which other validators ignore. [`Kind::of`] is the inverse.
     pub fn schema(&self) -> serde_json::Value {
         match self {
             Self::Flag => json!({"type": "boolean"}),
@@ -186,7 +185,7 @@ impl<'a> Kind<'a> {
         }
     }
 
-    /// The kind that a schema describes; `None` for tables and lists.
+    /// Returns the kind that a schema describes; `None` for tables and lists of tables.
     pub fn of(schema: &'a serde_json::Value) -> Option<Self> {
         let bound = |name: &str| schema[name].as_u64();
         if let Some(words) = words_of(schema) {
@@ -254,7 +253,7 @@ fn whole(raw: &Raw<'_>) -> Option<u64> {
     }
 }
 
-/// A list; without types, items are separated by spaces.
+/// Reads a list. In untyped text, items are separated by spaces.
 fn list(raw: &Raw<'_>, is_valid: fn(&str) -> bool) -> Option<Vec<String>> {
     let items: Vec<&str> = match raw {
         Raw::List(items) => items.clone(),
@@ -296,7 +295,7 @@ impl fmt::Display for Kind<'_> {
 }
 
 impl Value {
-    /// The flag; panics for a value of another kind, as the methods below do.
+    /// Returns the flag. Like the methods below, panics for a value of another kind.
     pub fn flag(&self) -> bool {
         let Self::Flag(flag) = self else { panic!("a key of another kind") };
         *flag
@@ -339,7 +338,7 @@ impl Value {
     }
 }
 
-/// A string of TOML and of JSON.
+/// Quotes a string for TOML and JSON.
 fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

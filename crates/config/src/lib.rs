@@ -1,5 +1,5 @@
-//! The configuration language of Fieldseal's programs: how files, environment variables, flags and scenarios write values, what a setting
-//! accepts, and everything that is wrong with a file, each with line and column.
+//! The configuration language that engine, relay and load tester share: the syntax of values in files, environment variables, flags and
+//! scenarios, the accepted values of settings, and validation of files, with line and column of each problem.
 //!
 //! A JSON Schema describes a file. Why durations and sizes are parsed here and not by a library: `docs/decisions/0016-configuration.md`.
 //! No I/O and no environment.

@@ -1,8 +1,8 @@
-//! Where in a file something is wrong, and which name was probably meant.
+//! Positions of problems in files, and suggestions for misspelled names.
 
 use thiserror::Error;
 
-/// Something wrong with a file, or worth a warning.
+/// A problem in a file: an error or a warning.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{line}:{column}: {message}")]
 pub struct Problem {
@@ -10,12 +10,12 @@ pub struct Problem {
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// What is wrong and what to write instead, in one line.
+    /// The problem and its correction, in one line.
     pub message: String,
 }
 
 impl Problem {
-    /// A problem at this byte of a text. Control characters in the message become spaces.
+    /// A problem at byte `offset` of a text. Control characters in the message become spaces.
     pub fn at(text: &str, offset: usize, message: impl Into<String>) -> Self {
         let (line, column) = line_column(text, offset);
         let message = message.into().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
@@ -23,7 +23,7 @@ impl Problem {
     }
 }
 
-/// Line and column, from 1, of a byte; the column counts characters.
+/// Returns the line and the column, from 1, of a byte; the column counts characters.
 pub fn line_column(text: &str, offset: usize) -> (usize, usize) {
     let before = &text.as_bytes()[..offset.min(text.len())];
     let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
@@ -32,7 +32,7 @@ pub fn line_column(text: &str, offset: usize) -> (usize, usize) {
     (line, before[start..].iter().filter(is_first_byte).count() + 1)
 }
 
-/// The name that was probably meant: one that ends in the same word after the last point, or differs by three characters at most.
+/// Returns the name that was probably meant: one with the same last component, or with an edit distance of at most three.
 pub fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str> + Clone) -> Option<&'n str> {
     let last = |name: &str| name.rsplit('.').next().map(str::to_owned);
     let same = names.clone().find(|known| last(known) == last(name));

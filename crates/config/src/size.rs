@@ -3,12 +3,12 @@
 /// Units in bytes, largest first.
 const UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
-/// What [`parse_size`] accepts, as a regular expression of JSON Schema.
+/// The syntax of [`parse_size`] as a regular expression of JSON Schema.
 pub(crate) const SIZE_PATTERN: &str = r"^[0-9]+ *(B|KiB|MiB|GiB)$";
 
 /// Parses a size: digits, then `B`, `KiB`, `MiB` or `GiB`. Spaces may precede the unit.
 ///
-/// Returns `None` for any other text, also for a number without a unit, and for a size that does not fit.
+/// Returns `None` for any other text, for a number without a unit, and for a size that does not fit.
 pub fn parse_size(text: &str) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit())?;
     let unit = text[end..].trim_start_matches(' ');
@@ -41,7 +41,7 @@ mod tests {
         assert_eq!((write_size(0), write_size(1023)), ("0".to_owned(), "1023".to_owned()));
     }
 
-    /// Texts that readers take for different numbers are refused: `64k` and `64KB` are 64,000 to some.
+    /// Ambiguous texts are refused: `64k` and `64KB` may mean 64,000.
     #[test]
     fn other_texts_are_not_sizes() {
         for text in [
