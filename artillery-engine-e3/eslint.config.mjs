@@ -1,4 +1,4 @@
-// What the compiler does not see: promises that nobody waits for, values of any type, conditions that cannot be otherwise.
+// Rules beyond the compiler's checks: floating promises, values of type `any`, conditions that are always true or false.
 
 import tseslint from 'typescript-eslint';
 
@@ -12,7 +12,7 @@ export default tseslint.config(
       eqeqeq: 'error',
       'max-lines-per-function': ['error', 70],
       'max-len': ['error', 140],
-      // `undefined` is a value here: what could not be read.
+      // `undefined` is a valid value here: it means that a setting could not be read.
       '@typescript-eslint/no-confusing-void-expression': 'off',
       '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true }],
     },

@@ -1,7 +1,7 @@
 // One TLS connection: many requests in flight, answers in any order.
 //
-// What happens between a request's due moment and its bytes' way into TLS, and between the arrival of its answer and the look at the
-// clock, is part of every latency that is told: no promise, no copy and no encoding stands there where it can be helped.
+// Work between a request's due time and the write to TLS, and between the arrival of an answer and reading the clock, adds to every
+// reported latency. Promises, copies and encoding are therefore avoided on these paths.
 
 import { type OnReadOpts, isIP } from 'node:net';
 import { type ConnectionOptions, type TLSSocket, checkServerIdentity, connect as connectTls } from 'node:tls';
@@ -10,16 +10,16 @@ import type { Target } from './scenario';
 import type { Answer, Wire } from './wire';
 
 const ALPN = 'fieldseal/1';
-/** In this order, which is that of `fieldseal load`: both have the engine do the same work. */
+/** The same order as in `fieldseal load`, so that both cause the same work in the engine. */
 const CIPHERS = 'TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256';
-/** How long making a connection may take, TLS included, in milliseconds. */
+/** Timeout of a connection attempt including TLS, in milliseconds. */
 export const CONNECT_TIMEOUT = 5000;
-/** Room for what is read at once, in bytes: more than the content of a TLS record (RFC 8446, section 5.1). */
+/** Size of the read buffer in bytes: more than the content of a TLS record (RFC 8446, section 5.1). */
 const READ_SIZE = 1 << 16;
-/** Most bytes of messages that are kept for further requests like them, on each connection. */
+/** Maximum bytes of encoded messages that each connection keeps for reuse. */
 const IDLE_BYTES_MAX = 16 << 20;
 
-/** Why a request failed: a code of the protocol, or one that docs/load.md names besides. */
+/** Why a request failed: a code of the protocol, or one of those in docs/load.md. */
 export class Failure extends Error {
   constructor(
     readonly code: string,
@@ -29,22 +29,22 @@ export class Failure extends Error {
   }
 }
 
-/** Makes a message of the id that it gets. Whoever sends the same again gives the same function. */
+/** Encodes a message with the given id. Pass the same function to send the same message again. */
 export type Encode = (id: number) => Buffer;
 
-/** What a request ended with, and when the last bytes of that had arrived, by `performance.now()`. */
+/** The result of a request, and when its last bytes arrived, by `performance.now()`. */
 export type Done = (outcome: Answer | Failure, at: number) => void;
 
-/** A request, encoded with an id of its own. When it is answered it waits to be sent again. */
+/** An encoded request with its own id. After its answer it is kept for reuse. */
 interface Message {
   readonly id: number;
   readonly encode: Encode;
   readonly bytes: Buffer;
-  /** While it is in flight. */
+  /** Set while it is in flight. */
   done: Done | undefined;
 }
 
-/** A connection that stands. */
+/** An established connection. */
 export class Connection {
   private readonly decoder;
   private readonly messages: (Message | undefined)[] = [];
@@ -66,12 +66,12 @@ export class Connection {
     socket.on('close', () => {
       this.end(new Failure('connection_lost', 'the engine closed the connection'));
     });
-    // A connection at rest keeps no process alive.
+    // An idle connection does not keep the process alive.
     socket.unref();
   }
 
   /**
-   * Connects, and shows who we are.
+   * Connects and authenticates with the client certificate.
    *
    * @throws {Failure} `connect_failed`.
    */
@@ -89,10 +89,10 @@ export class Connection {
       maxVersion: 'TLSv1.3',
       ciphers: CIPHERS,
       ALPNProtocols: [ALPN],
-      // An address is no name that TLS would send.
+      // TLS does not send IP addresses as server name.
       servername: isIP(serverName) ? '' : serverName,
       checkServerIdentity: (_, certificate) => checkServerIdentity(serverName, certificate),
-      // Past the stream that a socket is, which would take as long as a small request does.
+      // Bypasses the socket's stream, whose overhead is as large as the latency of a small request.
       onread: {
         buffer: Buffer.allocUnsafeSlow(READ_SIZE),
         callback: (size, buffer) => {
@@ -115,17 +115,17 @@ export class Connection {
     return this.ended === undefined;
   }
 
-  /** Whether requests may begin here: not any more once the engine has said that it leaves the connection. */
+  /** Whether new requests may use it: no longer once the engine has announced that it will close the connection. */
   get takesRequests(): boolean {
     return this.isOpen && !this.leaving;
   }
 
-  /** Makes a message to be sent later, so that who sends it first need not. */
+  /** Encodes a message in advance, so that its first sender does not have to. */
   prepare(encode: Encode): void {
     this.keep(this.message(encode));
   }
 
-  /** Sends what `encode` makes; the id of the request. `done` is called once, also where the answer is an error. */
+  /** Sends the message of `encode` and returns its id. `done` is called once, also if the answer is an error. */
   send(encode: Encode, done: Done): number {
     if (this.ended) {
       queueMicrotask(done.bind(undefined, this.ended, performance.now()));
@@ -139,12 +139,12 @@ export class Connection {
     return message.id;
   }
 
-  /** Asks the engine to stop a request that is in flight. Its answer still comes. */
+  /** Cancels a request in flight. It is still answered. */
   cancel(id: number): void {
     if (this.messages[id]?.done && this.isOpen) this.socket.write(this.wire.encodeCancel(id));
   }
 
-  /** Ends the connection; what is in flight fails. */
+  /** Closes the connection and fails the requests in flight. */
   end(failure: Failure): void {
     if (this.ended) return;
     this.ended = failure;
@@ -167,7 +167,7 @@ export class Connection {
     return message;
   }
 
-  /** Keeps a message for the next request like it, where there is room. */
+  /** Keeps a message for reuse, up to the limit. */
   private keep(message: Message): void {
     if (this.idleBytes + message.bytes.length > IDLE_BYTES_MAX) {
       this.messages[message.id] = undefined;
@@ -191,7 +191,7 @@ export class Connection {
     }
   }
 
-  /** The engine leaves the connection, which ends once nothing is in flight, or now where the engine has closed it. */
+  /** The engine is closing the connection. Ends it once nothing is in flight, or immediately if the engine has closed it. */
   private leave(isClosed: boolean): void {
     this.leaving = true;
     if (isClosed || this.inFlight === 0) this.end(new Failure('connection_lost', 'the engine left the connection'));
@@ -205,7 +205,7 @@ export class Connection {
     }
     const message = this.messages[id];
     const done = message?.done;
-    if (!message || !done) throw new Error('an answer that nobody asked for');
+    if (!message || !done) throw new Error('an answer without a request');
     message.done = undefined;
     this.keep(message);
     this.inFlight -= 1;
@@ -214,7 +214,7 @@ export class Connection {
   }
 }
 
-/** Waits until TLS stands. What ends the socket later is told to nobody here. */
+/** Waits until the TLS handshake is complete. Later errors of the socket are not reported here. */
 async function secured(socket: TLSSocket, address: string): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     const fail = (message: string): void => {

@@ -1,19 +1,19 @@
-// Typed access to the values of a scenario file, which notes all that is wrong instead of stopping at the first.
+// Typed access to the values of a scenario file. Collects all problems instead of stopping at the first.
 
-/** The way to a value: keys and positions from the top of the file. */
+/** The path of a value: keys and list indexes from the root of the file. */
 export type Path = readonly (string | number)[];
 
-/** One thing that is wrong. */
+/** A problem in the file. */
 export interface Problem {
   readonly path: Path;
   readonly message: string;
-  /** The key is at fault and not its value. */
+  /** Set if the key is wrong, not its value. */
   readonly isOfKey?: true;
 }
 
 /** Units of time in milliseconds. */
 const UNITS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
-/** Longest part of a value that an error shows, in characters. */
+/** Maximum characters of a value in an error message. */
 const SHOWN_MAX = 40;
 
 /** `scenarios[0].flow[1].send`. */
@@ -25,7 +25,7 @@ function shown(text: string): string {
   return text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text;
 }
 
-/** A value and the way to it. */
+/** A value and its path. */
 export class Value {
   constructor(
     readonly raw: unknown,
@@ -33,7 +33,7 @@ export class Value {
     readonly problems: Problem[],
   ) {}
 
-  /** Notes that something is wrong here. */
+  /** Adds a problem of this value. */
   note(message: string): undefined {
     this.problems.push({ path: this.path, message: `${shownPath(this.path)}: ${message}` });
     return undefined;
@@ -48,14 +48,14 @@ export class Value {
     return this.note(`must be ${takes}, found ${found}`);
   }
 
-  /** The text of what is neither list nor map nor nothing. */
+  /** The text of a scalar. */
   private scalar(): string | undefined {
     const raw = this.raw;
     if (typeof raw === 'string') return raw.trim();
     return typeof raw === 'number' || typeof raw === 'boolean' ? String(raw) : undefined;
   }
 
-  /** A map of which `keys` are all that may stand in it, but for those that are `passed` over; any may where none are given. */
+  /** A map that may contain only `keys`, or any key if `keys` is missing. Keys in `passed` are ignored. */
   map(keys?: readonly string[], passed: readonly string[] = []): Fields | undefined {
     if (typeof this.raw !== 'object' || this.raw === null || Array.isArray(this.raw)) return this.refuse('a map');
     const raw = this.raw as Record<string, unknown>;
@@ -76,7 +76,7 @@ export class Value {
     return this.raw.map((item, index) => new Value(item, [...this.path, index], this.problems));
   }
 
-  /** Text that is not empty. */
+  /** Non-empty text. */
   text(): string | undefined {
     const text = this.scalar();
     return text === undefined || text === '' ? this.refuse('text') : text;
@@ -89,7 +89,7 @@ export class Value {
     return number >= least && number <= most ? number : this.refuse(`a whole number from ${least} to ${most}`);
   }
 
-  /** A length of time, in milliseconds; bounds in seconds, the lower one exclusive where it says `above 0`. */
+  /** A duration in milliseconds. Bounds are in seconds; the lower one is exclusive for `above 0`. */
   time(least: 'from 0' | 'above 0', mostSeconds: number): number | undefined {
     const match = /^(\d+\.?\d*|\.\d+)\s*(ms|s|m|h)?$/.exec(this.scalar() ?? '');
     const milliseconds = match ? Number(match[1]) * (UNITS[match[2] ?? 's'] ?? NaN) : NaN;
@@ -100,20 +100,20 @@ export class Value {
       : this.refuse(`${takes}, up to ${mostSeconds} seconds: seconds, or text such as "250ms", "1.5s" or "15m"`);
   }
 
-  /** Yes or no. */
+  /** A boolean. */
   boolean(): boolean | undefined {
     const text = this.scalar()?.toLowerCase();
     return text === 'true' || text === 'false' ? text === 'true' : this.refuse('true or false');
   }
 
-  /** One of some words. */
+  /** One of the given words. */
   word<T extends string>(words: readonly T[]): T | undefined {
     const text = this.scalar();
     return words.find((word) => word === text) ?? this.refuse(words.join(' or '));
   }
 }
 
-/** The values of a map. A key that says nothing counts as left out. */
+/** The values of a map. A key with an empty value counts as missing. */
 export class Fields {
   constructor(
     private readonly raw: Record<string, unknown>,
@@ -128,12 +128,12 @@ export class Fields {
     return this.has(key) ? new Value(this.raw[key], [...this.around.path, key], this.around.problems) : undefined;
   }
 
-  /** The value of a key that must be there. */
+  /** The value of a required key. */
   required(key: string): Value | undefined {
     return this.get(key) ?? this.around.note(`the key \`${key}\` is missing`);
   }
 
-  /** The value as `read` reads it, or `otherwise` where the key is left out or wrong. */
+  /** The value converted by `read`, or `otherwise` if the key is missing or wrong. */
   or<T>(key: string, otherwise: T, read: (value: Value) => T | undefined): T {
     const value = this.get(key);
     return (value && read(value)) ?? otherwise;

@@ -12,30 +12,30 @@ import { type Config, type Kind, type Script, type Step, readConfig, readFlow } 
 import { User } from './user';
 import { type Wire, loadWire } from './wire';
 
-/** How long answers are waited for when the phases are over, in milliseconds. */
+/** How long to wait for answers after the last phase, in milliseconds. */
 const LAST_ANSWERS = 60_000;
-/** The longest time that a timer takes, in milliseconds. */
+/** Maximum delay of a timer, in milliseconds. */
 const TIMER_MAX = 2 ** 31 - 1;
 
 type Callback = (error: Error | null, context?: unknown) => void;
 type RunScenario = (context: unknown, callback: Callback) => void;
 
-/** All that users need, where the file has nothing wrong in it. */
+/** The state that users need; it exists only if the file is valid. */
 interface Ready {
   readonly config: Config;
   readonly pool: Pool;
   readonly materials: (kind: Kind) => Material;
   /**
-   * When the connections stood and the envelopes were made: who comes before is held until then, and what was due is due then. Nothing
-   * until then.
+   * The end of the warm-up, when the connections are established and the envelopes are created. Users that arrive earlier wait, and
+   * their first requests are due then. `undefined` during the warm-up.
    */
   since: number | undefined;
   readonly warmed: Promise<number>;
-  /** How long that took, in milliseconds, until a user has told it. */
-  untold: number | undefined;
+  /** Duration of the warm-up in milliseconds, until it is reported. */
+  unreportedWarmUpMs: number | undefined;
 }
 
-/** Artillery makes one for each of its threads. */
+/** Artillery creates one for each of its threads. */
 class E3Engine {
   private readonly problems: Problem[] = [];
   private readonly kinds = new Map<string, Kind>();
@@ -50,7 +50,7 @@ class E3Engine {
     }
     const wire = this.config && this.loadWire(this.config);
     if (this.problems.length === 0 && this.config && wire) this.ready = prepare(this.config, wire, [...this.kinds.values()]);
-    // Artillery would go on without an engine that throws here, and end with an error that says nothing.
+    // If the constructor throws, Artillery continues without the engine and ends with an unspecific error.
     if (!this.ready && !isMainThread) {
       process.nextTick(() => {
         throw this.refusal();
@@ -58,7 +58,7 @@ class E3Engine {
     }
   }
 
-  /** A function that runs the scenario for one user. */
+  /** Returns a function that runs the scenario for one user. */
   createScenario(spec: { name?: string }, events: Events): RunScenario {
     if (this.ready && !this.flows.has(spec)) this.readFlow(spec, []);
     const [ready, steps] = [this.ready, this.flows.get(spec)];
@@ -69,8 +69,8 @@ class E3Engine {
       const arrived = performance.now();
       const ended = (failure?: Failure): void => void setImmediate(callback, failure ?? null, context);
       const begin = (due: number): void => {
-        if (ready.untold !== undefined) metrics.warmedUp(ready.untold);
-        ready.untold = undefined;
+        if (ready.unreportedWarmUpMs !== undefined) metrics.warmedUp(ready.unreportedWarmUpMs);
+        ready.unreportedWarmUpMs = undefined;
         new User(ready.pool.next(), ready.materials, metrics, due, steps, ended).run();
       };
       const hold = (waited: number, since: number): void => {
@@ -102,7 +102,7 @@ class E3Engine {
     }
   }
 
-  /** An error that Artillery prints as it is: one line for each thing that is wrong. */
+  /** An error that Artillery prints unchanged: one line for each problem. */
   private refusal(): Error {
     const error = new Error(`\n${shownProblems(this.problems, this.script._scriptPath)}\n`);
     error.stack = error.message;
@@ -110,7 +110,7 @@ class E3Engine {
   }
 }
 
-/** Connects, and does before the first user what no user shall wait for. */
+/** Connects and warms up, so that no user has to wait for it. */
 function prepare(config: Config, wire: Wire, kinds: readonly Kind[]): Ready {
   const pool = new Pool(config.target, wire);
   const made = new Map<Kind, Material>();
@@ -121,17 +121,17 @@ function prepare(config: Config, wire: Wire, kinds: readonly Kind[]): Ready {
   };
   const warm = async (slot: Slot): Promise<void> => {
     await warmUp(slot, new Health(wire), config.warmUp);
-    // What cannot be made now fails for the user who needs it.
+    // Content that cannot be created now fails for the user that needs it.
     await Promise.allSettled(kinds.map(async (kind) => slot.current?.prepare(await materials(kind).ready(slot))));
   };
   const began = performance.now();
   const warmed = pool.open(warm).then(() => {
     ready.since = performance.now();
-    ready.untold = ready.since - began;
+    ready.unreportedWarmUpMs = ready.since - began;
     return ready.since;
   });
-  const ready: Ready = { config, pool, materials, since: undefined, warmed, untold: undefined };
-  // Where the phases take more than 24 days, answers are given up then.
+  const ready: Ready = { config, pool, materials, since: undefined, warmed, unreportedWarmUpMs: undefined };
+  // Timers are limited to 24 days: longer runs end then.
   const giveUp = setTimeout(() => {
     pool.end(new Failure('no_answer', 'no answer came'));
   }, Math.min(config.phasesMs + LAST_ANSWERS, TIMER_MAX));
@@ -139,13 +139,13 @@ function prepare(config: Config, wire: Wire, kinds: readonly Kind[]): Ready {
   return ready;
 }
 
-/** A user that asks for health so many times, of whom nobody is told: until its code is compiled, a process is slow. */
+/** Runs a user that sends `count` health requests and is not reported: the process is slow until its code is compiled. */
 function warmUp(slot: Slot, health: Health, count: number): Promise<void> {
   const kind: Kind = { numEncrypts: 1, fieldSize: 1, decrypt: false, app: '' };
-  const told = { sent: () => undefined, answered: () => undefined, failed: () => undefined };
+  const observer = { sent: () => undefined, answered: () => undefined, failed: () => undefined };
   return new Promise((resolve) => {
     const steps = count > 0 ? [{ count, loop: [{ send: kind }] }] : [];
-    new User(slot, () => health, told, performance.now(), steps, () => resolve()).run();
+    new User(slot, () => health, observer, performance.now(), steps, () => resolve()).run();
   });
 }
 

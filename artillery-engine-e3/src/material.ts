@@ -1,4 +1,4 @@
-// What requests of a kind hold: values by a seed, or envelopes that were made of them once. And what their answers must be.
+// The content of requests of a kind, seeded values or envelopes of these, and the checks of their answers.
 
 import { type Encode, Failure } from './connection';
 import type { Slot } from './pool';
@@ -8,13 +8,13 @@ import type { Answer, Wire } from './wire';
 const LETTERS = Buffer.from('0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_');
 const SEED = 1;
 
-/** The content of the requests of one kind, the same each time. */
+/** The content of the requests of one kind, the same for each request. */
 export interface Material {
-  /** Makes a request of an id; nothing while envelopes are missing. */
+  /** Encodes a request with an id; `undefined` while envelopes are missing. */
   readonly encode: Encode | undefined;
-  /** Waits until there is `encode`: envelopes are asked of the engine once. */
+  /** Waits until `encode` is available: the engine creates the envelopes once. */
   ready: (slot: Slot) => Promise<Encode>;
-  /** @throws {Error} Where an answer is not what it must be. */
+  /** @throws {Error} If an answer is wrong. */
   check: (answer: Answer) => void;
 }
 
@@ -42,7 +42,7 @@ export class Values implements Material {
   }
 }
 
-/** Requests that open what was encrypted once. */
+/** Requests that decrypt envelopes which were created once. */
 export class Envelopes implements Material {
   encode: Encode | undefined;
   private sealing: Promise<Encode> | undefined;
@@ -80,7 +80,7 @@ export class Envelopes implements Material {
   }
 }
 
-/** Questions for health, which hold nothing. */
+/** Health requests, which have no content. */
 export class Health implements Material {
   constructor(private readonly wire: Wire) {}
 
@@ -99,7 +99,7 @@ function checkCount(answer: Answer, kind: Kind): void {
   if (answer.count !== kind.numEncrypts) throw new Error(`${answer.count} values came for ${kind.numEncrypts}`);
 }
 
-/** Letters of one byte each, the same for the same size: xorshift32. */
+/** ASCII letters, the same for the same size: xorshift32. */
 function lettersBySeed(size: number): Buffer {
   const content = Buffer.allocUnsafe(size);
   let state = SEED;

@@ -1,15 +1,15 @@
-// What is told to Artillery of each request. README.md lists the names.
+// Reports requests to Artillery. README.md lists the metrics.
 
 import type { Kind } from './scenario';
-import type { Told } from './user';
+import type { RequestObserver } from './user';
 
-/** What Artillery's own engines use to tell of things. */
+/** The event emitter through which engines report to Artillery. */
 export interface Events {
   emit(event: string, ...values: unknown[]): unknown;
 }
 
-/** Tells of the requests of one scenario. */
-export class Metrics implements Told {
+/** Reports the requests of one scenario. */
+export class Metrics implements RequestObserver {
   constructor(
     private readonly events: Events,
     private readonly scenario: string,
@@ -19,12 +19,12 @@ export class Metrics implements Told {
     this.events.emit('started');
   }
 
-  /** The connections stood, and all that is done on them before the first user was done, after so many milliseconds. */
+  /** Reports the duration of the warm-up in milliseconds. */
   warmedUp(tookMs: number): void {
     this.events.emit('histogram', 'e3.warm_up', tookMs);
   }
 
-  /** A user came before that, and its first request was due so much later than the user came. */
+  /** Reports how long a user that arrived during the warm-up waited for its end. */
   held(waitedMs: number): void {
     this.events.emit('counter', 'e3.warm_up.users', 1);
     this.events.emit('histogram', 'e3.warm_up.held', waitedMs);

@@ -1,4 +1,4 @@
-// Where in the scenario file something stands.
+// Positions in the scenario file.
 
 import { readFileSync } from 'node:fs';
 
@@ -6,7 +6,7 @@ import { LineCounter, isMap, isNode, isScalar, parseDocument } from 'yaml';
 
 import type { Path, Problem } from './fields';
 
-/** All that is wrong, one line each: `FILE:LINE:COLUMN: what`, in the order of the file. Without the place where it cannot be found. */
+/** The problems, one line each: `FILE:LINE:COLUMN: what`, in the order of the file; without a position if it is unknown. */
 export function shownProblems(problems: readonly Problem[], file: string | undefined): string {
   const places = file === undefined ? undefined : new Places(file);
   const lines = problems.map(({ path, message, isOfKey }) => ({ message, place: places?.of(path, isOfKey === true) }));
@@ -16,7 +16,7 @@ export function shownProblems(problems: readonly Problem[], file: string | undef
     .join('\n');
 }
 
-/** A file, read once more with its places, which Artillery does not keep. */
+/** A file parsed again with positions, which Artillery does not keep. */
 class Places {
   private readonly counter = new LineCounter();
   private readonly document;
@@ -25,12 +25,12 @@ class Places {
     try {
       this.document = parseDocument(readFileSync(file, 'utf8'), { lineCounter: this.counter });
     } catch {
-      // Artillery has read it a moment ago; the problem is told without its place.
+      // The problem is reported without its position: Artillery has just read the file, so this is unlikely.
       this.document = undefined;
     }
   }
 
-  /** The place of a value, or of the nearest one around it. */
+  /** The position of a value, or of the nearest enclosing one. */
   of(path: Path, isOfKey: boolean): { line: number; col: number } | undefined {
     for (let size = path.length; size >= 0 && this.document; size -= 1) {
       const node = isOfKey && size === path.length ? this.key(path) : this.document.getIn(path.slice(0, size), true);

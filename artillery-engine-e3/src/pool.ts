@@ -1,4 +1,4 @@
-// The connections that all users share. Each is made when it is first used, and again when it has ended or the engine leaves it.
+// The connections that all users share. Each is opened on first use, and replaced when it has ended or the engine is closing it.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -6,15 +6,15 @@ import { Connection, Failure } from './connection';
 import type { Target } from './scenario';
 import type { Wire } from './wire';
 
-/** The pause after a failed connection, in milliseconds, doubled at each further failure; requests fail at once in the meantime. */
+/** Initial backoff after a failed connection, in milliseconds, doubled after each failure. Requests fail immediately meanwhile. */
 const BACKOFF_MIN = 50;
-/** The longest such pause, in milliseconds. */
+/** Maximum backoff, in milliseconds. */
 const BACKOFF_MAX = 5000;
 
-/** How long the first user waits for connections and for what runs on them before it, in milliseconds. */
+/** Timeout of the warm-up, in milliseconds. */
 const WARM_TIMEOUT = 5000;
 
-/** The place of one connection. */
+/** The slot of one connection. */
 export class Slot {
   private connecting: Promise<Connection> | undefined;
   private connection: Connection | undefined;
@@ -27,13 +27,13 @@ export class Slot {
     private readonly wire: Wire,
   ) {}
 
-  /** The connection, where there is one that takes requests. */
+  /** The connection, if it accepts requests. */
   get current(): Connection | undefined {
     return this.connection?.takesRequests ? this.connection : undefined;
   }
 
   /**
-   * The connection, made where there is none. Whoever asks while it is being made waits for the same one.
+   * Returns the connection; opens one if there is none. Concurrent callers share the same attempt.
    *
    * @throws {Failure} `connect_failed`.
    */
@@ -60,7 +60,7 @@ export class Slot {
       this.lastFailure = undefined;
       return this.connection;
     } catch (error) {
-      // In the upper half of the pause by chance, so that those who wait for an engine do not come all at once.
+      // Jitter over the upper half of the backoff, so that clients do not all reconnect at once.
       const pause = Math.min(BACKOFF_MIN * 2 ** this.failures, BACKOFF_MAX) * (0.5 + Math.random() / 2);
       this.failures += 1;
       this.nextAttempt = performance.now() + pause;
@@ -70,7 +70,7 @@ export class Slot {
   }
 }
 
-/** All connections, in turn. */
+/** All connections, used in rotation. */
 export class Pool {
   private readonly slots: Slot[];
   private turn = 0;
@@ -82,7 +82,7 @@ export class Pool {
     this.slots = Array.from({ length: target.connections }, () => new Slot(target, wire));
   }
 
-  /** The place whose turn it is: a user keeps it for all that it sends. */
+  /** Returns the next slot in rotation; a user keeps it for all of its requests. */
   next(): Slot {
     const slot = this.slots[this.turn];
     this.turn = (this.turn + 1) % this.slots.length;
@@ -90,7 +90,7 @@ export class Pool {
     return slot;
   }
 
-  /** Makes every connection, and does `warm` on each. A connection that cannot be made is left for whoever needs it. */
+  /** Opens every connection and runs `warm` on each. A failed connection is retried by the user that needs it. */
   async open(warm: (slot: Slot) => Promise<void>): Promise<void> {
     const warmed = this.slots.map(async (slot) => {
       await slot.get();
@@ -99,7 +99,7 @@ export class Pool {
     await Promise.race([Promise.allSettled(warmed), sleep(WARM_TIMEOUT, undefined, { ref: false })]);
   }
 
-  /** Ends every connection; what is in flight fails so. */
+  /** Closes every connection and fails the requests in flight with this error. */
   end(failure: Failure): void {
     for (const slot of this.slots) slot.end(failure);
   }

@@ -1,4 +1,4 @@
-// What a scenario file says to this engine. docs/load.md has the meaning of every key; Artillery itself reads the others.
+// Reads the keys of a scenario file that belong to this engine; docs/load.md describes them. Artillery itself reads the others.
 
 import { X509Certificate } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
@@ -8,15 +8,15 @@ import { createSecureContext } from 'node:tls';
 import type { Path, Problem } from './fields';
 import { type Fields, Value } from './fields';
 
-/** The parts of Artillery's script that are read here. Every value is checked before it is believed. */
+/** The parts of Artillery's script that are read here. Values are untrusted until they are checked. */
 export interface Script {
   config: Record<string, unknown>;
   scenarios?: unknown[];
-  /** The scenario file, where Artillery says so. */
+  /** Path of the scenario file, if Artillery provides it. */
   _scriptPath?: string;
 }
 
-/** Where the engine is, and what is shown to it. */
+/** The engine's address and the client's credentials. */
 export interface Target {
   readonly host: string;
   readonly port: number;
@@ -36,7 +36,7 @@ export interface Kind {
   readonly curve?: 'r1' | 'k1';
   readonly keying?: 'field' | 'request' | 'session';
   readonly decrypt: boolean;
-  /** Milliseconds from when the request was sent. */
+  /** Milliseconds after the request was sent. */
   readonly cancelAfter?: number;
   readonly app: string;
 }
@@ -47,16 +47,16 @@ export type Step =
   | { readonly think: number }
   | { readonly count: number; readonly loop: readonly Step[] };
 
-/** All of `config` that matters here. */
+/** The relevant parts of `config`. */
 export interface Config {
   readonly target: Target;
   readonly app: string;
   readonly rpc: string;
-  /** Requests for health on each connection before the first user. */
+  /** Health requests on each connection before the first user. */
   readonly warmUp: number;
-  /** The folder that files are found from. */
+  /** The folder that relative paths refer to. */
   readonly folder: string;
-  /** How long the phases take in all, in milliseconds. */
+  /** Total duration of the phases, in milliseconds. */
   readonly phasesMs: number;
 }
 
@@ -64,7 +64,7 @@ const E3_KEYS = ['port', 'key', 'cert', 'ca', 'rpc', 'app', 'connections', 'serv
 const SEND_KEYS = ['numEncrypts', 'fieldSize', 'curve', 'keying', 'decrypt', 'cancelAfter', 'app'] as const;
 const STEP_KEYS = ['send', 'think', 'loop', 'count'] as const;
 const SCENARIO_KEYS = ['name', 'engine', 'weight', 'every', 'flow'] as const;
-/** What Artillery's plugins for HTTP add to every scenario, whatever its engine. */
+/** Keys that Artillery's HTTP plugins add to every scenario. */
 const PLUGIN_KEYS = ['beforeRequest', 'afterResponse', 'onError'] as const;
 const PORT = 3443;
 const APP = 'app_dev';
@@ -76,14 +76,14 @@ const WARM_UP_MAX = 100_000;
 const NUM_ENCRYPTS_MAX = 1_000_000;
 const FIELD_SIZE = 32;
 const FIELD_SIZE_MAX = 1 << 20;
-/** Bytes of all values of a request. */
+/** Maximum bytes of all values of a request. */
 const CONTENT_SIZE_MAX = 256 << 20;
 const COUNT_MAX = 1_000_000;
 const DEPTH_MAX = 16;
 const DAY_SECONDS = 86_400;
 const PEM_BEGINS = '-----BEGIN';
 
-/** Reads `config`; nothing where something is wrong, which then stands in `problems`. */
+/** Reads `config`. Returns `undefined` if it is invalid, and adds to `problems`. */
 export function readConfig(script: Script, problems: Problem[]): Config | undefined {
   const before = problems.length;
   const config = new Value(script.config, ['config'], problems).map();
@@ -116,14 +116,14 @@ export function readConfig(script: Script, problems: Problem[]): Config | undefi
   return problems.length > before ? undefined : { target: whole, app, rpc, warmUp, folder, phasesMs };
 }
 
-/** `HOST:PORT`, `HOST`, or an IPv6 address with or without brackets. */
+/** Splits `HOST:PORT`, `HOST`, or an IPv6 address with or without brackets. */
 function hostAndPort(target: string): [string, number | undefined] {
   const match = /^(?:\[([^\]]+)\]|([^:]*)):(\d{1,5})$/.exec(target);
   if (match) return [match[1] ?? match[2] ?? '', Number(match[3])];
   return [target.replace(/^\[(.*)\]$/, '$1'), undefined];
 }
 
-/** What Artillery would only say on its way is said before; the sum of all phases, in milliseconds. */
+/** Checks the phases before the run, where Artillery would fail during it. Returns their total duration in milliseconds. */
 function readPhases(config: Fields): number {
   let sum = 0;
   for (const phase of config.get('phases')?.list() ?? []) {
@@ -149,7 +149,7 @@ function readText(value: Value, path: string): string | undefined {
   }
 }
 
-/** `ca`, or `ca.pem` beside the client's certificate. */
+/** The path of `ca`, or of `ca.pem` next to the client's certificate. */
 function readAuthority(e3: Fields, cert: string | undefined, folder: string): string | undefined {
   const given = e3.get('ca');
   if (given || cert === undefined) return readPem(given, folder);
@@ -159,7 +159,7 @@ function readAuthority(e3: Fields, cert: string | undefined, folder: string): st
   return e3.get('cert')?.note(`there is no ${beside}: name the engine's authority in \`ca\``);
 }
 
-/** Whether key and certificates are what they should be; the library's message does not show them. */
+/** Checks that key and certificates are usable. The library's message does not contain them. */
 function checkCertificates(target: Target, e3: Fields): void {
   const checks: [string, () => unknown][] = [
     ['ca', () => new X509Certificate(target.ca)],
@@ -177,7 +177,7 @@ function checkCertificates(target: Target, e3: Fields): void {
   }
 }
 
-/** The steps of one scenario. `kinds` keeps each kind of request once. */
+/** Reads the steps of a scenario. `kinds` holds each distinct kind of request once. */
 export function readFlow(spec: unknown, path: Path, app: string, kinds: Map<string, Kind>, problems: Problem[]): Step[] {
   const scenario = new Value(spec, path, problems).map(SCENARIO_KEYS, PLUGIN_KEYS);
   scenario?.get('every')?.note('`every` is supported by `fieldseal load` only');

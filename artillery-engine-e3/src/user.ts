@@ -1,4 +1,4 @@
-// What a virtual user does: its steps one after the other, each request due when the one before it is done.
+// A virtual user: executes its steps in order. Each request is due when the previous one is done.
 
 import { type Connection, type Encode, Failure } from './connection';
 import type { Material } from './material';
@@ -6,27 +6,27 @@ import type { Slot } from './pool';
 import type { Kind, Step } from './scenario';
 import type { Answer } from './wire';
 
-/** Gives the content of requests of a kind. */
+/** Returns the content of requests of a kind. */
 export type Materials = (kind: Kind) => Material;
 
-/** Who is told of requests. */
-export interface Told {
+/** Receives the events of requests. */
+export interface RequestObserver {
   sent: (kind: Kind) => void;
   answered: (kind: Kind, latencyMs: number) => void;
   failed: (code: string) => void;
 }
 
-/** A place in a list of steps. */
+/** A position in a list of steps. */
 interface Place {
   readonly steps: readonly Step[];
   next: number;
-  /** How often the list begins anew. */
+  /** Remaining iterations of the list. */
   rounds: number;
 }
 
 /**
- * One run of a scenario. Times are those of `performance.now()`. Calls take the place of promises: where all is ready, nothing stands
- * between a due moment and the bytes of its request.
+ * One run of a scenario. Times are those of `performance.now()`. Callbacks instead of promises: if connection and content are ready, a
+ * request is sent without a delay after it is due.
  */
 export class User {
   private readonly places: Place[];
@@ -34,17 +34,17 @@ export class User {
   constructor(
     private readonly slot: Slot,
     private readonly materials: Materials,
-    private readonly told: Told,
+    private readonly observer: RequestObserver,
     /** When the next request is due. */
     private due: number,
     steps: readonly Step[],
-    /** Called once: with what failed, after which the rest was left out, or when all is done. */
+    /** Called once, when all steps are done or with the failure that ended the user. */
     private readonly ended: (failure?: Failure) => void,
   ) {
     this.places = [{ steps, next: 0, rounds: 0 }];
   }
 
-  /** Goes on until something is waited for. */
+  /** Executes steps until one has to wait. */
   readonly run = (): void => {
     for (let step = this.step(); step; step = this.step()) {
       if ('send' in step) {
@@ -61,7 +61,7 @@ export class User {
     this.ended();
   };
 
-  /** The next step that is no loop. */
+  /** Returns the next step that is not a loop. */
   private step(): Exclude<Step, { loop: unknown }> | undefined {
     for (let place = this.places.at(-1); place; place = this.places.at(-1)) {
       const step = place.steps[place.next];
@@ -81,7 +81,7 @@ export class User {
     const encode = this.materials(kind).encode;
     if (connection && encode) this.transmit(kind, connection, encode);
     else void this.sendWhenReady(kind);
-    this.told.sent(kind);
+    this.observer.sent(kind);
   }
 
   private async sendWhenReady(kind: Kind): Promise<void> {
@@ -104,8 +104,8 @@ export class User {
 
   private settle(kind: Kind, outcome: Answer | Failure, at: number): void {
     const failure = outcome instanceof Failure ? outcome : this.checked(kind, outcome);
-    if (failure) this.told.failed(failure.code);
-    else this.told.answered(kind, at - this.due);
+    if (failure) this.observer.failed(failure.code);
+    else this.observer.answered(kind, at - this.due);
     this.due = at;
     if (failure && (failure.code !== 'cancelled' || kind.cancelAfter === undefined)) this.ended(failure);
     else this.run();
@@ -114,7 +114,7 @@ export class User {
   private checked(kind: Kind, answer: Answer): Failure | undefined {
     try {
       this.materials(kind).check(answer);
-      // The next answer gets memory that is at hand, whenever the collector comes.
+      // Makes the memory available to the next answer without waiting for garbage collection.
       answer.release();
       return undefined;
     } catch (error) {

@@ -1,4 +1,4 @@
-// The wire bindings, which the scenario file names.
+// Loads the wire bindings that the scenario file names.
 
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -13,9 +13,10 @@ export type { Answer } from '@fieldseal/wire';
 const FUNCTIONS = ['encodeEncryptFields', 'encodeDecryptAnswer', 'encodeCancel', 'encodeHealth', 'Decoder'] as const;
 
 /**
- * The bindings that `rpc` names: a path from `folder`, the package's or its module's, or a package that is installed there or here.
+ * Loads the bindings that `rpc` names: a path relative to `folder`, of the package or its module, or the name of a package that is
+ * installed there or here.
  *
- * @throws {Error} One line on why they cannot be had.
+ * @throws {Error} With one line that explains why they cannot be loaded.
  */
 export function loadWire(rpc: string, folder: string): Wire {
   const path = resolve(folder, rpc);
@@ -32,7 +33,7 @@ export function loadWire(rpc: string, folder: string): Wire {
   return wire;
 }
 
-/** From where the scenario stands, then from where this engine stands. */
+/** Resolves relative to the scenario file, then relative to this package. */
 function loadPackage(name: string, folder: string): Partial<Wire> {
   const there = createRequire(join(folder, 'scenario.yml'));
   try {

@@ -1,4 +1,4 @@
-// Users against a real engine, and against servers that misbehave.
+// Users against a real engine, and against misbehaving servers.
 
 import assert from 'node:assert/strict';
 import { EventEmitter, once } from 'node:events';
@@ -20,7 +20,7 @@ let engine;
 before(async () => { engine = await Engine.start(); });
 after(() => engine?.stop());
 
-/** The scenario file as Artillery hands it over. */
+/** The scenario file as Artillery passes it to engines. */
 function script(flow, e3 = {}, more = {}) {
   const { host, port, key, cert, ca } = engine;
   const phases = [{ duration: 1, arrivalCount: 1 }];
@@ -28,23 +28,23 @@ function script(flow, e3 = {}, more = {}) {
   return { config, scenarios: [{ name: 'all', engine: 'e3', flow }] };
 }
 
-/** One user runs the scenario: what was emitted, and what the user ended with. */
+/** Runs the scenario for one user. Returns the emitted events and the result. */
 async function run(e3, spec) {
   const events = new EventEmitter();
-  const told = { counter: {}, histogram: {}, rate: {}, error: [], started: 0 };
-  events.on('counter', (name, value) => { told.counter[name] = (told.counter[name] ?? 0) + value; });
-  events.on('histogram', (name, value) => { (told.histogram[name] ??= []).push(value); });
-  events.on('rate', (name) => { told.rate[name] = (told.rate[name] ?? 0) + 1; });
-  events.on('error', (code) => told.error.push(code));
-  events.on('started', () => { told.started += 1; });
+  const report = { counter: {}, histogram: {}, rate: {}, error: [], started: 0 };
+  events.on('counter', (name, value) => { report.counter[name] = (report.counter[name] ?? 0) + value; });
+  events.on('histogram', (name, value) => { (report.histogram[name] ??= []).push(value); });
+  events.on('rate', (name) => { report.rate[name] = (report.rate[name] ?? 0) + 1; });
+  events.on('error', (code) => report.error.push(code));
+  events.on('started', () => { report.started += 1; });
   const context = { vars: {} };
   const began = performance.now();
   const [error, returned] = await new Promise((resolve) => {
     e3.createScenario(spec, events)(context, (...ended) => resolve(ended));
   });
   assert.equal(returned, context);
-  assert.equal(told.started, 1);
-  return { ...told, failure: error?.code ?? error, took: performance.now() - began };
+  assert.equal(report.started, 1);
+  return { ...report, failure: error?.code ?? error, took: performance.now() - began };
 }
 
 async function runFlow(flow, e3, more) {
@@ -142,14 +142,14 @@ test('whom it does not trust it does not talk to', async () => {
   assert.equal((await runFlow(flow, { serverName: 'localhost' })).failure, null);
 });
 
-/** A server with the engine's certificate that answers a request of `id` as `answer` says. */
+/** A server with the engine's certificate that answers a request with `answer(id)`. */
 async function misbehaving(answer, ALPNProtocols = ['fieldseal/1']) {
   const [key, cert, ca] = ['server.key', 'server.pem', 'ca.pem'].map((name) => readFileSync(engine.file(name)));
   const sockets = [];
   const server = createServer({ key, cert, ca, requestCert: true, ALPNProtocols }, (socket) => {
     sockets.push(socket);
     socket.on('error', () => undefined);
-    // The id is the third byte of a request while it is below 128.
+    // The id, below 128, is the third byte of a request.
     socket.on('data', (bytes) => answer(socket, bytes[2]));
   });
   server.listen(0, '127.0.0.1');
@@ -161,7 +161,7 @@ async function misbehaving(answer, ALPNProtocols = ['fieldseal/1']) {
   return server;
 }
 
-/** The answer with as many values as are given, shortest forms throughout. */
+/** Encodes an answer with this many values, in shortest form. */
 const values = (id, count) =>
   Buffer.from([0x94, 1, id, 0xc0, 0x81, 0xa6, ...Buffer.from('values'), 0x90 + count, ...Array(count).fill(0xc0)]);
 
@@ -188,34 +188,34 @@ test('wrong, unexpected and missing answers are reported', async () => {
 
 test('connections are warmed up as configured, without being reported', async () => {
   for (const warmUp of [0, 3]) {
-    let asked = 0;
+    let received = 0;
     const server = await misbehaving((socket, id) => {
-      asked += 1;
+      received += 1;
       const word = Buffer.from([0x94, 1, id, 0xc0, 0x81, 0xa6, ...Buffer.from('status'), 0xa2, ...Buffer.from('ok')]);
-      socket.write(asked <= warmUp ? word : values(id, 3));
+      socket.write(received <= warmUp ? word : values(id, 3));
     });
     const flow = [{ count: 2, loop: [{ send: { numEncrypts: 3 } }] }];
     const { failure, counter, error } = await runFlow(flow, { port: server.address().port, connections: 1, warmUp });
-    assert.deepEqual([failure, error, counter['e3.requests'], asked], [null, [], 2, warmUp + 2]);
+    assert.deepEqual([failure, error, counter['e3.requests'], received], [null, [], 2, warmUp + 2]);
     server.end();
   }
 });
 
 test('users held by the warm-up and its duration are reported, but not in the latency', async () => {
   const DELAY = 150;
-  let asked = 0;
+  let received = 0;
   const server = await misbehaving((socket, id) => {
-    asked += 1;
+    received += 1;
     const word = Buffer.from([0x94, 1, id, 0xc0, 0x81, 0xa6, ...Buffer.from('status'), 0xa2, ...Buffer.from('ok')]);
-    if (asked <= 2) setTimeout(() => socket.write(word), DELAY);
+    if (received <= 2) setTimeout(() => socket.write(word), DELAY);
     else socket.write(values(id, 3));
   });
   const whole = script([{ send: { numEncrypts: 3 } }], { port: server.address().port, connections: 1, warmUp: 2 });
   const e3 = new E3Engine(whole);
   const held = await Promise.all([0, 1].map(() => run(e3, whole.scenarios[0])));
   const took = held.flatMap(({ histogram }) => histogram['e3.warm_up'] ?? []);
-  assert.equal(took.length, 1, 'told once');
-  // Timers and the clock round apart by a millisecond.
+  assert.equal(took.length, 1, 'reported once');
+  // Timers and the clock may round differently by a millisecond.
   assert.ok(took[0] >= 2 * DELAY - 2, `${took} ms`);
   for (const { failure, counter, histogram, took: whole } of held) {
     assert.deepEqual([failure, counter['e3.warm_up.users']], [null, 1]);
@@ -234,17 +234,17 @@ test('abandoned requests fail, and an unanswered cancel changes nothing', async 
   const { target } = readConfig(script([], { port: server.address().port }), []);
   const pool = new Pool(target, wire);
   const connection = await pool.next().get();
-  const ask = (encode) => {
+  const request = (encode) => {
     let id;
     const ended = new Promise((resolve) => { id = connection.send(encode, resolve); });
     return { id, ended };
   };
-  const sent = ask((id) => wire.encodeEncrypt(id, { app: APP }, ['x']));
+  const sent = request((id) => wire.encodeEncrypt(id, { app: APP }, ['x']));
   connection.cancel(sent.id);
   while (received.length === 0) await new Promise(setImmediate);
   pool.end(new Failure('no_answer', 'no answer came'));
   assert.equal((await sent.ended).code, 'no_answer');
-  assert.equal((await ask((id) => wire.encodeHealth(id)).ended).code, 'no_answer');
+  assert.equal((await request((id) => wire.encodeHealth(id)).ended).code, 'no_answer');
   assert.notEqual(await pool.next().get(), connection);
   pool.end(new Failure('no_answer', 'the end'));
   server.end();

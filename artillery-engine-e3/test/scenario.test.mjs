@@ -1,4 +1,4 @@
-// Scenario files: what is read, and that whatever is wrong is told in one line with its place.
+// Scenario files: the accepted keys, and that each problem is reported in one line with its position.
 
 import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -30,7 +30,7 @@ function problems(text) {
   return shownProblems(found, file).replaceAll(`${file}:`, '').split('\n').filter(Boolean);
 }
 
-/** Those of a step in the flow, line 1 of the file. */
+/** The problems of a step in the flow, line 1 of the file. */
 const ofStep = (step) => problems(`scenarios: [ { flow: [ ${step} ] } ]\nconfig: {}\n`).filter((line) => line.startsWith('1:'));
 
 test('steps follow docs/load.md', () => {

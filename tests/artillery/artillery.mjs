@@ -13,8 +13,8 @@ export const SIZES = [30, 150, 2000];
 /** Its phase. */
 export const PUBLISHED = { arrivalRate: 2, duration: 90 };
 /**
- * What Artillery and `fieldseal load` both run: the published scenario at a higher rate, in which few requests have 2,000 values, and its
- * sizes in equal shares.
+ * The scenarios that both Artillery and `fieldseal load` run: the published one at a higher rate, in which few requests have 2,000 values,
+ * and one with equal shares of its sizes.
  */
 export const COMPARED = [
   { name: 'the published shares', phase: { arrivalRate: 25, duration: 4 }, shares: [0.8, 0.18, 0.02], isOfEverySize: false },
@@ -41,8 +41,8 @@ export function printed(engine, folder) {
 }
 
 /**
- * The same for another time, on the engine's port: what both of Artillery and `fieldseal load` read from the file alone. With `weights`,
- * one for each of its scenarios, they take the place of the published ones.
+ * The same with another duration and the engine's port, for runs in which Artillery and `fieldseal load` read everything from the file.
+ * `weights`, one for each scenario, replace the published ones.
  */
 export function adapted(engine, folder, name, { arrivalRate, duration }, weights) {
   const phase = `arrivalRate: ${arrivalRate}, duration: ${duration}`;
@@ -57,20 +57,20 @@ export function adapted(engine, folder, name, { arrivalRate, duration }, weights
   return file;
 }
 
-/** `fieldseal load` on `file`: the result that it writes. */
+/** Runs `fieldseal load` on `file` and returns its result. */
 export async function fieldsealLoad(file) {
   const result = `${file}.load.json`;
   const child = spawn(program(), ['load', file, '--output', result], { stdio: ['ignore', 'ignore', 'pipe'] });
-  let told = '';
-  child.stderr.on('data', (text) => { told += text; });
+  let stderr = '';
+  child.stderr.on('data', (text) => { stderr += text; });
   const [code] = await once(child, 'close');
-  if (code !== 0) throw new Error(`fieldseal load ended with ${code}: ${told}`);
+  if (code !== 0) throw new Error(`fieldseal load ended with ${code}: ${stderr}`);
   return JSON.parse(readFileSync(result, 'utf8'));
 }
 
 /**
- * Artillery on `file`. `overrides` stand in the place of what the file says, as `--overrides` has it.
- * `began` is called when the first phase begins. Gives the exit code, what was printed, and the report of the whole run.
+ * Runs Artillery on `file`, with `overrides` as its `--overrides`. Calls `began` when the first phase begins. Returns the exit code, the
+ * output, and the report of the whole run.
  */
 export async function artillery(file, overrides = {}, began = () => undefined) {
   const report = `${file}.json`;
@@ -92,8 +92,8 @@ export async function artillery(file, overrides = {}, began = () => undefined) {
 }
 
 /**
- * A scenario file under Artillery and under `fieldseal load` at the same time: how many requests of each size both sent, and their
- * medians in milliseconds.
+ * Runs a scenario file in Artillery and `fieldseal load` at the same time. Returns the number of requests of each size and the median
+ * latencies in milliseconds.
  */
 export async function both(file, phase) {
   let beside;

@@ -1,6 +1,6 @@
-// The published scenario under Artillery itself, against a real engine.
+// The published scenario in Artillery, against a real engine.
 //
-// FULL=1 runs it for the 90 seconds that it says, on the port that it says; otherwise its rate is higher for a few seconds.
+// FULL=1 runs it unchanged for 90 seconds on its own port; otherwise it runs for a few seconds at a higher rate.
 
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -15,7 +15,7 @@ const FULL = process.env.FULL === '1';
 const PHASES = FULL ? [PUBLISHED] : [COMPARED[0].phase];
 const USERS = PHASES[0].arrivalRate * PHASES[0].duration;
 const TIMEOUT = (FULL ? 200_000 : 0) + 200_000;
-/** Requests of a size below which its share of all says little. */
+/** Minimum requests of a size for its share to be significant. */
 const SHARE_OF_MIN = 10;
 
 let engine;
@@ -29,7 +29,7 @@ after(async () => {
   if (folder) rmSync(folder, { recursive: true, force: true });
 });
 
-/** What the engine itself has counted of a metric. */
+/** The value of a metric of the engine. */
 async function counted(metric) {
   const text = await (await fetch(`http://${engine.operator}/metrics`)).text();
   return Number(new RegExp(`^${metric}\\{method="encrypt",outcome="ok"\\} (\\d+)$`, 'm').exec(text)?.[1] ?? 0);
@@ -62,7 +62,7 @@ test('the published scenario runs unchanged, and every count is correct', { time
   assert.equal(summaries['e3.latency'].count, USERS);
   assert.ok(summaries['e3.latency'].min > 0, JSON.stringify(summaries['e3.latency']));
   assert.ok(rates['e3.request_rate'] > 0);
-  // Of the users who came while it connected, it tells for how long.
+  // Users that arrived during the warm-up are reported with their waiting time.
   assert.ok(summaries['e3.warm_up'].count >= 1 && summaries['e3.warm_up'].min > 0, JSON.stringify(summaries['e3.warm_up']));
   assert.equal(summaries['e3.warm_up.held']?.count ?? 0, counters['e3.warm_up.users'] ?? 0);
   const since = [await counted('fieldseal_requests_total') - before[0], await counted('fieldseal_fields_total') - before[1]];

@@ -1,5 +1,5 @@
-// Latencies of the same scenario file under Artillery and under `fieldseal load`, both at the same time against one engine. A benchmark: it
-// reports medians and their ratios and judges none of them.
+// Compares latencies of one scenario file in Artillery and `fieldseal load`, which run at the same time against one engine. A benchmark: it
+// reports medians and their ratios without a verdict.
 //
 //   FIELDSEAL=target/release/fieldseal tests/artillery/run.sh compare
 //   FULL=1 …      the published scenario for its 90 seconds as well
@@ -32,7 +32,7 @@ try {
     const { code, text, rows } = await both(adapted(engine, folder, name.replaceAll(' ', '-'), phase, weights), phase);
     if (code !== 0) throw new Error(text);
     const after = engine.schedule();
-    // How long the engine waited for a core, for each second that it ran: above 1 the machine was too busy for a comparison.
+    // Seconds that the engine waited for a core per second of running: above 1 the machine was too busy for a comparison.
     const waited = (after.waited - before.waited) / Math.max(after.ran - before.ran, 1);
     for (const { size, counts, medians: [artillery, native] } of rows) {
       const ratio = native > 0 && artillery > 0 ? (artillery / native).toFixed(2) : '–';

@@ -11,7 +11,7 @@ import { connect } from 'node:tls';
 export const APP = 'app_dev';
 const STOP_MS_MAX = 30_000;
 
-/** The program under test, which run.sh names. */
+/** The program under test, set by run.sh. */
 export function program() {
   const path = process.env.FIELDSEAL;
   if (!path) throw new Error('set FIELDSEAL, or run tests/artillery/run.sh');
@@ -38,7 +38,7 @@ export class Engine {
     throw new Error(`the engine did not start: ${engine.log}`);
   }
 
-  /** Certificate and key of a client that may use no app but another one. */
+  /** Certificate and key of a client whose only permission is for another app. */
   stranger() {
     for (const command of [['keys', 'create', 'other'], ['certs', 'issue', 'stranger', '--app', 'other', '--allow', 'encrypt']]) {
       const done = spawnSync(program(), ['--dir', join(this.folder, 'store'), ...command], { encoding: 'utf8' });
@@ -47,7 +47,7 @@ export class Engine {
     return { cert: this.file('stranger.pem'), key: this.file('stranger.key') };
   }
 
-  /** A file that lies with the certificates. */
+  /** The path of a file in the folder of the certificates. */
   file(name) {
     return join(this.folder, 'store', 'certs', name);
   }
@@ -65,7 +65,7 @@ export class Engine {
   }
 
   /**
-   * How long its threads have computed, and how long they have waited for a core, in nanoseconds; zeros where the system does not tell.
+   * CPU time of its threads, and how long they waited for a core, in nanoseconds; zeros if the system does not provide them.
    */
   schedule() {
     const tasks = `/proc/${this.process.pid}/task`;
@@ -74,7 +74,7 @@ export class Engine {
     return { ran: sum(0), waited: sum(1) };
   }
 
-  /** Ends it as an operator does; what is in work is finished. */
+  /** Shuts it down gracefully, as an operator does. */
   async stop({ keep = false } = {}) {
     const timer = setTimeout(() => this.process.kill('SIGKILL'), STOP_MS_MAX);
     this.process.kill('SIGTERM');
