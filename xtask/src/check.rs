@@ -1,7 +1,7 @@
-//! The checks before the tests: the same commands that `make test` and so `.ci/run` run, in the same order.
+//! The checks that `make test`, and therefore `.ci/run`, run before the tests, in the same order.
 //!
-//! Each step prints what it does; the first that fails ends the run. One profile, `checked`, serves clippy and the tests, so that
-//! the C libraries are built once.
+//! Each step prints its title; the first failure ends the run. Clippy and the tests share the profile `checked`, so that the C libraries
+//! are built once.
 
 use std::{env, ffi::OsString, io, path::Path, process::Command};
 
@@ -11,29 +11,29 @@ use crate::tidy;
 
 /// The command of a step.
 enum Step {
-    Cargo { says: &'static str, arguments: &'static [&'static str] },
+    Cargo { title: &'static str, arguments: &'static [&'static str] },
     Tidy,
 }
 
 const STEPS: [Step; 5] = [
-    Step::Cargo { says: "fmt: the code is formatted", arguments: &["fmt", "--all", "--check"] },
+    Step::Cargo { title: "fmt: the code is formatted", arguments: &["fmt", "--all", "--check"] },
     Step::Cargo {
-        says: "clippy: no warning in any target",
+        title: "clippy: no warning in any target",
         arguments: &["clippy", "--workspace", "--all-targets", "--profile", "checked", "--", "-D", "warnings"],
     },
     Step::Tidy,
     Step::Cargo {
-        says: "deny: one crypto stack in what ships",
+        title: "deny: one crypto stack in what ships",
         arguments: &["deny", "--all-features", "--exclude-dev", "--log-level", "error", "check", "bans"],
     },
-    // Advisories need a download that may be out of reach; `make audit` runs them.
+    // Advisories need a download; `make audit` checks them.
     Step::Cargo {
-        says: "deny: licences and sources, those of the tests included",
+        title: "deny: licences and sources, those of the tests included",
         arguments: &["deny", "--all-features", "--log-level", "error", "check", "licenses", "sources"],
     },
 ];
 
-/// Why the checks ended.
+/// Why the checks failed.
 #[derive(Debug, Error)]
 pub enum CheckError {
     /// A command could not be started.
@@ -42,7 +42,7 @@ pub enum CheckError {
     /// A command failed and printed why.
     #[error("failed: {0}")]
     Failed(&'static str),
-    /// Tidy found this many faults; they are printed.
+    /// Tidy printed this many findings.
     #[error("tidy: {0} to mend")]
     Tidy(usize),
     /// The repository could not be read.
@@ -54,22 +54,22 @@ pub enum CheckError {
 pub fn check(root: &Path) -> Result<(), CheckError> {
     for step in &STEPS {
         match step {
-            Step::Cargo { says, arguments } => cargo(root, says, arguments)?,
+            Step::Cargo { title, arguments } => cargo(root, title, arguments)?,
             Step::Tidy => tidy(root)?,
         }
     }
     Ok(())
 }
 
-fn cargo(root: &Path, says: &'static str, arguments: &[&str]) -> Result<(), CheckError> {
-    println!("== {says}");
+fn cargo(root: &Path, title: &'static str, arguments: &[&str]) -> Result<(), CheckError> {
+    println!("== {title}");
     let mut command = Command::new(env!("CARGO"));
     command.args(arguments).current_dir(root).env("PATH", path_with_tools(root));
-    let status = command.status().map_err(|error| CheckError::Start(says, error))?;
-    if status.success() { Ok(()) } else { Err(CheckError::Failed(says)) }
+    let status = command.status().map_err(|error| CheckError::Start(title, error))?;
+    if status.success() { Ok(()) } else { Err(CheckError::Failed(title)) }
 }
 
-/// The search path with the tools that `scripts/setup.sh` installs in front.
+/// Returns the search path, with the folder of the tools that `scripts/setup.sh` installs first.
 fn path_with_tools(root: &Path) -> OsString {
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = std::iter::once(root.join(".tools").join("bin")).chain(env::split_paths(&path));

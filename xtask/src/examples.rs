@@ -1,6 +1,6 @@
 //! Writes example documents of any size: customers with cards, addresses and orders, the kind of data that Fieldseal protects.
 //!
-//! Deterministic: the same order gives the same bytes on every machine. Streaming: memory does not grow with the document.
+//! Deterministic: the same order produces the same bytes on every machine. Streaming: memory does not grow with the document.
 //! Fictitious: names are combined at random, hosts and telephone numbers are those reserved for examples, card numbers are in a
 //! test range. `null`s are written but not counted, because they are never encrypted.
 
@@ -8,20 +8,20 @@ use std::io::{self, Write};
 
 use thiserror::Error;
 
-/// Most scalar values of a document.
+/// Maximum scalar values of a document.
 const FIELDS_MAX: u64 = 10_000_000;
 
-/// Fewest bytes of a document of a given size: the frame around the records and one record fit.
+/// Minimum size of a document in bytes: enough for the frame around the records and one record.
 const BYTES_MIN: u64 = 1024;
 
-/// How much to write.
+/// The size of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     /// One document of this many strings, numbers, `true`s and `false`s.
     Fields(u64),
     /// One document of this many bytes, padded with white space after the last record.
     Bytes(u64),
-    /// This many records, one a line.
+    /// This many records, one per line.
     Lines(u64),
 }
 
@@ -35,10 +35,10 @@ pub struct Order {
 /// Errors of the arguments.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum OrderError {
-    /// None or several of `--fields`, `--bytes`, `--lines`.
+    /// Not exactly one of `--fields`, `--bytes`, `--lines`.
     #[error("examples: give one of --fields N, --bytes N, --lines N")]
     OneSize,
-    /// An argument that is not known.
+    /// An unknown argument.
     #[error("examples: unknown argument {0}")]
     Unknown(String),
     /// A number is missing, malformed or out of range.
@@ -125,11 +125,11 @@ fn write_bytes(random: &mut Random, bytes: u64, out: &mut impl Write) -> io::Res
 /// One customer as JSON text.
 struct Record {
     text: String,
-    /// Scalars in it, `null`s not counted.
+    /// Number of scalars in it, without `null`s.
     fields: usize,
 }
 
-/// A customer's members up to the first `fields_max` scalars. A name `a.b` means member `b` of the object `a`.
+/// Writes a customer's members up to the first `fields_max` scalars. A name `a.b` means member `b` of the object `a`.
 fn record(random: &mut Random, fields_max: usize) -> Record {
     let members = members(random);
     let mut text = String::from("{");
@@ -186,7 +186,7 @@ const NOTES: [&str; 6] = [
 ];
 const AMOUNTS: [&str; 5] = ["1e+21", "-0.5", "0", "12.50", "9007199254740993"];
 
-/// Names and JSON values of one customer, groups together.
+/// Names and JSON values of one customer. Members of the same object are adjacent.
 fn members(random: &mut Random) -> Vec<(&'static str, String)> {
     let (given, family) = (random.pick(&GIVEN), random.pick(&FAMILY));
     let (town, country) = *random.pick(&TOWNS);
@@ -215,7 +215,7 @@ fn members(random: &mut Random) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Sixteen digits of the test range 4000 00, the last of them the Luhn check digit (ISO/IEC 7812-1 annex B).
+/// Sixteen digits in the test range 4000 00; the last one is the Luhn check digit (ISO/IEC 7812-1 annex B).
 fn card_number(random: &mut Random) -> String {
     let digits = format!("400000{:09}", random.below(1_000_000_000));
     let sum: u32 = digits.bytes().rev().enumerate().map(|(index, byte)| luhn(index + 1, byte)).sum();
@@ -232,7 +232,7 @@ fn luhn(place: usize, byte: u8) -> u32 {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014): small, the same everywhere, and no secret depends on it.
+/// SplitMix64 (Steele, Lea, Flood 2014): small and portable. Not used for secrets.
 struct Random(u64);
 
 impl Random {
@@ -243,7 +243,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`, by remainder: the slight bias does not matter here.
+    /// Returns a number below `end`, by remainder: the slight bias does not matter here.
     fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }

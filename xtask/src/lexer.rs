@@ -1,15 +1,15 @@
 //! Splits Rust source into code and comments without parsing it.
 //!
-//! Both halves keep the byte offsets and the line numbers of the source: what belongs to the other half, and the inside of
-//! every string and character literal, is blanked. So a rule can search `code` for a call without meeting it in a string, and
-//! `comments` for a note without meeting it in code. Macro bodies count as code, which a syntax tree would not give.
+//! Both halves keep the byte offsets and line numbers of the source: the other half, and the content of string and character literals,
+//! are replaced by spaces. A search of `code` therefore finds no text in strings, and a search of `comments` none in code. Macro bodies
+//! count as code, which a syntax tree does not provide.
 
 /// Code and comments of one file, each as long as the source.
 #[derive(Debug)]
 pub struct Masked {
-    /// The source with comments and the inside of literals blanked; the quotes of strings stay.
+    /// The source with comments and the content of literals blanked; the quotes of strings remain.
     pub code: String,
-    /// The source with everything but comments blanked; the comment markers stay.
+    /// The source with everything except comments blanked; the comment markers remain.
     pub comments: String,
 }
 
@@ -20,7 +20,7 @@ enum Kind {
     Literal,
 }
 
-/// Separates `source` into code and comments. Source that the compiler would refuse gives some split, never a panic.
+/// Separates `source` into code and comments. The result for invalid Rust is unspecified, but it never panics.
 pub fn mask(source: &str) -> Masked {
     let bytes = source.as_bytes();
     let mut code = Vec::with_capacity(bytes.len());
@@ -29,7 +29,7 @@ pub fn mask(source: &str) -> Masked {
     while at < bytes.len() {
         let (kind, length) = token(bytes, at);
         for &byte in &bytes[at..at + length] {
-            // Blanking works byte by byte, so a blanked letter outside ASCII becomes as many spaces as it has bytes.
+            // Blanking is bytewise: a letter outside ASCII becomes as many spaces as it has bytes.
             let blank = if byte == b'\n' { b'\n' } else { b' ' };
             let (as_code, as_comment) = match kind {
                 Kind::Code => (byte, blank),
@@ -46,7 +46,7 @@ pub fn mask(source: &str) -> Masked {
     Masked { code: text(code), comments: text(comments) }
 }
 
-/// Kind and length of the token at `at`; whatever is neither comment nor literal counts byte by byte as code.
+/// Returns kind and length of the token at `at`. Each byte outside comments and literals is a token of code.
 fn token(bytes: &[u8], at: usize) -> (Kind, usize) {
     let rest = &bytes[at..];
     match rest {
@@ -76,7 +76,7 @@ fn block_comment(rest: &[u8]) -> usize {
     at
 }
 
-/// Length up to and with the closing quote, escapes skipped.
+/// Returns the length up to and including the closing quote; skips escapes.
 fn quoted(rest: &[u8], quote: u8) -> usize {
     let mut at = 0;
     while at < rest.len() {
@@ -89,7 +89,7 @@ fn quoted(rest: &[u8], quote: u8) -> usize {
     rest.len()
 }
 
-/// Length of the character literal at `rest`, or `None` where the quote begins a lifetime or a label.
+/// Returns the length of the character literal at `rest`, or `None` if the quote begins a lifetime or a label.
 fn character(rest: &[u8]) -> Option<usize> {
     match rest.get(1)? {
         b'\\' => Some(1 + quoted(&rest[1..], b'\'')),
@@ -105,7 +105,7 @@ fn character(rest: &[u8]) -> Option<usize> {
     }
 }
 
-/// Whether the `r` at `at` is a literal's prefix (`r"`, `br#"`, `cr"`) and not the end of a name.
+/// Whether the `r` at `at` is the prefix of a literal (`r"`, `br#"`, `cr"`) and not the end of a name.
 fn starts_raw(bytes: &[u8], at: usize) -> bool {
     let before = |back: usize| at.checked_sub(back).map(|index| bytes[index]);
     let named = |byte: Option<u8>| byte.is_some_and(is_name);

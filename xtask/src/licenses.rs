@@ -1,7 +1,7 @@
-//! `licenses`: the notices of the libraries that the program is built from. The archive, the Debian package and the image carry them,
-//! because licences ask that their text goes with every copy.
+//! `licenses`: the notices of the libraries in the program. The archive, the Debian package and the image contain them, because licences
+//! require their text to be included with every copy.
 //!
-//! The texts are those in the source of each package, those of C libraries inside it included. Equal texts are written once.
+//! The texts are read from the source of each package, including C libraries inside it. Equal texts are written once.
 
 use std::{
     collections::BTreeMap,
@@ -22,13 +22,13 @@ const PROGRAM: &str = "fieldseal-cli";
 /// Our own licence, the text of [`OWN_EXPRESSION`].
 const OWN: &str = "LICENSE";
 
-/// The licence that asks for its text alone, and for no notice that only the package could have.
+/// The licence that requires only its own text and no notice from the package.
 const OWN_EXPRESSION: &str = "Apache-2.0";
 
-/// Beginnings of the names of files with licence texts, in capitals.
+/// Prefixes of the names of files with licence texts, in capitals.
 const NAMES: [&str; 6] = ["COPYING", "COPYRIGHT", "LICENCE", "LICENSE", "NOTICE", "UNLICENSE"];
 
-/// Endings of files that are code or data, whatever their name.
+/// Extensions of files that are code or data and not licence texts.
 const NO_TEXTS: [&str; 10] = ["c", "cc", "h", "html", "json", "py", "rs", "sh", "toml", "yml"];
 
 const HEAD: &str = "\
@@ -41,7 +41,7 @@ included; their numbers are those of the texts at the end. Some packages only ge
 The notices of the Rust standard library, which the program contains too, are in rust-standard-library.html.gz.
 ";
 
-/// Why there are no notices.
+/// Why the notices cannot be written.
 #[derive(Debug)]
 pub enum LicenseError {
     /// Cargo could not resolve the packages.
@@ -79,17 +79,17 @@ struct License {
     text: String,
 }
 
-/// A package and the licence texts in its source.
+/// A package with the licence texts in its source.
 #[derive(Clone, Debug)]
 struct Licensed {
     library: Library,
     licenses: Vec<License>,
 }
 
-/// Writes the notices of the program as it is built for `target` from the repository at `root`.
+/// Writes the notices of the program built for `target` from the repository at `root`.
 ///
 /// # Errors
-/// A package has no licence text, or its source cannot be read; nothing is written then.
+/// Fails, without writing anything, if a package has no licence text or its source cannot be read.
 pub fn write(root: &Path, target: &str, out: &mut impl Write) -> Result<(), LicenseError> {
     let libraries = metadata::libraries(root, PROGRAM, target).map_err(LicenseError::Metadata)?;
     let packages = libraries.into_iter().map(licensed).collect::<Result<Vec<_>, _>>()?;
@@ -102,7 +102,7 @@ fn licensed(library: Library) -> Result<Licensed, LicenseError> {
     Ok(Licensed { licenses: licenses(&library.folder)?, library })
 }
 
-/// The licence texts in a folder and the folders below it, by path.
+/// Returns the licence texts in a folder and its subfolders, by path.
 fn licenses(folder: &Path) -> Result<Vec<License>, LicenseError> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -128,7 +128,7 @@ fn is_license(path: &Path) -> bool {
     NAMES.iter().any(|begin| name.starts_with(begin)) && !NO_TEXTS.contains(&ending.as_str())
 }
 
-/// A text without white space at its ends and at those of its lines.
+/// Reads a text without blank lines at its ends and without trailing white space.
 fn read_text(path: &Path) -> Result<String, LicenseError> {
     let bytes = fs::read(path).map_err(|error| LicenseError::Read(path.to_owned(), error))?;
     let text = String::from_utf8_lossy(&bytes);
@@ -136,10 +136,10 @@ fn read_text(path: &Path) -> Result<String, LicenseError> {
     Ok(lines.join("\n").trim_matches('\n').to_owned())
 }
 
-/// The notices: the packages with the numbers of their texts, and each text once.
+/// Renders the notices: the packages with the numbers of their texts, then each text once.
 ///
 /// # Errors
-/// The packages for which there is no text.
+/// The packages without a text.
 fn notices(packages: &[Licensed], own: &str) -> Result<String, Vec<String>> {
     let mut list = String::new();
     let mut texts: Vec<&str> = Vec::new();
@@ -174,13 +174,13 @@ fn line(out: &mut String, text: fmt::Arguments<'_>) {
     writeln!(out, "{text}").expect("a string takes all text");
 }
 
-/// What two copies of a text have in common when their lines are broken differently.
+/// Normalizes white space, so that copies of a text with different line breaks are equal.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The texts that hold for a package, each with its origin: those in its source; or those of another package of its repository with the
-/// same licence; or the licence that needs no notice of the package's own.
+/// Returns the texts for a package, each with its origin: those in its source, or those of another package of its repository with the
+/// same licence, or the licence that needs no notice from the package.
 fn texts_of<'a>(package: &'a Licensed, packages: &'a [Licensed], own: &'a str) -> Vec<(String, &'a str)> {
     let library = &package.library;
     let is_sibling = |other: &&Licensed| {
@@ -202,7 +202,7 @@ fn labelled<'a>(package: &'a Licensed, suffix: &str) -> Vec<(String, &'a str)> {
     package.licenses.iter().map(|it| (format!("{}{suffix}", it.path), it.text.as_str())).collect()
 }
 
-/// Whether the expression is a choice that has our own licence in it.
+/// Whether the expression is a choice that includes our own licence.
 fn offers_own(expression: &str) -> bool {
     let choices = expression.split(" OR ").flat_map(|part| part.split('/'));
     !expression.contains(['(', ')']) && choices.map(str::trim).any(|choice| choice == OWN_EXPRESSION)
@@ -273,7 +273,7 @@ mod tests {
         }
     }
 
-    /// A new dependency without a text is noticed here, and not when a release is built.
+    /// Detects a new dependency without a text before a release is built.
     #[test]
     fn every_library_of_the_program_has_a_text() {
         let mut out = Vec::new();

@@ -1,7 +1,7 @@
-//! `cargo xtask`: the project's own tools, in its own language.
+//! `cargo xtask`: the project's own tools, in Rust.
 //!
-//! `tidy` checks style, `check` runs what CI runs before the tests, `licenses` writes the notices of a release, `examples` documents of
-//! any size. Anything that needs more than a shell line is here and not in a script.
+//! `tidy` checks style, `check` runs the checks that CI runs before the tests, `licenses` writes the notices of a release, `examples`
+//! writes documents of any size. Tools that need more than a line of shell are here and not in a script.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -20,13 +20,13 @@ use std::{env, error::Error, io, process::ExitCode};
 const HELP: &str = "\
 usage: cargo xtask COMMAND
 
-  tidy                  crate edges, import circles, files, calls, words and lengths
-  check                 fmt, clippy, tidy and deny: what CI runs before the tests
-  licenses TARGET       notices of the libraries that the program is built from for this target
+  tidy                  crate edges, import cycles, files, calls, words and lengths
+  check                 fmt, clippy, tidy and deny, as CI runs them before the tests
+  licenses TARGET       notices of the libraries in the program built for this target
   measurements          docs/measurements.md, from the results in benches/results
   examples --fields N   a JSON document of exactly N scalar values (1 to 10,000,000)
   examples --bytes N    a JSON document of exactly N bytes (at least 1,024)
-  examples --lines N    N customer records, one a line (JSON Lines)
+  examples --lines N    N customer records, one per line (JSON Lines)
            --seed N     other values of the same kinds; the same seed gives the same bytes (default 1)
 ";
 

@@ -1,5 +1,5 @@
-//! `docs/measurements.md`, made from the result files under `benches/results/`: one file for each run of a benchmark, and `index.json` with
-//! the machines and the order of the areas.
+//! Generates `docs/measurements.md` from the result files under `benches/results/`: one file for each run of a benchmark, and `index.json`
+//! with the machines and the order of the areas.
 
 use std::{collections::BTreeMap, error::Error, fmt::Write, fs, path::Path};
 
@@ -49,10 +49,10 @@ struct Run {
 struct Figure {
     figure: String,
     result: String,
-    /// Compared with peers, with the floor, or with the same without what is measured.
+    /// Comparison with peers, with the minimum possible, or with the same setup without the measured feature.
     ratio: String,
     bar: String,
-    /// Whether the bar is met, where there is one.
+    /// Whether the bar is met, if there is one.
     met: Option<bool>,
 }
 
@@ -72,10 +72,10 @@ pub fn write(root: &Path, sources: &[Source]) -> Result<(), Box<dyn Error>> {
     Ok(fs::write(root.join(PAGE), page(sources)?)?)
 }
 
-/// The page from the results among `sources`.
+/// Renders the page from the results among `sources`.
 ///
 /// # Errors
-/// A message with the path of the result that is wrong.
+/// A message with the path of the invalid result.
 pub fn page(sources: &[Source]) -> Result<String, String> {
     let mut index = None;
     let mut runs = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The part of `cargo metadata` that the rules need, as plain data with paths below the repository's root.
+//! The part of `cargo metadata` that the rules need, as plain data with paths relative to the repository's root.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,19 +18,19 @@ pub enum Use {
     Test,
 }
 
-/// One line of a package's dependencies.
+/// A dependency of a package.
 #[derive(Clone, Debug)]
 pub struct Dependency {
-    /// The package's name, not what it may be renamed to.
+    /// The package's original name, even if the dependency renames it.
     pub name: String,
-    /// The users of the dependency.
+    /// What uses the dependency.
     pub used_by: Use,
 }
 
-/// A file that the compiler starts from.
+/// The root file of a target.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Path below the repository's root.
+    /// Path relative to the repository's root.
     pub path: String,
     /// Cargo's kinds.
     pub kinds: Vec<TargetKind>,
@@ -47,7 +47,7 @@ impl Target {
 /// A member of a workspace.
 #[derive(Clone, Debug)]
 pub struct Package {
-    /// Folder below the repository's root.
+    /// Folder relative to the repository's root.
     pub folder: String,
     /// Name without the project's prefix, as in the table of crates; `bindings` for every binding.
     pub name: String,
@@ -57,16 +57,16 @@ pub struct Package {
     pub targets: Vec<Target>,
 }
 
-/// A package of other authors that a program is built from.
+/// A third-party package in a program.
 #[derive(Clone, Debug, Default)]
 pub struct Library {
     /// The package's name.
     pub name: String,
     /// Its version.
     pub version: String,
-    /// The SPDX expression of its licence; empty where it declares none.
+    /// The SPDX expression of its licence; empty if it declares none.
     pub license: String,
-    /// The address of its repository; empty where it declares none.
+    /// The URL of its repository; empty if it declares none.
     pub repository: String,
     /// The folder of its source.
     pub folder: PathBuf,
@@ -75,19 +75,19 @@ pub struct Library {
 /// The members of the workspace whose manifest is `manifest`, as declared (nothing is resolved, so nothing is downloaded).
 ///
 /// # Errors
-/// Cargo cannot be run, or refuses a manifest.
+/// Fails if Cargo cannot be run or reports an invalid manifest.
 pub fn load(root: &Path, manifest: &Path) -> Result<Vec<Package>, cargo_metadata::Error> {
     let metadata = MetadataCommand::new().cargo_path(env!("CARGO")).manifest_path(manifest).no_deps().exec()?;
     Ok(metadata.packages.iter().map(|item| package(root, item)).collect())
 }
 
-/// The packages of other authors that `program`, a member of the workspace at `root`, is built from for `target`: its dependencies
-/// and theirs, in the order of names. Packages that only build scripts or tests use are not among them.
+/// Returns the third-party packages in `program`, a member of the workspace at `root`, built for `target`: its direct and transitive
+/// dependencies, sorted by name. Packages that only build scripts or tests use are excluded.
 ///
-/// Cargo chooses features for the whole workspace, so there may be packages that only another member has switched on.
+/// Cargo unifies features over the workspace, so the list may contain packages that only another member enables.
 ///
 /// # Errors
-/// Cargo cannot be run, or refuses the workspace or the target.
+/// Fails if Cargo cannot be run or reports an invalid workspace or target.
 pub fn libraries(root: &Path, program: &str, target: &str) -> Result<Vec<Library>, cargo_metadata::Error> {
     let options = ["--locked", "--filter-platform", target].map(str::to_owned);
     let metadata = MetadataCommand::new().cargo_path(env!("CARGO")).current_dir(root).other_options(options).exec()?;
@@ -170,7 +170,7 @@ mod tests {
         let find = |name: &str| libraries.iter().find(|library| library.name == name);
         let boring = find("boring-sys").expect("TLS is linked");
         assert!(boring.license == "MIT" && boring.folder.join("Cargo.toml").exists());
-        // Of ourselves, of a build script, and of tests.
+        // Dependencies of our own packages, of a build script, and of tests.
         for name in ["fieldseal-engine", "bindgen", "criterion"] {
             assert!(find(name).is_none(), "{name}");
         }

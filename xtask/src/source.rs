@@ -1,6 +1,6 @@
-//! The files that the rules read: every text file of the repository that git tracks, with the properties that rules need.
+//! The files that the rules read: every text file that git would track, with the properties that rules need.
 //!
-//! Files are found through `.gitignore` and not through git itself, so that an unpacked archive is checked as a clone is.
+//! Files are found through `.gitignore` and not through git itself, so that an unpacked archive is checked like a clone.
 
 use std::{
     env, fs, io,
@@ -9,7 +9,7 @@ use std::{
 
 use crate::lexer::{self, Masked};
 
-/// Whether a line is shipped or only helps to test.
+/// Whether a line is shipped or belongs to tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Region {
     /// Built into the product.
@@ -21,7 +21,7 @@ pub enum Region {
 /// One text file.
 #[derive(Debug)]
 pub struct Source {
-    /// Path below the repository's root, with `/` between its parts.
+    /// Path relative to the repository's root, with `/` between its parts.
     pub path: String,
     /// The whole text.
     pub text: String,
@@ -32,7 +32,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Takes a file apart. `path` is relative to the repository's root.
+    /// Analyses a file. `path` is relative to the repository's root.
     pub fn new(path: &str, text: &str) -> Self {
         let rust = path.ends_with(".rs");
         let masked = if rust { lexer::mask(text) } else { Masked { code: String::new(), comments: String::new() } };
@@ -45,8 +45,8 @@ impl Source {
         self.path.ends_with(".rs")
     }
 
-    /// The crate or folder that a file counts to: `document` for `crates/document/src/x.rs`, `build.rs` for build scripts, else the
-    /// first part of the path.
+    /// Returns the crate or folder that a file belongs to: `document` for `crates/document/src/x.rs`, `build.rs` for build scripts,
+    /// otherwise the first part of the path.
     pub fn area(&self) -> &str {
         if self.name() == "build.rs" {
             return "build.rs";
@@ -56,12 +56,12 @@ impl Source {
         if first == "crates" { parts.next().unwrap_or_default() } else { first }
     }
 
-    /// The file's own name.
+    /// The file's name.
     pub fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or_default()
     }
 
-    /// Number of the line, from 1, that holds byte `offset`.
+    /// Returns the line, from 1, that contains byte `offset`.
     pub fn line_of(&self, offset: usize) -> usize {
         1 + self.text.as_bytes()[..offset].iter().filter(|&&byte| byte == b'\n').count()
     }
@@ -71,18 +71,18 @@ impl Source {
         self.regions.get(line - 1).copied().unwrap_or(Region::Shipped)
     }
 
-    /// Counts the whole file as test code: another file declares it below `#[cfg(test)]`.
+    /// Marks the whole file as test code: another file declares it below `#[cfg(test)]`.
     pub fn make_test(&mut self) {
         self.regions.fill(Region::Test);
     }
 
-    /// Lines of the file, each with its number from 1.
+    /// The lines of the file with their numbers, from 1.
     pub fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         self.text.split('\n').enumerate().map(|(index, line)| (index + 1, line))
     }
 }
 
-/// The region of each line: the folder decides for a whole file, `#[cfg(test)]` and `#[test]` for the item that follows.
+/// Returns the region of each line. A test folder marks whole files; `#[cfg(test)]` and `#[test]` mark the following item.
 fn regions(path: &str, text: &str, code: &str) -> Vec<Region> {
     let line_count = text.split('\n').count();
     let mut parts = path.split('/');
@@ -102,12 +102,12 @@ fn regions(path: &str, text: &str, code: &str) -> Vec<Region> {
     regions
 }
 
-/// The end of the item that begins at `start`: after its body, or after its semicolon if it has none.
+/// Returns the end of the item at `start`: after its body, or after its semicolon if it has none.
 pub fn item_end(code: &str, start: usize) -> usize {
     body(code, start).map_or_else(|end| end, |open| lexer::closing(code, open))
 }
 
-/// The `{` that opens the body of the item at `start`, or, where it has none, the end of the item.
+/// Returns the offset of the `{` that opens the body of the item at `start`, or the end of an item without a body.
 pub fn body(code: &str, start: usize) -> Result<usize, usize> {
     let mut depth = 0_usize;
     for (index, byte) in code.bytes().enumerate().skip(start) {
@@ -122,7 +122,7 @@ pub fn body(code: &str, start: usize) -> Result<usize, usize> {
     Err(code.len())
 }
 
-/// Reads every text file below `root` that `.gitignore` does not exclude; files that are not UTF-8 are left out.
+/// Reads every text file below `root` that `.gitignore` does not exclude; skips files that are not UTF-8.
 pub fn load(root: &Path) -> io::Result<Vec<Source>> {
     let mut walk = ignore::WalkBuilder::new(root);
     walk.hidden(false).require_git(false).parents(false).git_global(false).git_exclude(true);
@@ -148,8 +148,8 @@ pub fn relative(root: &Path, path: &Path) -> String {
     below.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join("/")
 }
 
-/// The repository's root: the folder above this package. Cargo names the package when it runs the program; what it was built
-/// with counts only without cargo, for two clones that share a target folder may share the program.
+/// Returns the repository's root: the folder above this package. The path that cargo sets at run time takes precedence over the one from
+/// compile time, because two clones that share a target folder may share the program.
 pub fn root() -> PathBuf {
     let package = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     Path::new(&package).parent().expect("the package stands below the root").to_owned()

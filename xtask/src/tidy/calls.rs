@@ -1,7 +1,7 @@
 //! Calls that the project avoids, each with its replacement.
 //!
-//! Pure crates take bytes and give bytes: no clock, file, socket, thread or environment, so that the same input gives the same
-//! output everywhere and tests need no machine around them.
+//! Pure crates only transform data: they use no clock, file, socket, thread or environment, so that the same input produces the same
+//! output everywhere and tests do not depend on the machine.
 
 use super::{Finding, Repository};
 use crate::{
@@ -9,10 +9,10 @@ use crate::{
     source::{Region, Source},
 };
 
-/// Crates without access to the machine.
+/// Pure crates.
 const PURE: &[&str] = &["crypto", "envelope", "document", "protocol"];
 
-/// Crates and files that talk to a person or a build tool.
+/// Crates and files that may write to standard output and error.
 const OUTER: &[&str] = &["cli", "xtask", "build.rs", "benches"];
 
 /// The areas that a ban covers.
@@ -105,7 +105,7 @@ fn apply(ban: &Ban, source: &Source) -> Vec<Finding> {
         return Vec::new();
     }
     let code = &source.masked.code;
-    // `std::env::consts` and its like are facts of the build.
+    // `std::env::consts` and the like are constants of the build.
     let is_constant = |at: &usize| code[at + ban.pattern.len()..].starts_with("::consts");
     let found = words(code, ban.pattern).filter(|at| !is_constant(at)).chain(grouped(code, ban.pattern));
     let lines = found.map(|at| source.line_of(at));
@@ -113,7 +113,7 @@ fn apply(ban: &Ban, source: &Source) -> Vec<Finding> {
     lines.map(|line| Finding::new(source, line, ban.pattern.trim_start_matches(['.', '#', '[']), ban.instead)).collect()
 }
 
-/// Where `use std::{…}` names the module of `std::NAME` among others.
+/// Offsets at which `use std::{…}` imports the module of `std::NAME` among others.
 fn grouped<'a>(code: &'a str, pattern: &'a str) -> impl Iterator<Item = usize> + 'a {
     let module = pattern.strip_prefix("std::").filter(|module| !module.contains(':'));
     let groups = code.match_indices("std::{").map(|(at, prefix)| at + prefix.len() - 1);
@@ -154,8 +154,8 @@ fn exits(source: &Source) -> Vec<Finding> {
     found.map(|at| Finding::new(source, source.line_of(at), "process::exit", instead)).collect()
 }
 
-/// No test asserts how long something takes: such a test fails on a busy machine and shows nothing. A loop that waits for a condition may
-/// give up after a constant named `PATIENCE` or `WAIT`.
+/// No test asserts how long something takes: such a test fails on a busy machine. A loop that waits for a condition may time out after a
+/// constant named `PATIENCE` or `WAIT`.
 fn timings(source: &Source) -> Vec<Finding> {
     let lines = source.masked.code.lines().zip(1..);
     let is_timing = |code: &str| {

@@ -1,4 +1,4 @@
-//! Every attack of the threat model names a test that shows the defence, and every test that the page names exists.
+//! Every attack in the threat model refers to a test of the defence, and every test that the page refers to exists.
 
 use super::{Finding, Repository};
 use crate::source::Source;
@@ -21,7 +21,7 @@ pub fn check(repository: &Repository) -> Vec<Finding> {
             let instead = "add `PATH::NAME` of a test that shows it, or remove the claim";
             findings.push(Finding::new(page, number, "an attack without a test", instead));
         }
-        // The last cell holds references and nothing else that looks like one.
+        // The last cell contains only references.
         let tests = line.trim_end_matches([' ', '|']).rsplit(" | ").next().unwrap_or_default();
         if is_in_table && is_row(line) && references(tests).count() != quoted(tests).count() {
             let instead = "write `PATH::NAME` with the whole path of the file";
@@ -53,7 +53,7 @@ fn quoted(line: &str) -> impl Iterator<Item = &str> {
 fn has_test(repository: &Repository, path: &str, name: &str) -> bool {
     let defines = |source: &Source| {
         if source.is_rust() {
-            // In a test macro the attribute need not be on the line above.
+            // In a test macro the attribute is not necessarily on the line above.
             source.text.contains(&format!("fn {name}("))
                 && ["test]", "test("].iter().any(|mark| source.text.contains(mark))
         } else if path.ends_with(".py") {

@@ -1,4 +1,4 @@
-//! Modules of a crate do not import each other in a circle, parent and child aside: each can be read, tested and moved without the other.
+//! The modules of a crate form no import cycle, except parent and child: each can be read, tested and moved on its own.
 //!
 //! Counts paths that begin with `crate` or `super`, in shipped code. A name that a parent re-exports counts as the parent's.
 
@@ -22,7 +22,7 @@ const KNOWN: [(&str, &[&str]); 3] = [
 /// This file, for findings about the table.
 const TABLE: &str = "xtask/src/tidy/cycles.rs";
 
-/// Cycles that are not in the table, and lines of the table that are no cycles any more.
+/// Reports cycles that are not in the table, and lines of the table that are no longer cycles.
 pub fn check(repository: &Repository) -> Vec<Finding> {
     check_against(&KNOWN, repository)
 }
@@ -34,22 +34,22 @@ fn check_against(known: &[(&str, &[&str])], repository: &Repository) -> Vec<Find
 fn check_package(known: &[(&str, &[&str])], repository: &Repository, package: &Package) -> Vec<Finding> {
     let shipped = package.targets.iter().filter(|target| target.is_shipped());
     let crates = shipped.map(|target| Crate::new(modules::tree(&repository.sources, target)));
-    let circles: Vec<(String, Vec<String>)> = crates.flat_map(|one| one.circles()).collect();
+    let cycles: Vec<(String, Vec<String>)> = crates.flat_map(|one| one.cycles()).collect();
     let known: Vec<&[&str]> =
         known.iter().filter(|(name, _)| *name == package.name).map(|(_, modules)| *modules).collect();
-    let new = circles.iter().filter(|(_, circle)| !known.iter().any(|modules| circle == modules));
-    let new = new.map(|(path, circle)| Finding {
+    let new = cycles.iter().filter(|(_, cycle)| !known.iter().any(|modules| cycle == modules));
+    let new = new.map(|(path, cycle)| Finding {
         path: path.clone(),
         line: 1,
-        what: format!("modules import each other: {}", circle.join(", ")),
+        what: format!("modules import each other: {}", cycle.join(", ")),
         instead: "move what both need to a module that imports neither".to_owned(),
     });
-    let gone = known.iter().filter(|modules| !circles.iter().any(|(_, circle)| circle == *modules));
+    let gone = known.iter().filter(|modules| !cycles.iter().any(|(_, cycle)| cycle == *modules));
     let gone = gone.map(|modules| Finding {
         path: TABLE.to_owned(),
         line: 1,
-        what: format!("{} has no circle of {} any more", package.name, modules.join(", ")),
-        instead: "remove the line from KNOWN, or name what is left of the circle".to_owned(),
+        what: format!("{} no longer has the cycle of {}", package.name, modules.join(", ")),
+        instead: "remove the line from KNOWN, or shorten it to the rest of the cycle".to_owned(),
     });
     new.chain(gone).collect()
 }
@@ -57,7 +57,7 @@ fn check_package(known: &[(&str, &[&str])], repository: &Repository, package: &P
 /// A module by its names, from the crate's root down; the root has none.
 type Path = Vec<String>;
 
-/// The modules of one target, and which imports which.
+/// The modules of one target and their imports.
 struct Crate<'a> {
     sources: BTreeMap<Path, &'a Source>,
     imports: BTreeMap<Path, BTreeSet<Path>>,
@@ -70,24 +70,24 @@ impl<'a> Crate<'a> {
         Self { sources, imports }
     }
 
-    /// Each circle: the path of its first file, and its modules in order.
-    fn circles(&self) -> Vec<(String, Vec<String>)> {
+    /// Returns each cycle: the path of its first file, and its modules in order.
+    fn cycles(&self) -> Vec<(String, Vec<String>)> {
         let reached: BTreeMap<&Path, BTreeSet<&Path>> =
             self.imports.keys().map(|module| (module, self.reached(module))).collect();
-        let mut circles = Vec::new();
+        let mut cycles = Vec::new();
         let mut reported = BTreeSet::new();
         for (&module, others) in &reached {
             if reported.contains(module) || !others.contains(module) {
                 continue;
             }
-            let circle: Vec<&Path> = others.iter().copied().filter(|other| reached[*other].contains(module)).collect();
-            reported.extend(circle.iter().copied());
-            circles.push((self.sources[module].path.clone(), circle.iter().map(|path| path.join("::")).collect()));
+            let cycle: Vec<&Path> = others.iter().copied().filter(|other| reached[*other].contains(module)).collect();
+            reported.extend(cycle.iter().copied());
+            cycles.push((self.sources[module].path.clone(), cycle.iter().map(|path| path.join("::")).collect()));
         }
-        circles
+        cycles
     }
 
-    /// All that `module` imports, and what that imports, and so on.
+    /// Returns the transitive imports of `module`.
     fn reached(&self, module: &Path) -> BTreeSet<&Path> {
         let mut reached = BTreeSet::new();
         let mut open: Vec<&Path> = self.imports[module].iter().collect();
@@ -104,7 +104,7 @@ impl<'a> Crate<'a> {
 fn imports(module: &Path, source: &Source, modules: &BTreeMap<Path, &Source>) -> BTreeSet<Path> {
     let code = &source.masked.code;
     let begins = words(code, "crate::").chain(words(code, "super::"));
-    // The second `super` of `super::super` is no beginning.
+    // The second `super` of `super::super` does not start a path.
     let begins = begins.filter(|&at| !code[..at].ends_with("::"));
     let shipped = begins.filter(|&at| source.region(source.line_of(at)) == Region::Shipped);
     let inside = |at: usize| {
@@ -141,7 +141,7 @@ fn paths<'c>(code: &'c str, at: usize, before: &mut Vec<&'c str>, each: &mut imp
             while at < code.len() && !code[at..].starts_with('}') {
                 let end = paths(code, at, before, each);
                 let end = if code[end..].starts_with(',') { end + 1 } else { end };
-                // Whatever is neither name nor comma, such as `as` or `*`, is passed over.
+                // Skips everything except names and commas, such as `as` or `*`.
                 let next = code[at..].chars().next().map_or(1, char::len_utf8);
                 at = skip(code, end.max(at + next));
             }
@@ -163,7 +163,7 @@ fn paths<'c>(code: &'c str, at: usize, before: &mut Vec<&'c str>, each: &mut imp
     at
 }
 
-/// The next offset from `at` that is no white space.
+/// Returns the next offset from `at` that is not white space.
 fn skip(code: &str, at: usize) -> usize {
     let at = at.min(code.len());
     code.len() - code[at..].trim_start().len()
@@ -173,7 +173,7 @@ fn skip(code: &str, at: usize) -> usize {
 mod tests {
     use super::{super::sample, *};
 
-    fn circles(known: &[(&str, &[&str])], files: &[(&str, &str)]) -> String {
+    fn cycles(known: &[(&str, &[&str])], files: &[(&str, &str)]) -> String {
         let mut all = vec![("crates/pool/Cargo.toml", "")];
         all.extend(files);
         let findings = check_against(known, &sample::repository(&all));
@@ -183,8 +183,8 @@ mod tests {
     const LIB: (&str, &str) = ("crates/pool/src/lib.rs", "mod a;\nmod b;\nmod c;\npub use a::A;\n");
 
     #[test]
-    fn a_circle_is_named_once_with_all_its_modules() {
-        let text = circles(
+    fn a_cycle_is_named_once_with_all_its_modules() {
+        let text = cycles(
             &[],
             &[
                 LIB,
@@ -195,7 +195,7 @@ mod tests {
             ],
         );
         assert_eq!(text, "", "what a child imports is the child's, and parent and child may know each other");
-        let text = circles(
+        let text = cycles(
             &[],
             &[
                 LIB,
@@ -209,28 +209,28 @@ mod tests {
     }
 
     #[test]
-    fn tests_and_the_names_that_the_root_hands_on_make_no_circle() {
+    fn tests_and_reexports_of_the_root_make_no_cycle() {
         let b = "use crate::A;\n// crate::a::A\n#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}\n";
         let files = [LIB, ("crates/pool/src/a.rs", "use crate::b::B;\n"), ("crates/pool/src/b.rs", b)];
-        assert_eq!(circles(&[], &files), "");
+        assert_eq!(cycles(&[], &files), "");
     }
 
     #[test]
     fn super_in_an_inline_module_is_the_file() {
         let b = "mod inner {\n    use super::a::A;\n    use super::super::a::A as B;\n}\n";
         let files = [LIB, ("crates/pool/src/a.rs", "use crate::b::B;\n"), ("crates/pool/src/b.rs", b)];
-        assert!(circles(&[], &files).contains("a, b"));
+        assert!(cycles(&[], &files).contains("a, b"));
         let b = "mod inner {\n    use super::a::A;\n}\n";
         let files = [LIB, ("crates/pool/src/a.rs", "use crate::b::B;\n"), ("crates/pool/src/b.rs", b)];
-        assert_eq!(circles(&[], &files), "");
+        assert_eq!(cycles(&[], &files), "");
     }
 
     #[test]
     fn known_cycles_pass_until_they_are_removed() {
         let a = ("crates/pool/src/a.rs", "use crate::b::B;\n");
         let known: [(&str, &[&str]); 1] = [("pool", &["a", "b"])];
-        assert_eq!(circles(&known, &[LIB, a, ("crates/pool/src/b.rs", "use crate::a::A;\n")]), "");
-        let text = circles(&known, &[LIB, a, ("crates/pool/src/b.rs", "")]);
-        assert!(text.starts_with("xtask/src/tidy/cycles.rs:1: pool has no circle of a, b any more; remove"), "{text}");
+        assert_eq!(cycles(&known, &[LIB, a, ("crates/pool/src/b.rs", "use crate::a::A;\n")]), "");
+        let text = cycles(&known, &[LIB, a, ("crates/pool/src/b.rs", "")]);
+        assert!(text.starts_with("xtask/src/tidy/cycles.rs:1: pool no longer has the cycle of a, b; remove"), "{text}");
     }
 }

@@ -1,12 +1,12 @@
 //! Allowed imports: the table of crates, and the libraries that only some crates may use.
 //!
-//! The table lists what a crate may import. A new edge is a change of design: it needs a decision record. Dependencies of third
-//! parties are checked by `deny.toml`, not here.
+//! The table lists the crates that a crate may import. A new edge changes the design and needs a decision record. `deny.toml` checks
+//! transitive third-party dependencies.
 
 use super::{Finding, Repository};
 use crate::metadata::{Package, Use, short};
 
-/// Crate, and the crates it may import in what ships.
+/// Crate, and the crates that its shipped code may import.
 const EDGES: [(&str, &[&str]); 20] = [
     ("lanes", &[]),
     ("crypto", &["lanes"]),
@@ -137,7 +137,7 @@ const LIBRARIES: [Library; 9] = [
     },
 ];
 
-/// The edges of the workspace against the tables above.
+/// Compares the edges of the workspace with the tables above.
 pub fn check(repository: &Repository) -> Vec<Finding> {
     repository.packages.iter().flat_map(|package| check_package(repository, package)).collect()
 }
@@ -174,7 +174,7 @@ fn check_package(repository: &Repository, package: &Package) -> Vec<Finding> {
 }
 
 fn tests_may_import(package: &str, name: &str) -> bool {
-    // A crate that imports itself turns its own features on.
+    // A crate that imports itself enables its own features for tests.
     package == name || TEST_EDGES.iter().any(|(who, whom)| (*who == "*" || *who == package) && whom.contains(&name))
 }
 

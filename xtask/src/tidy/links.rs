@@ -1,11 +1,11 @@
-//! Relative links of Markdown files lead to files or folders that exist.
+//! Relative links in Markdown files refer to files or folders that exist.
 //!
-//! Anchors and other hosts are not checked: the former are few, the latter are not ours.
+//! Anchors and links to other hosts are not checked.
 
 use super::{Finding, Repository};
 use crate::source::Source;
 
-/// Links to nothing.
+/// Reports broken links.
 pub fn check(repository: &Repository) -> Vec<Finding> {
     let pages = repository.sources.iter().filter(|source| source.path.ends_with(".md"));
     pages.flat_map(|page| broken(repository, page)).collect()

@@ -1,8 +1,7 @@
 //! Style as a test: each rule reads the repository and reports findings as `file:line: what; instead`.
 //!
-//! A rule is a function from [`Repository`] to findings, pure, with its table of data at the top of its file and a test of a
-//! good and a bad sample at the end. A rule that needs an exception gets it as a line in its table, never as a mark in the code
-//! that is judged.
+//! A rule is a pure function from [`Repository`] to findings. Its file begins with its table of data and ends with tests of valid and
+//! invalid samples. Exceptions are lines of that table, never marks in the checked code.
 
 mod calls;
 mod claims;
@@ -24,21 +23,21 @@ use crate::{
     source::{self, Source},
 };
 
-/// The data that a rule may read.
+/// The input of the rules.
 #[derive(Debug)]
 pub struct Repository {
-    /// Every text file that git would keep, by path.
+    /// Every text file that git would track, by path.
     pub sources: Vec<Source>,
     /// The members of the product's workspace.
     pub packages: Vec<Package>,
-    /// Packages that are built apart: the fuzz targets and the candidate benches.
+    /// Packages of separate workspaces: the fuzz targets and the candidate benches.
     pub packages_apart: Vec<Package>,
 }
 
-/// Manifests of the workspaces that are built apart, where they exist.
+/// Manifests of the separate workspaces, if they exist.
 const MANIFESTS_APART: [&str; 2] = ["fuzz/Cargo.toml", "benches/candidates/Cargo.toml"];
 
-/// One breach of one rule.
+/// A violation of a rule.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     path: String,
@@ -102,7 +101,7 @@ impl Repository {
     }
 }
 
-/// All findings in the order of files and lines.
+/// Returns all findings, sorted by file and line.
 pub fn run(repository: &Repository) -> Vec<Finding> {
     let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| rule(repository)).collect();
     findings.sort();
@@ -116,14 +115,14 @@ mod sample {
     use super::*;
     use crate::metadata::{Dependency, Target, Use};
 
-    /// A repository of the files given, with a library package for every `…/Cargo.toml` among them.
+    /// Creates a repository of these files, with a library package for every `…/Cargo.toml` among them.
     pub fn repository(files: &[(&str, &str)]) -> Repository {
         let sources = files.iter().map(|(path, text)| Source::new(path, text)).collect();
         let manifests = files.iter().filter_map(|(path, _)| path.strip_suffix("/Cargo.toml"));
         Repository::new(sources, manifests.map(|folder| package(folder, &[])).collect(), Vec::new())
     }
 
-    /// A library package in `folder` with the dependencies given.
+    /// Creates a library package in `folder` with these dependencies.
     pub fn package(folder: &str, dependencies: &[(&str, Use)]) -> Package {
         let last = folder.rsplit('/').next().unwrap_or_default();
         let name = if folder.starts_with("bindings/") { "bindings" } else { last };
@@ -141,7 +140,7 @@ mod sample {
         }
     }
 
-    /// The findings of `rule` as text, joined by line breaks.
+    /// Returns the findings of `rule` as text, joined by line breaks.
     pub fn findings(rule: fn(&Repository) -> Vec<Finding>, files: &[(&str, &str)]) -> String {
         rule(&repository(files)).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     }

@@ -1,7 +1,7 @@
-//! Files and the modules they make: each Rust file states its purpose, is named in snake case and belongs to some target.
+//! Files and modules: each Rust file states its purpose, is named in snake case and belongs to a target.
 //!
-//! The `mod` lines are followed from cargo's targets, which finds files that no target reaches and that the compiler therefore
-//! never reads. The same walk identifies files that are test code because only tests declare them.
+//! The rule follows `mod` lines from cargo's targets, and reports files that no target reaches, which the compiler never reads. The same
+//! walk identifies files that are test code because only tests declare them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,10 +14,10 @@ use crate::{
     source::{Region, Source},
 };
 
-/// Fewest words of the sentence that opens a file.
+/// Minimum words of the sentence that opens a file.
 const PURPOSE_WORDS_MIN: usize = 3;
 
-/// Purpose, name and reachability of every Rust file.
+/// Checks purpose, name and reachability of every Rust file.
 pub fn check(repository: &Repository) -> Vec<Finding> {
     let packages = repository.packages.iter().chain(&repository.packages_apart);
     let reached = reach(&repository.sources, packages);
@@ -62,7 +62,7 @@ fn reach<'a>(sources: &[Source], packages: impl Iterator<Item = &'a Package>) ->
         let Some(source) = files.get(path.as_str()) else {
             continue;
         };
-        // A file is visited again only when shipped code reaches one that so far only tests did.
+        // A file is visited again only if shipped code reaches it after tests did.
         if reached.get(&path).is_some_and(|&known| known == Region::Shipped || region == Region::Test) {
             continue;
         }
@@ -83,7 +83,7 @@ fn start(target: &Target) -> (String, Region, Place) {
     (target.path.clone(), region, Place::OwnsFolder)
 }
 
-/// The modules of a target, by their names from its root down, that shipped code declares.
+/// Returns the modules of a target that shipped code declares, by their paths.
 pub fn tree<'a>(sources: &'a [Source], target: &Target) -> BTreeMap<Vec<String>, &'a Source> {
     let files: HashMap<&str, &Source> = sources.iter().map(|source| (source.path.as_str(), source)).collect();
     let mut tree = BTreeMap::new();
@@ -115,9 +115,9 @@ pub fn inline_around(source: &Source, at: usize) -> Vec<String> {
 /// The folder of a file's modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// Beside the file: it is a target's root, `mod.rs`, or was named by `#[path]`.
+    /// The file's own folder: the file is a target's root, `mod.rs`, or the target of `#[path]`.
     OwnsFolder,
-    /// In the folder that has the file's name.
+    /// The folder with the file's name.
     FolderOfItsName,
 }
 
@@ -125,14 +125,14 @@ enum Place {
 #[derive(Debug)]
 struct Module {
     line: usize,
-    /// Names of the inline modules around it, then its own.
+    /// Names of the enclosing inline modules, then its own.
     names: Vec<String>,
     /// The path in `#[path = "…"]`.
     path: Option<String>,
 }
 
 impl Module {
-    /// Where the compiler would look for the module's file.
+    /// Paths at which the compiler looks for the module's file.
     fn candidates(&self, source: &Source, place: Place) -> Vec<(String, Place)> {
         let folder = source.path.rsplit_once('/').map_or("", |(folder, _)| folder);
         if let Some(path) = &self.path {
@@ -160,7 +160,7 @@ fn normal(path: &str) -> String {
     parts.join("/")
 }
 
-/// The modules that `source` declares without a body.
+/// Returns the modules that `source` declares without a body.
 fn declared(source: &Source) -> Vec<Module> {
     let code = &source.masked.code;
     let mut inline: Vec<(String, usize)> = Vec::new();
@@ -181,7 +181,7 @@ fn declared(source: &Source) -> Vec<Module> {
     modules
 }
 
-/// The file that a `#[path]` names among the attributes before `at`.
+/// Returns the file of a `#[path]` attribute before `at`.
 fn path_attribute(source: &Source, at: usize) -> Option<String> {
     let item = source.masked.code[..at].rfind([';', '{', '}']).map_or(0, |end| end + 1);
     let attribute = item + source.masked.code[item..at].find("#[path")?;

@@ -1,4 +1,4 @@
-//! Decision records keep the template's headings and numbers; vectors, corpora and fuzz targets are used.
+//! Decision records follow the template; vectors, corpora and fuzz targets are used by tests.
 
 use super::{Finding, Repository};
 use crate::source::{Region, Source};
@@ -6,10 +6,10 @@ use crate::source::{Region, Source};
 const RECORDS: &str = "docs/decisions/";
 const TEMPLATE: &str = "docs/decisions/0000-template.md";
 
-/// Files below `vectors/` that describe or make the others.
+/// Files below `vectors/` that document or generate the others.
 const BESIDE_VECTORS: [&str; 6] = ["README.md", "LICENSE", ".gitattributes", ".py", ".sh", ".rs"];
 
-/// Endings of files that may hold tests.
+/// Extensions of files that may contain tests.
 const TESTS: [&str; 7] = [".rs", ".py", ".js", ".mjs", ".ts", ".java", ".sh"];
 
 /// Decision records, vectors and fuzz targets.
@@ -58,7 +58,7 @@ fn number(record: &Source) -> &str {
     record.name().split('-').next().unwrap_or_default()
 }
 
-/// Every file of vectors is named by some test, itself or through its folder.
+/// Checks that a test refers to every file of vectors, directly or through its folder.
 fn vectors(repository: &Repository) -> Vec<Finding> {
     let is_data = |source: &&Source| !BESIDE_VECTORS.iter().any(|end| source.name().ends_with(end));
     let files = repository.sources.iter().filter(|source| source.path.starts_with("vectors/")).filter(is_data);
@@ -74,7 +74,7 @@ fn vectors(repository: &Repository) -> Vec<Finding> {
         .collect()
 }
 
-/// Files with tests in them.
+/// Files that contain tests.
 fn tests(repository: &Repository) -> impl Iterator<Item = &Source> {
     let may_test =
         |source: &&Source| TESTS.iter().any(|end| source.name().ends_with(end)) && !source.path.starts_with("vectors/");
@@ -83,7 +83,7 @@ fn tests(repository: &Repository) -> impl Iterator<Item = &Source> {
     repository.sources.iter().filter(may_test).filter(tests)
 }
 
-/// Every fuzz target has a test that replays its corpus.
+/// Checks that every fuzz target has a test that replays its corpus.
 fn fuzz_targets(repository: &Repository) -> Vec<Finding> {
     let targets = repository.rust().filter(|source| source.path.starts_with("fuzz/fuzz_targets/"));
     let lonely = targets.filter(|target| {

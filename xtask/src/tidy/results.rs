@@ -1,9 +1,9 @@
-//! The page of measurements must match the stored results.
+//! The page of measurements matches the stored results.
 
 use super::{Finding, Repository};
 use crate::measurements::{PAGE, page};
 
-/// Refuses a page that is not made from the results, and results from which none can be made.
+/// Reports a page that was not generated from the results, and invalid results.
 pub fn check(repository: &Repository) -> Vec<Finding> {
     let Some(found) = repository.sources.iter().find(|source| source.path == PAGE) else { return Vec::new() };
     let again = "run `cargo xtask measurements`";

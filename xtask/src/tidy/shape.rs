@@ -1,7 +1,7 @@
-//! How long and how wide code may grow.
+//! Limits of the length and width of code.
 //!
-//! The limits are where a reader loses the thread, not targets: most functions stay far below. Tests may have long functions
-//! (tables of cases), not long files. Data may be long.
+//! The limits are not targets: most functions stay far below. Tests may have long functions (tables of cases), but not long files. Data
+//! may be long.
 
 use super::{Finding, Repository};
 use crate::{
@@ -9,19 +9,19 @@ use crate::{
     source::{Region, Source, body},
 };
 
-/// Most lines of a function, from `fn` to its last brace.
+/// Maximum lines of a function, from `fn` to its last brace.
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// Most characters of a line of Rust.
+/// Maximum characters of a line of Rust.
 const LINE_WIDTH_MAX: usize = 140;
 
-/// Most lines of a file of code or documentation.
+/// Maximum lines of a file of code or documentation.
 const FILE_LINES_MAX: usize = 600;
 
-/// Endings of the files that [`FILE_LINES_MAX`] limits.
+/// Extensions of the files that [`FILE_LINES_MAX`] limits.
 const LIMITED: [&str; 13] = ["rs", "sh", "py", "js", "mjs", "cjs", "ts", "java", "go", "php", "rb", "html", "md"];
 
-/// Files that are tables of data in the form of code, and where else their content could not be.
+/// Files that are tables of data in the form of code, with their content.
 const TABLES: [(&str, &str); 2] = [
     ("crates/cli/src/arguments.rs", "every command, flag and help text, in the order in which `--help` shows them"),
     ("crates/cli/src/config/keys.rs", "every setting with its default, limits and documentation"),
@@ -30,10 +30,10 @@ const TABLES: [(&str, &str); 2] = [
 /// Folders of generated pages.
 const GENERATED: [&str; 2] = ["docs/cli.md", "examples/load/reports/"];
 
-/// Text that people write by hand; data, locks and licences are left as they came.
+/// Extensions of text that is written by hand; data, lock files and licences are exempt.
 const WRITTEN: [&str; 9] = ["rs", "toml", "sh", "py", "js", "mjs", "ts", "java", "md"];
 
-/// Lengths, widths and white space.
+/// Checks lengths, widths and white space.
 pub fn check(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for source in &repository.sources {

@@ -1,21 +1,21 @@
-//! Where `unsafe` is allowed, and that each use of it states why it is sound.
+//! `unsafe` is used only where it is allowed, and each use states why it is sound.
 //!
-//! Every crate forbids it at its root, except `lanes` (kernels), the bindings (foreign interfaces) and `crypto`, which denies it
-//! and allows it in its one `ffi` module.
+//! Every crate forbids it at its root, except `lanes` (kernels), the bindings (foreign interfaces) and `crypto`, which denies it except
+//! in its `ffi` module.
 
 use super::{Finding, Repository};
 use crate::{lexer::words, source::Source};
 
-/// Crates that may hold `unsafe` anywhere.
+/// Crates that may use `unsafe` anywhere.
 const UNSAFE_CRATES: [&str; 2] = ["lanes", "bindings"];
 
-/// The crate that may hold `unsafe` in its module `ffi` only.
+/// The crate that may use `unsafe` only in its module `ffi`.
 const FFI_CRATE: &str = "crypto";
 
 /// Maximum code lines of one statement between the note and the word `unsafe`.
 const STATEMENT_LINES_MAX: usize = 6;
 
-/// Crate roots, the place of `unsafe`, and its notes.
+/// Checks the crate roots, and place and notes of each `unsafe`.
 pub fn check(repository: &Repository) -> Vec<Finding> {
     let mut findings = roots(repository);
     for source in repository.rust() {
@@ -78,7 +78,7 @@ fn notes(source: &Source) -> Vec<Finding> {
     lines.map(|line| Finding::new(source, line, "unsafe without a note", instead)).collect()
 }
 
-/// Whether what follows `unsafe` opens a block, a named function or an implementation; types and attributes need no note.
+/// Whether the code after `unsafe` opens a block, a named function or an implementation; types and attributes need no note.
 fn needs_note(rest: &str) -> bool {
     let declares = |keyword| rest.strip_prefix(keyword).is_some_and(|tail: &str| tail.starts_with([' ', '<']));
     rest.starts_with('{') || declares("fn") || declares("impl")

@@ -1,11 +1,11 @@
-//! One version of each library: those that several packages use are declared once, in the manifest of the workspace.
+//! Libraries that several packages use are declared once, in the manifest of the workspace, with one version.
 
 use std::collections::BTreeMap;
 
 use super::{Finding, Repository};
 use crate::source::Source;
 
-/// Manifests that name a version of a library which the workspace or another package names too.
+/// Reports manifests that set the version of a library that the workspace or another package also sets.
 pub fn check(repository: &Repository) -> Vec<Finding> {
     let manifests = repository.packages.iter().filter_map(|package| repository.find(&manifest_path(&package.folder)));
     let mut declared: BTreeMap<&str, Vec<(&Source, usize)>> = BTreeMap::new();
@@ -33,7 +33,7 @@ fn manifest_path(folder: &str) -> String {
     if folder.is_empty() { "Cargo.toml".to_owned() } else { format!("{folder}/Cargo.toml") }
 }
 
-/// Lines of a manifest that name a version of a library, and the library.
+/// Returns the lines of a manifest that set the version of a library, with the library.
 fn own_versions(manifest: &Source) -> Vec<(usize, &str)> {
     let mut is_dependencies = false;
     let mut found = Vec::new();

@@ -1,12 +1,12 @@
-//! Words that no file may hold: paths of somebody's machine, hosts of package registries, notes of work left undone, names that were
+//! Words that no file may contain: machine paths, hosts of package registries, notes of unfinished work, and names and phrases that were
 //! replaced by standard terms.
 //!
-//! The patterns are put together from parts, so that this file passes its own rule.
+//! The patterns are concatenated from parts, so that this file passes its own rule.
 
 use super::{Finding, Repository};
 use crate::{lexer::words, source::Source};
 
-/// Folders that exist on one machine and not on the next.
+/// Folders that do not exist on every machine.
 const MACHINE_FOLDERS: [&str; 6] = [
     concat!("/", "work", "/"),
     concat!("/", "farm", "/"),
@@ -30,7 +30,7 @@ const REGISTRIES: [&str; 8] = [
 
 const UNDONE: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX")];
 
-/// Names of our own that were replaced, and the term that the field uses for the same.
+/// Replaced names, each with the standard term.
 const REPLACED: [(&str, &str); 26] = [
     (concat!("in_", "work"), "in_flight"),
     (concat!("In", "Work"), "InFlight"),
@@ -60,7 +60,7 @@ const REPLACED: [(&str, &str); 26] = [
     (concat!("to", "ld"), "reported"),
 ];
 
-/// Phrases that make prose hard to read, and their replacements.
+/// Phrases that are hard to read, each with its replacement.
 const PHRASES: [(&str, &str); 4] = [
     (concat!("an", "ew"), "again"),
     (concat!("in ", "work"), "in flight, in progress"),
@@ -68,14 +68,14 @@ const PHRASES: [(&str, &str); 4] = [
     (concat!("gives ", "way"), "is displaced"),
 ];
 
-/// Files whose notes of undone work are ours.
+/// Extensions of files in which notes of unfinished work are ours.
 const CODE: [&str; 9] = ["rs", "toml", "sh", "py", "js", "mjs", "ts", "java", "yml"];
 
 /// Files that a package manager writes.
 const LOCKS: [&str; 6] =
     ["Cargo.lock", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "uv.lock", "poetry.lock"];
 
-/// Machine paths and registries in all files, undone work in code, strange hosts in lock files.
+/// Reports machine paths and registries in all files, unfinished work and replaced words, and unexpected hosts in lock files.
 pub fn check(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for source in &repository.sources {
@@ -101,7 +101,7 @@ fn machine_paths(source: &Source) -> Vec<Finding> {
         .collect()
 }
 
-/// Whether the path at `at` begins there, and is not the middle of a longer one, of a URL, or of base64.
+/// Whether a path begins at `at`, rather than the middle of a longer one, of a URL, or of base64.
 fn is_absolute(text: &[u8], at: usize) -> bool {
     let before = at.checked_sub(1).map(|index| text[index]);
     !before.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_.-+$})]*~".contains(&byte))
@@ -152,7 +152,7 @@ fn phrases(source: &Source) -> Vec<Finding> {
         .collect()
 }
 
-/// Downloads that a lock file takes from a host other than the public registries: a mirror that only its writer can reach.
+/// Reports downloads in lock files from hosts other than the public registries: others may be unable to reach them.
 fn strange_hosts(source: &Source) -> Vec<Finding> {
     let is_download =
         |line: &str| line.starts_with("source = ") || line.starts_with("\"resolved\":") || line.contains("url = ");
