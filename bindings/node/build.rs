@@ -1,4 +1,4 @@
-//! Gives the linker what a module for Node needs, which differs by platform.
+//! Passes the linker the platform's arguments for a Node module.
 
 fn main() {
     napi_build::setup();

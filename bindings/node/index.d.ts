@@ -1,106 +1,105 @@
 /**
- * Messages of the Fieldseal engine: requests into Buffers, answers out of them as they arrive.
+ * Messages of the Fieldseal engine: encodes requests to Buffers and decodes answers as they arrive.
  *
- * The package converts and does nothing else: sockets, TLS, ids, timeouts and retries are the caller's. What the messages mean stands
- * in Fieldseal's `docs/protocol.md`. All that a function refuses it refuses with a {@link WireError}.
+ * The package only converts: the caller handles sockets, TLS, ids, timeouts and retries. Fieldseal's `docs/protocol.md` describes the
+ * messages. Invalid input is refused with a {@link WireError}.
  */
 
-/** A native value. Integers beyond `Number.MAX_SAFE_INTEGER` are BigInts of 64 bits, both ways. */
+/** A native value. Integers beyond `Number.MAX_SAFE_INTEGER` are 64-bit BigInts, in requests and answers. */
 export type Value = null | boolean | number | bigint | string;
 
-/** What a request says besides its values. Options that are left out are left to the engine's settings. */
+/** The options of a request. Missing options default to the engine's settings. */
 export interface DecryptOptions {
   /** The app whose keys serve the request; 1 to 128 bytes. */
   app: string;
-  /** Encrypting: the data role written into the envelopes. Decrypting: the one that they must carry. */
+  /** For encryption, the data role of the envelopes; for decryption, the data role that they must have. */
   role?: string;
   /** How long the caller waits, in milliseconds, 1 to 4294967295. */
   deadlineMs?: number;
-  /** Most bytes of the encoded message, 1 to 4294967295. Default: 1 GiB, as the engine takes. */
+  /** Maximum bytes of the encoded message, 1 to 4294967295. Default: 1 GiB, the engine's limit. */
   frameSizeMax?: number;
 }
 
-/** The same, with what only encrypting takes. */
+/** The options of `encrypt`. */
 export interface EncryptOptions extends DecryptOptions {
   /** P-256 or secp256k1. */
   curve?: 'r1' | 'k1';
-  /** How often a fresh ephemeral key is made. */
+  /** How often a fresh ephemeral key is created. */
   keying?: 'field' | 'request' | 'session';
 }
 
 /**
- * `encrypt` of values. `id` is an integer from 0 to 4294967295 that no other request in flight on the connection has.
+ * Encodes `encrypt` of values. `id` is an integer from 0 to 4294967295 that no other request in flight on the connection has.
  *
- * @throws {WireError} `invalid_argument`, with the index where a value is at fault; `too_large`.
+ * @throws {WireError} `invalid_argument`, with the index of an invalid value; `too_large`.
  */
 export function encodeEncrypt(id: number, options: EncryptOptions, values: readonly Value[]): Buffer;
 
 /**
- * `encrypt` of strings of `fieldSize` bytes each, which stand in `content` one after the other, in UTF-8: as many as it holds. Nothing
- * of them becomes a value of JavaScript.
+ * Encodes `encrypt` of strings of `fieldSize` bytes each, which `content` contains one after another in UTF-8. No JavaScript strings are
+ * created.
  *
- * @throws {WireError} `invalid_argument` where `content` is no multiple of `fieldSize`, or a field is not UTF-8; `too_large`.
+ * @throws {WireError} `invalid_argument` if the size of `content` is not a multiple of `fieldSize`, or a field is not UTF-8; `too_large`.
  */
 export function encodeEncryptFields(id: number, options: EncryptOptions, content: Uint8Array, fieldSize: number): Buffer;
 
 /**
- * `decrypt` of envelopes among any values.
+ * Encodes `decrypt` of values, some or all of which are envelopes.
  *
  * @throws {WireError} As {@link encodeEncrypt}.
  */
 export function encodeDecrypt(id: number, options: DecryptOptions, values: readonly Value[]): Buffer;
 
 /**
- * `decrypt` of what an answer to `encrypt` holds. Nothing of it becomes a value of JavaScript.
+ * Encodes `decrypt` of the values of an answer to `encrypt`. No JavaScript values are created.
  *
- * @throws {WireError} `invalid_answer` where the answer has no values; `invalid_argument`, `too_large`.
+ * @throws {WireError} `invalid_answer` if the answer has no values; `invalid_argument`, `too_large`.
  */
 export function encodeDecryptAnswer(id: number, options: DecryptOptions, answer: Answer): Buffer;
 
-/** `health`, which an engine answers as soon as it has read it. */
+/** Encodes `health`, which an engine answers immediately. */
 export function encodeHealth(id: number): Buffer;
 
-/** The notification `cancel`: the request `id` shall stop. It is still answered. */
+/** Encodes the notification `cancel` of the request `id`, which is still answered. */
 export function encodeCancel(id: number): Buffer;
 
-/** Bounds of what an engine may send in one message. Integers from 1 to 4294967295. */
+/** Limits of a received message. Integers from 1 to 4294967295. */
 export interface Bounds {
   /** Bytes. Default: 1 GiB. */
   frameSizeMax?: number;
-  /** Elements of an array, pairs of a map. Default: 2^24. */
+  /** Elements of an array or pairs of a map. Default: 2^24. */
   elementsMax?: number;
-  /** Containers inside one another. Default: 32. */
+  /** Nesting depth. Default: 32. */
   depthMax?: number;
 }
 
-/** Cuts what arrives on a connection into answers. One for each connection. */
+/** Splits the bytes of a connection into answers. Use one for each connection. */
 export class Decoder {
   /** @throws {WireError} `invalid_argument`. */
   constructor(bounds?: Bounds);
   /**
-   * Takes what has arrived, in pieces of any size. The bytes are copied once, so that the caller may use their memory again. No byte
-   * is looked at twice, and nothing is allocated by a length that is only claimed.
+   * Adds received bytes, in pieces of any size. They are copied once, so that the caller may reuse the memory. No byte is scanned twice,
+   * and no memory is allocated for a length that is only claimed.
    *
-   * Gives how many messages wait for {@link next}.
+   * Returns the number of messages that wait for {@link next}.
    *
-   * @throws {WireError} `too_large` or `invalid_frame`. The connection has no next message then: end it. Answers that were whole
-   * before can still be taken.
+   * @throws {WireError} `too_large` or `invalid_frame`. The stream cannot be continued: close the connection. Answers that were complete
+   * before can still be read.
    */
   push(bytes: Uint8Array): number;
   /**
-   * The next answer that has arrived in full, in the order of arrival; null where there is none. Notifications of kinds that this
-   * version does not know are passed over.
+   * Returns the next complete answer, in the order of arrival, or null. Notifications of unknown kinds are skipped.
    *
-   * @throws {WireError} `invalid_message`: what came is no message for a client. End the connection.
+   * @throws {WireError} `invalid_message`: the message is not one for a client. Close the connection.
    */
   next(): Answer | null;
   /**
-   * Why the engine leaves the connection, once {@link next} has passed its notification `going_away`; null before. With `shutdown` and
-   * `age` it finishes what is in flight: send nothing new there, and open another connection. With `closed` it has begun nothing of what it
-   * has not answered, and closes the connection.
+   * Why the engine closes the connection, once {@link next} has read its notification `going_away`; null before. With `shutdown` and `age`
+   * it finishes the requests in flight: send new requests on another connection. With `closed` it has not started any unanswered request,
+   * and closes the connection.
    */
   readonly goingAway: 'shutdown' | 'age' | 'closed' | null;
-  /** Bytes that have arrived of an answer that is not whole. */
+  /** Received bytes of an incomplete answer. */
   readonly partialSize: number;
 }
 
@@ -108,56 +107,56 @@ export class Decoder {
 export interface EngineError {
   /** Stable; `docs/protocol.md` has the table. */
   code: string;
-  /** One sentence for a developer; may change. Holds no value and no secret. */
+  /** One sentence for a developer; may change. Contains no values and no secrets. */
   message: string;
-  /** Whether the same request may succeed: never, at the same engine after a pause, or on another connection now. */
+  /** Whether to retry: never, later on the same engine, or now on another connection. */
   retry: 'never' | 'later' | 'elsewhere';
-  /** With `later`: the least pause, in milliseconds. */
+  /** With `later`: the minimum delay in milliseconds. */
   retryAfterMs?: number;
-  /** Position in the request's list of the first value at fault. */
+  /** Index of the first invalid value of the request. */
   index?: number;
-  /** Byte position in a document or selector. */
+  /** Byte offset in a document or selector. */
   offset?: number;
 }
 
-/** An answer. It keeps the message's bytes and reads them when it is asked. Made by {@link Decoder.next} alone. */
+/** An answer. It keeps the message's bytes and decodes them on access. Only {@link Decoder.next} creates answers. */
 export class Answer {
   private constructor();
   /** The request that it answers; null for a `connection_error`, after which the engine closes the connection. */
   readonly id: number | null;
   /** Bytes of the whole message. */
   readonly size: number;
-  /** Why the request failed; null where it succeeded. */
+  /** Why the request failed; null if it succeeded. */
   readonly error: EngineError | null;
-  /** How many values came. @throws {WireError} `invalid_answer` where there are none to count. */
+  /** The number of values. @throws {WireError} `invalid_answer` if the answer has no list of values. */
   readonly count: number;
-  /** The word of the answer to `health`. @throws {WireError} `invalid_answer` where it has none. */
+  /** The status of an answer to `health`. @throws {WireError} `invalid_answer` if it has none. */
   readonly status: string;
-  /** The values, as an array of the request's order. @throws {WireError} `invalid_answer` where there are none. */
+  /** The values, in the request's order. @throws {WireError} `invalid_answer` if the answer has no values. */
   values(): Value[];
   /**
-   * Frees the message's bytes now, and not when the collector finds the answer: where many large answers come, the next one gets
-   * memory that is at hand. `id` and `size`, which is 0 then, can still be read.
+   * Frees the message's bytes now rather than at garbage collection, so that the next large answer can reuse the memory. `id` and `size`,
+   * which is then 0, can still be read.
    */
   release(): void;
 }
 
-/** What `code` of an error says. */
+/** The values of an error's `code`. */
 export type WireErrorCode =
-  /** An argument is not what the function takes; the message names it. */
+  /** An argument is invalid; the message names it. */
   | 'invalid_argument'
-  /** A message passes its bound. */
+  /** A message exceeds its limit. */
   | 'too_large'
-  /** The engine's bytes are no MessagePack. */
+  /** The received bytes are not MessagePack. */
   | 'invalid_frame'
-  /** A frame is no message that a client receives. */
+  /** A frame is not a message for a client. */
   | 'invalid_message'
-  /** An answer does not hold what it was asked for. */
+  /** An answer does not have the requested content. */
   | 'invalid_answer'
-  /** Node refused a call, or the package is at fault. */
+  /** A call of Node failed, or the package has a defect. */
   | 'internal';
 
-/** What the functions throw. The message holds none of the caller's values. */
+/** The error that all functions throw. The message contains none of the caller's values. */
 export interface WireError extends Error {
   code: WireErrorCode;
 }

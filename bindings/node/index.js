@@ -1,4 +1,4 @@
 'use strict';
 
-// The whole package is the native module beside this file; `npm run build` makes it.
+// Loads the native module in this folder, which `npm run build` creates.
 module.exports = require('./wire.node');

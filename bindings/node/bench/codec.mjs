@@ -1,8 +1,8 @@
-// What a field costs to encode and decode here, beside libraries of MessagePack for JavaScript in the same run.
+// The cost of encoding and decoding a field, compared with MessagePack libraries for JavaScript in the same run.
 //
-//   npm run bench            needs `npm run build` and `npm ci`; takes msgpackr too where it is installed (npm install --no-save msgpackr)
+//   npm run bench            needs `npm run build` and `npm ci`; includes msgpackr if it is installed (npm install --no-save msgpackr)
 //
-// CPU time in nanoseconds a field: the median of the rounds, and half the distance between the extremes of the middle half of them.
+// CPU time in nanoseconds per field: the median of the rounds, and half of their interquartile range.
 
 import { createRequire } from 'node:module';
 import { cpus } from 'node:os';
@@ -14,7 +14,7 @@ const msgpack = require('@msgpack/msgpack');
 const ROUNDS = 21;
 /** CPU time of a case in a round, in microseconds. */
 const ROUND_US = 25_000;
-/** How long the event loop waits for it at a time, in milliseconds. */
+/** How long a case blocks the event loop at a time, in milliseconds. */
 const TURN_MS = 1;
 const FIELD_SIZE = 32;
 /** Length of the envelope of a field of 32 bytes, as in crates/protocol/benches/frames.rs. */
@@ -26,8 +26,8 @@ function optional(name) {
 }
 
 /**
- * Nanoseconds of one call, for each of the functions; they take turns in every round. By the system's accounting of the process, which
- * other processes do not lengthen; the collector's threads count too. As in a server, the event loop turns between short runs.
+ * Nanoseconds per call of each function; rounds are interleaved. CPU time of the process, which other processes do not affect and which
+ * includes garbage collection. As in a server, the event loop runs between short runs.
  */
 async function measure(cases) {
   const samples = new Map([...cases.keys()].map((name) => [name, []]));
@@ -46,7 +46,7 @@ async function measure(cases) {
         const { user, system } = process.cpuUsage(began);
         took = user + system;
       }
-      // The first round is for the compiler.
+      // The first round warms up the compiler.
       if (round > 0) samples.get(name).push((took * 1000) / calls);
     }
   }
@@ -66,7 +66,7 @@ async function report(title, fields, cases) {
   }
 }
 
-/** A decoder that is fed as a socket feeds it. */
+/** Feeds a decoder in pieces, as a socket does. */
 function decoding(stream, look) {
   const decoder = new wire.Decoder();
   return () => {

@@ -1,4 +1,4 @@
-// Builds the native module and puts it where index.js looks for it.
+// Builds the native module and copies it to the path that index.js loads.
 //
 //   node scripts/build.mjs [PROFILE]     cargo's profile; release by default
 
@@ -19,13 +19,13 @@ const built = spawnSync(
 if (built.error) throw built.error;
 if (built.status !== 0) process.exit(built.status ?? 1);
 
-// Cargo says where it has put the library, wherever its target folder is.
+// Cargo reports the path of the library, which depends on the target folder.
 const messages = built.stdout.toString().split('\n').filter(Boolean).map((line) => JSON.parse(line));
 const files = messages.flatMap((message) => message.filenames ?? []);
 const file = files.find((name) => name.endsWith(library));
 if (!file) throw new Error(`cargo built no ${library}`);
 
-// Renamed into place: a process that has the old module open keeps it.
+// Replaced by renaming, so that running processes keep the old module.
 const target = join(here, 'wire.node');
 copyFileSync(file, `${target}.new`);
 renameSync(`${target}.new`, target);

@@ -1,4 +1,4 @@
-//! Answers out of the bytes of a connection, as they arrive.
+//! Decodes answers from the bytes of a connection as they arrive.
 
 use std::collections::VecDeque;
 use std::ffi::CStr;
@@ -15,11 +15,11 @@ use crate::fault::{Code, Result, fault, invalid_argument, of_content, of_frame, 
 use crate::js::{Js, Maker};
 use crate::values::give;
 
-/// Cuts what arrives on a connection into answers. One for each connection.
+/// Splits the bytes of a connection into answers. One for each connection.
 #[napi]
 pub struct Decoder {
     incoming: Incoming,
-    /// What the engine said last about leaving the connection.
+    /// The reason of the last `going_away`.
     going_away: Option<GoingAway>,
 }
 
@@ -31,14 +31,14 @@ impl Decoder {
         Ok(Decoder { incoming: Incoming::new(limits(bounds)?), going_away: None })
     }
 
-    /// Takes what has arrived; the bytes are copied once, to where their frame is put together. How many messages are whole.
+    /// Adds received bytes, which are copied once, into the buffer of their frame. Returns the number of complete messages.
     #[napi(catch_unwind)]
     pub fn push(&mut self, bytes: &[u8]) -> Result<u32> {
         self.incoming.push(bytes).map_err(|error| of_frame(&error))?;
         Ok(u32::try_from(self.incoming.frames.len()).unwrap_or(u32::MAX))
     }
 
-    /// The next answer that has arrived in full, or null.
+    /// Returns the next complete answer, or null.
     #[napi(catch_unwind)]
     pub fn next(&mut self, env: &Env) -> Result<Option<Answer>> {
         while let Some(frame) = self.incoming.frames.pop_front() {
@@ -51,20 +51,20 @@ impl Decoder {
         Ok(None)
     }
 
-    /// `shutdown`, `age` or `closed` once the engine has said that it leaves the connection, as far as messages were taken; null before.
+    /// `shutdown`, `age` or `closed` once a notification `going_away` was read; null before.
     #[napi(getter, catch_unwind)]
     pub fn going_away(&self) -> Option<&'static str> {
         self.going_away.map(GoingAway::as_str)
     }
 
-    /// Bytes that have arrived of an answer that is not whole.
+    /// Received bytes of an incomplete answer.
     #[napi(getter, catch_unwind)]
     pub fn partial_size(&self) -> f64 {
         self.incoming.buffer.partial_size() as f64
     }
 }
 
-/// Why the engine leaves the connection, where the frame says so.
+/// Returns the reason if the frame is `going_away`.
 fn going_away(frame: &[u8]) -> Option<GoingAway> {
     match Message::parse(frame) {
         Ok(Message::Notification { method: GOING_AWAY, params }) => Some(GoingAway::decode(params)),
@@ -90,7 +90,7 @@ fn limits(bounds: Js) -> Result<Limits> {
     })
 }
 
-/// Frames that have arrived, and the one that is arriving.
+/// Complete frames, and the incomplete one.
 struct Incoming {
     buffer: FrameBuffer,
     frames: VecDeque<Vec<u8>>,
@@ -101,7 +101,7 @@ impl Incoming {
         Incoming { buffer: FrameBuffer::new(limits), frames: VecDeque::new() }
     }
 
-    /// Takes bytes a read at a time, so that a bound is noticed before what lies behind it is kept.
+    /// Adds bytes in limited pieces, so that an exceeded limit is detected before further bytes are stored.
     fn push(&mut self, bytes: &[u8]) -> std::result::Result<(), FrameError> {
         for piece in bytes.chunks(READ_SIZE) {
             self.buffer.spare().extend_from_slice(piece);
@@ -123,11 +123,11 @@ pub struct ErrorOfEngine {
     pub message: String,
     /// `never`, `later` or `elsewhere`.
     pub retry: String,
-    /// The least pause before the next attempt, in milliseconds.
+    /// The minimum delay before a retry, in milliseconds.
     pub retry_after_ms: Option<f64>,
-    /// Position in the request's list of the first value at fault.
+    /// Index of the first invalid value of the request.
     pub index: Option<f64>,
-    /// Byte position in the document or selector.
+    /// Byte offset in the document or selector.
     pub offset: Option<f64>,
 }
 
@@ -144,7 +144,7 @@ impl From<RemoteError<'_>> for ErrorOfEngine {
     }
 }
 
-/// An answer, or the error that ends a connection. It keeps the frame and reads it when it is asked.
+/// An answer, or the error that ends a connection. It keeps the frame and decodes it on access.
 #[napi(custom_finalize)]
 pub struct Answer {
     frame: Vec<u8>,
@@ -172,7 +172,7 @@ impl Answer {
         self.frame.len() as f64
     }
 
-    /// The error object; null where the request succeeded.
+    /// The error object; null if the request succeeded.
     #[napi(getter, catch_unwind)]
     pub fn error(&self) -> Result<Option<ErrorOfEngine>> {
         if !self.has_failed {
@@ -186,7 +186,7 @@ impl Answer {
         read.map(|error| Some(error.into())).map_err(|error| of_content(&error))
     }
 
-    /// How many values the answer to `encrypt` or `decrypt` has.
+    /// The number of values in the answer to `encrypt` or `decrypt`.
     #[napi(getter, catch_unwind)]
     pub fn count(&self) -> Result<u32> {
         self.list().map(|list| list.values.count())
@@ -198,7 +198,7 @@ impl Answer {
         give(Maker::new(env), self.list()?.values)
     }
 
-    /// Frees the message now, and not when the collector finds it.
+    /// Frees the message now rather than at garbage collection.
     #[napi(catch_unwind)]
     pub fn release(&mut self, env: &Env) -> Result<()> {
         let before = self.memory();
@@ -206,7 +206,7 @@ impl Answer {
         env.adjust_external_memory(-before).map(drop).map_err(|error| of_node(&error))
     }
 
-    /// The word of the answer to `health`.
+    /// The status in the answer to `health`.
     #[napi(getter, catch_unwind)]
     pub fn status(&self) -> Result<String> {
         let health = Health::decode(self.result()?).map_err(|error| of_content(&error))?;
@@ -215,7 +215,7 @@ impl Answer {
 }
 
 impl Answer {
-    /// Nothing for notifications that this version does not know, which are passed over.
+    /// Returns `None` for unknown notifications, which are skipped.
     fn of(frame: Vec<u8>) -> Result<Option<Answer>> {
         let (id, has_failed) = match Message::parse(&frame).map_err(|error| of_message(&error))? {
             Message::Response { id, result } => (Some(id), result.is_err()),
@@ -250,7 +250,7 @@ impl Answer {
     }
 }
 
-/// A number of JavaScript that is an integer from `least` to `most`.
+/// Converts a JavaScript number that is an integer from `least` to `most`.
 pub(crate) fn whole_number(value: Js, name: &str, least: f64, most: f64) -> Result<f64> {
     let number = if value.kind()? == ValueType::Number { Some(value.number()?) } else { None };
     let is_right = |number: &f64| number.fract() == 0.0 && (least..=most).contains(number);

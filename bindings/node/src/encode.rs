@@ -1,4 +1,4 @@
-//! Requests and notifications, each as one Buffer.
+//! Encodes requests and notifications, each to one Buffer.
 
 use std::ffi::CStr;
 
@@ -12,12 +12,12 @@ use crate::fault::{Code, Fault, Result, fault, invalid_argument, of_content, of_
 use crate::js::Js;
 use crate::values::Taken;
 
-/// Messages up to this size are copied into memory of Node's own; a Buffer around ours costs more than that.
+/// Messages up to this size are copied into Node's memory, which is cheaper than a Buffer with foreign memory.
 const COPY_SIZE_MAX: usize = 4096;
-/// Bytes that a request's fixed parts may take, with the longest options, to be reserved at once.
+/// Maximum bytes of a request's fixed parts with the longest options, reserved in advance.
 const FIXED_SIZE: usize = 256;
 
-/// `encrypt` of an array of values.
+/// Encodes `encrypt` of an array of values.
 #[napi(catch_unwind)]
 pub fn encode_encrypt<'env>(env: &'env Env, id: Js, options: Js, values: Js) -> Result<BufferSlice<'env>> {
     let (id, options) = (message_id(id)?, Options::of(options)?);
@@ -28,7 +28,7 @@ pub fn encode_encrypt<'env>(env: &'env Env, id: Js, options: Js, values: Js) -> 
     options.buffer(env, encoded)
 }
 
-/// `encrypt` of fields of one size that stand in `content` one after the other.
+/// Encodes `encrypt` of fields of one size that `content` contains one after another.
 #[napi(catch_unwind)]
 pub fn encode_encrypt_fields<'env>(
     env: &'env Env,
@@ -43,7 +43,7 @@ pub fn encode_encrypt_fields<'env>(
         let size = content.len();
         return Err(invalid_argument(format!("content: {size} bytes are no multiple of fieldSize {field_size}")));
     }
-    // Looked at as a whole, which takes a tenth of the time of looking at each field.
+    // Validates UTF-8 of the whole content first, which takes a tenth of the time of validating each field.
     let text = std::str::from_utf8(content).map_err(|error| no_utf8(error.valid_up_to() / field_size))?;
     let count = text.len() / field_size;
     if let Some(index) = (1..count).find(|index| !text.is_char_boundary(index * field_size)) {
@@ -60,7 +60,7 @@ fn no_utf8(index: usize) -> Fault {
     invalid_argument(format!("content: field {index} is not UTF-8"))
 }
 
-/// `decrypt` of an array of values.
+/// Encodes `decrypt` of an array of values.
 #[napi(catch_unwind)]
 pub fn encode_decrypt<'env>(env: &'env Env, id: Js, options: Js, values: Js) -> Result<BufferSlice<'env>> {
     let (id, options) = (message_id(id)?, Options::of(options)?);
@@ -71,7 +71,7 @@ pub fn encode_decrypt<'env>(env: &'env Env, id: Js, options: Js, values: Js) -> 
     options.buffer(env, encoded)
 }
 
-/// `decrypt` of the values of an answer, which never become values of JavaScript.
+/// Encodes `decrypt` of the values of an answer without creating JavaScript values.
 #[napi(catch_unwind)]
 pub fn encode_decrypt_answer<'env>(env: &'env Env, id: Js, options: Js, answer: &Answer) -> Result<BufferSlice<'env>> {
     let (id, options) = (message_id(id)?, Options::of(options)?);
@@ -84,7 +84,7 @@ pub fn encode_decrypt_answer<'env>(env: &'env Env, id: Js, options: Js, answer: 
     options.buffer(env, encoded)
 }
 
-/// `health`.
+/// Encodes `health`.
 #[napi(catch_unwind)]
 pub fn encode_health<'env>(env: &'env Env, id: Js) -> Result<BufferSlice<'env>> {
     let mut out = Vec::new();
@@ -92,7 +92,7 @@ pub fn encode_health<'env>(env: &'env Env, id: Js) -> Result<BufferSlice<'env>> 
     buffer(env, out)
 }
 
-/// The notification `cancel` of a request.
+/// Encodes the notification `cancel` of a request.
 #[napi(catch_unwind)]
 pub fn encode_cancel<'env>(env: &'env Env, id: Js) -> Result<BufferSlice<'env>> {
     let mut out = Vec::new();
@@ -100,14 +100,14 @@ pub fn encode_cancel<'env>(env: &'env Env, id: Js) -> Result<BufferSlice<'env>> 
     buffer(env, out)
 }
 
-/// What a request says besides its values.
+/// The options of a request.
 struct Options {
     app: String,
     curve: Option<Curve>,
     keying: Option<Keying>,
     role: Option<String>,
     deadline_ms: Option<u32>,
-    /// Most bytes of the encoded message.
+    /// Maximum bytes of the encoded message.
     size_max: usize,
 }
 
@@ -156,12 +156,12 @@ impl Options {
     }
 }
 
-/// The message that `write` makes of the values, in a buffer that need not grow.
+/// Encodes the values with `write` into a buffer that is large enough from the start.
 fn encoded<'v, V>(options: &Options, values: V, write: impl FnOnce(V, &mut Vec<u8>)) -> Vec<u8>
 where
     V: ExactSizeIterator<Item = Scalar<'v>> + Clone,
 {
-    /// The longest head of a value, and the longest value that is no string.
+    /// Maximum bytes of a value's head, and of a value that is not a string.
     const BESIDE_TEXT: usize = 9;
     let size = |value: Scalar<'_>| match value {
         Scalar::Str(text) => text.as_bytes().len() + BESIDE_TEXT,

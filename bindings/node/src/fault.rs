@@ -1,22 +1,22 @@
-//! Errors as JavaScript sees them: an `Error` whose `code` is one of a few stable words.
+//! JavaScript errors: an `Error` whose `code` is one of a few stable words.
 
 use fieldseal_protocol::{ContentError, ErrorCode, FrameError, MessageError};
 use napi::Status;
 
-/// What `code` says.
+/// The values of `code`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// The caller gave what the function does not take.
+    /// An argument is invalid.
     InvalidArgument,
-    /// A frame, a request or a count passes its bound.
+    /// A frame, a request or a count exceeds its limit.
     TooLarge,
-    /// The engine's bytes are no MessagePack within the bounds; the connection has to end.
+    /// The received bytes are not MessagePack within the limits; the connection must be closed.
     InvalidFrame,
-    /// A frame is no message that a client receives; the connection has to end.
+    /// A frame is not a message for a client; the connection must be closed.
     InvalidMessage,
-    /// The content of an answer is not what was asked of it.
+    /// An answer does not have the requested content.
     InvalidAnswer,
-    /// Node refused a call, or this module is at fault.
+    /// A call of Node failed, or this module has a defect.
     Internal,
 }
 
@@ -35,7 +35,7 @@ impl AsRef<str> for Code {
 
 /// An error for JavaScript.
 pub type Fault = napi::Error<Code>;
-/// What functions of the module give.
+/// The result of the module's functions.
 pub type Result<T> = std::result::Result<T, Fault>;
 
 pub(crate) fn fault(code: Code, reason: impl Into<String>) -> Fault {
@@ -59,7 +59,7 @@ pub(crate) fn of_content(error: &ContentError) -> Fault {
     fault(Code::InvalidAnswer, error.to_string())
 }
 
-/// For what Node itself refuses: an exception that is pending, memory that is not there.
+/// Converts errors of Node itself, such as a pending exception or an allocation failure.
 pub(crate) fn of_node(error: &napi::Error) -> Fault {
     fault(Code::Internal, error.reason.clone())
 }

@@ -1,6 +1,6 @@
-//! JavaScript values through Node's C interface: reading what arguments hold, making what is returned.
+//! JavaScript values through Node's C interface: reads arguments and creates results.
 //!
-//! All unsafe code of the module stands here. Every handle is used within the call of JavaScript that it came in, on its thread.
+//! Contains all unsafe code of the module. Every handle is used only during the call that it belongs to, on its thread.
 
 use std::ffi::CStr;
 use std::ptr;
@@ -10,10 +10,10 @@ use napi::{Env, ValueType, sys};
 
 use crate::fault::{Code, Result, check, fault};
 
-/// Room offered to Node for a string whose size is not known: longer ones are asked for their size first.
+/// Buffer size for a string of unknown size; the size of longer strings is queried first.
 const TEXT_ROOM: usize = 256;
 
-/// A value of JavaScript, alive until the call that it came in returns.
+/// A JavaScript value, valid until the call that it belongs to returns.
 #[derive(Clone, Copy)]
 pub struct Js {
     env: sys::napi_env,
@@ -49,7 +49,7 @@ impl ValidateNapiValue for Js {}
 impl Js {
     pub(crate) fn kind(self) -> Result<ValueType> {
         let mut kind = 0;
-        // SAFETY: `env` and `value` are of the call that is going on, `kind` is written through a valid pointer.
+        // SAFETY: `env` and `value` belong to the current call, `kind` is written through a valid pointer.
         check(unsafe { sys::napi_typeof(self.env, self.value, &mut kind) })?;
         Ok(ValueType::from(kind))
     }
@@ -69,7 +69,7 @@ impl Js {
         Ok(boolean)
     }
 
-    /// A BigInt that fits 64 bits without a sign.
+    /// A BigInt that fits an unsigned 64-bit integer.
     pub(crate) fn unsigned(self) -> Result<Option<u64>> {
         let (mut number, mut lossless) = (0, false);
         // SAFETY: as in `kind`.
@@ -77,7 +77,7 @@ impl Js {
         Ok(lossless.then_some(number))
     }
 
-    /// A BigInt that fits 64 bits with a sign.
+    /// A BigInt that fits a signed 64-bit integer.
     pub(crate) fn signed(self) -> Result<Option<i64>> {
         let (mut number, mut lossless) = (0, false);
         // SAFETY: as in `kind`.
@@ -85,9 +85,9 @@ impl Js {
         Ok(lossless.then_some(number))
     }
 
-    /// Appends a string's UTF-8; half surrogates become U+FFFD. Gives its size in bytes.
+    /// Appends a string as UTF-8; lone surrogates become U+FFFD. Returns its size in bytes.
     pub(crate) fn append_text(self, out: &mut Vec<u8>) -> Result<usize> {
-        // Node ends what it writes with a zero, and never in the middle of a character.
+        // Node terminates its output with a zero and never splits a character.
         let size = self.copy_text(out, TEXT_ROOM)?;
         if size + 4 < TEXT_ROOM {
             return Ok(size);
@@ -99,7 +99,7 @@ impl Js {
         self.copy_text(out, size + 1)
     }
 
-    /// Appends what of the string and its closing zero goes into `room` bytes, without the zero.
+    /// Appends as much of the string as fits into `room` bytes together with a terminating zero, which is not kept.
     fn copy_text(self, out: &mut Vec<u8>, room: usize) -> Result<usize> {
         out.reserve(room);
         let (start, mut size) = (out.len(), 0);
@@ -113,7 +113,7 @@ impl Js {
         Ok(size)
     }
 
-    /// A property; nothing where it is undefined or null.
+    /// Returns a property; `None` if it is undefined or null.
     pub(crate) fn property(self, name: &CStr) -> Result<Option<Js>> {
         let mut value = ptr::null_mut();
         // SAFETY: as in `kind`; `name` ends with a zero. A getter that throws leaves an error.
@@ -132,7 +132,7 @@ impl Js {
         Ok(is_array)
     }
 
-    /// How many elements an array has.
+    /// Returns the length of an array.
     pub(crate) fn array_length(self) -> Result<u32> {
         let mut length = 0;
         // SAFETY: as in `kind`.
@@ -140,7 +140,7 @@ impl Js {
         Ok(length)
     }
 
-    /// An element of an array; undefined beyond its end.
+    /// Returns an element of an array; undefined beyond its end.
     pub(crate) fn element(self, index: u32) -> Result<Js> {
         let mut value = ptr::null_mut();
         // SAFETY: as in `kind`.
@@ -148,14 +148,14 @@ impl Js {
         Ok(Js { env: self.env, value })
     }
 
-    /// Runs `read` on each element, with its index. Handles are given back in groups, so that a long array holds few.
+    /// Calls `read` for each element with its index. Handles are released in groups, so that a long array holds few.
     pub(crate) fn for_each_element(self, mut read: impl FnMut(u32, Js) -> Result<()>) -> Result<()> {
         let length = self.array_length()?;
         in_groups(self.env, length, |index| read(index, self.element(index)?))
     }
 }
 
-/// Runs `each` on the indexes of an array, and gives the handles that it made back once for every 1,024 of them.
+/// Calls `each` for the indexes of an array, and releases the created handles after every 1,024 elements.
 fn in_groups(env: sys::napi_env, length: u32, mut each: impl FnMut(u32) -> Result<()>) -> Result<()> {
     const GROUP: u32 = 1024;
     let mut start = 0;
@@ -169,7 +169,7 @@ fn in_groups(env: sys::napi_env, length: u32, mut each: impl FnMut(u32) -> Resul
     Ok(())
 }
 
-/// A scope of handles: those made while it is open are given back when it is dropped.
+/// A scope of handles: handles created while it is open are released when it is dropped.
 struct Scope {
     env: sys::napi_env,
     scope: sys::napi_handle_scope,
@@ -178,7 +178,7 @@ struct Scope {
 impl Scope {
     fn open(env: sys::napi_env) -> Result<Scope> {
         let mut scope = ptr::null_mut();
-        // SAFETY: `env` is of the call that is going on; the scope is closed by `drop`, within that call.
+        // SAFETY: `env` belongs to the current call; the scope is closed by `drop`, within that call.
         check(unsafe { sys::napi_open_handle_scope(env, &mut scope) })?;
         Ok(Scope { env, scope })
     }
@@ -192,7 +192,7 @@ impl Drop for Scope {
     }
 }
 
-/// Makes values of JavaScript for the call that is going on.
+/// Creates JavaScript values for the current call.
 #[derive(Clone, Copy)]
 pub(crate) struct Maker {
     env: sys::napi_env,
@@ -210,7 +210,7 @@ impl Maker {
     }
 
     pub(crate) fn null(self) -> Result<Js> {
-        // SAFETY: `env` is of the call that is going on, the result is written through a valid pointer.
+        // SAFETY: `env` belongs to the current call, the result is written through a valid pointer.
         self.made(|value| unsafe { sys::napi_get_null(self.env, value) })
     }
 
@@ -236,7 +236,7 @@ impl Maker {
         self.made(|value| unsafe { sys::napi_create_bigint_int64(self.env, number, value) })
     }
 
-    /// A string of UTF-8. Longer ones than JavaScript can hold (2^29 bytes) are an error.
+    /// Creates a string from UTF-8. Fails if it is longer than JavaScript supports (2^29 bytes).
     pub(crate) fn text(self, text: &[u8]) -> Result<Js> {
         let size = isize::try_from(text.len()).map_err(|_| fault(Code::TooLarge, "a string is too long"))?;
         let start = text.as_ptr().cast();
@@ -248,7 +248,7 @@ impl Maker {
         self.made(|value| unsafe { sys::napi_create_string_utf8(self.env, start, size, value) })
     }
 
-    /// An array of `count` elements, which `next` makes one after the other.
+    /// Creates an array of `count` elements, each returned by `next`.
     pub(crate) fn array(self, count: u32, mut next: impl FnMut() -> Result<Js>) -> Result<Js> {
         // SAFETY: as in `null`.
         let array =

@@ -1,7 +1,7 @@
-//! The `protocol` crate for Node: requests into Buffers, answers out of them, and nothing besides.
+//! The `protocol` crate for Node: encodes requests to Buffers and decodes answers from them.
 //!
-//! Sockets, timeouts, pools and what to send are the caller's. `index.d.ts` describes the module for its users and is kept by hand.
-//! Everything that JavaScript hands over is checked here and refused with an error that has a `code`; no panic leaves a function.
+//! The caller handles sockets, timeouts and pools. `index.d.ts` documents the module for its users and is maintained by hand. All arguments
+//! from JavaScript are checked and refused with an error that has a `code`; panics are caught.
 #![warn(missing_docs)]
 
 pub mod decode;

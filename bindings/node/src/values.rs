@@ -1,4 +1,4 @@
-//! Lists of native values between JavaScript and requests or answers.
+//! Converts lists of native values between JavaScript and requests or answers.
 
 use std::ops::Range;
 
@@ -8,23 +8,23 @@ use napi::ValueType;
 use crate::fault::{Code, Result, fault, invalid_argument, of_content};
 use crate::js::{Js, Maker};
 
-/// The largest integer that a JavaScript number holds exactly, as it does all those below it.
+/// The largest integer up to which a JavaScript number is exact.
 const SAFE_INTEGER_MAX: f64 = 9_007_199_254_740_991.0;
 
-/// Values of an array, taken out of JavaScript. The text of all strings stands in one buffer, one after the other.
+/// The values of a JavaScript array. One buffer holds the text of all strings.
 pub(crate) struct Taken {
     text: String,
     items: Vec<Item>,
 }
 
-/// One value; a string by its place in the text.
+/// A value; a string is a range of the text.
 enum Item {
     Text(Range<usize>),
     Other(Scalar<'static>),
 }
 
 impl Taken {
-    /// Takes the values of an array whose strings have no more than `size_max` bytes in all.
+    /// Reads the values of an array whose strings have at most `size_max` bytes in total.
     pub(crate) fn of(array: Js, size_max: usize) -> Result<Taken> {
         if array.kind()? != ValueType::Object || !array.is_array()? {
             return Err(invalid_argument("values: expected an array"));
@@ -38,7 +38,7 @@ impl Taken {
             }
             Ok(())
         })?;
-        // Node writes UTF-8 alone, which is not taken on trust.
+        // Node writes only UTF-8; this is verified nevertheless.
         let text = String::from_utf8(text).map_err(|_| fault(Code::Internal, "Node wrote what is not UTF-8"))?;
         Ok(Taken { text, items })
     }
@@ -71,7 +71,7 @@ fn take(index: u32, value: Js, text: &mut Vec<u8>) -> Result<Item> {
     scalar.map(Item::Other).ok_or_else(|| invalid_argument(format!("values, index {index}: {expected}")))
 }
 
-/// Integers that a number holds exactly travel as integers, all others as floats; nothing for NaN and infinities.
+/// Encodes exact integers as integers and other numbers as floats; `None` for NaN and infinities.
 fn scalar_of_number(number: f64) -> Option<Scalar<'static>> {
     let is_integer = number.fract() == 0.0 && number.abs() <= SAFE_INTEGER_MAX;
     let is_negative_zero = number == 0.0 && number.is_sign_negative();
@@ -83,7 +83,7 @@ fn scalar_of_number(number: f64) -> Option<Scalar<'static>> {
     }
 }
 
-/// Values of an answer as an array. Integers beyond what a number holds become BigInts.
+/// Returns the values of an answer as an array. Integers beyond the exact range of a number become BigInts.
 pub(crate) fn give(make: Maker, values: RawValues<'_>) -> Result<Js> {
     let mut scalars = values.iter();
     make.array(values.count(), || {

@@ -1,4 +1,4 @@
-// Requests and answers against the messages that the Rust crate keeps (fuzz/corpus/frames), byte for byte.
+// Compares requests and answers byte by byte with the messages of the Rust crate (fuzz/corpus/frames).
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -251,13 +251,13 @@ test('memory of answers is given back', { timeout: 60_000 }, async () => {
   const decode = async (rounds) => {
     for (let round = 0; round < rounds; round += 1) {
       answers(stream);
-      // What the collector has found is freed between two turns of the event loop.
+      // Collected memory is freed between two iterations of the event loop.
       if (round % 20 === 0) await new Promise(setImmediate);
     }
   };
   await decode(200);
   const before = resident();
-  // 2,000 answers of 200 KB: 400 MB, if nothing told the collector of them.
+  // 2,000 answers of 200 KB: 400 MB if external memory were not reported to the garbage collector.
   await decode(2000);
   const grown = (resident() - before) / 2 ** 20;
   assert.ok(grown < 150, `${grown} MiB more`);

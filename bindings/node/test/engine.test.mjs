@@ -16,7 +16,7 @@ let engine;
 before(async () => { engine = await Engine.start(); });
 after(() => engine?.stop());
 
-/** The answers of a connection, one after the other. */
+/** The answers of a connection, in order. */
 async function* answers(socket, decoder = new wire.Decoder()) {
   for await (const bytes of socket) {
     decoder.push(bytes);
@@ -24,8 +24,8 @@ async function* answers(socket, decoder = new wire.Decoder()) {
   }
 }
 
-/** Sends messages, and gives the answers by their ids. */
-async function ask(...messages) {
+/** Sends messages and returns the answers by id. */
+async function send(...messages) {
   const socket = await engine.connect();
   messages.forEach((message) => socket.write(message));
   const seen = new Map();
@@ -40,12 +40,12 @@ test('values round-trip on both curves and with every keying', async () => {
   const values = ['text', '', 'Zoë', 42, -7, 12.5, true, false, null, 2n ** 60n, 'x'.repeat(5000)];
   for (const curve of ['r1', 'k1']) {
     for (const keying of ['field', 'request', 'session']) {
-      const sealed = (await ask(wire.encodeEncrypt(1, { app: APP, curve, keying, deadlineMs: 60_000 }, values))).get(1);
+      const sealed = (await send(wire.encodeEncrypt(1, { app: APP, curve, keying, deadlineMs: 60_000 }, values))).get(1);
       assert.deepEqual([sealed.error, sealed.count], [null, values.length]);
       const envelopes = sealed.values();
       assert.equal(envelopes[8], null);
       assert.ok(envelopes.every((envelope, index) => index === 8 || /^ev:.*:\$$/.test(envelope)));
-      const opened = await ask(wire.encodeDecrypt(1, { app: APP }, envelopes), wire.encodeDecryptAnswer(2, { app: APP }, sealed));
+      const opened = await send(wire.encodeDecrypt(1, { app: APP }, envelopes), wire.encodeDecryptAnswer(2, { app: APP }, sealed));
       assert.deepEqual(opened.get(1).values(), values);
       assert.deepEqual(opened.get(2).values(), values);
     }
@@ -54,17 +54,17 @@ test('values round-trip on both curves and with every keying', async () => {
 
 test('60,000 fields from a Buffer round-trip in one answer', async () => {
   const content = Buffer.from(Array.from({ length: 60_000 }, (_, index) => String(index).padStart(32, '.')).join(''));
-  const sealed = (await ask(wire.encodeEncryptFields(5, { app: APP }, content, 32))).get(5);
+  const sealed = (await send(wire.encodeEncryptFields(5, { app: APP }, content, 32))).get(5);
   assert.equal(sealed.count, 60_000);
-  const opened = (await ask(wire.encodeDecryptAnswer(6, { app: APP }, sealed))).get(6);
+  const opened = (await send(wire.encodeDecryptAnswer(6, { app: APP }, sealed))).get(6);
   assert.equal(opened.values().join(''), content.toString());
 });
 
 test('many are in flight, and each answer is one of them', async () => {
   const messages = Array.from({ length: 200 }, (_, id) => wire.encodeEncrypt(id, { app: APP }, [`value ${id}`]));
-  const sealed = await ask(...messages);
+  const sealed = await send(...messages);
   const requests = [...sealed].map(([id, answer]) => wire.encodeDecryptAnswer(id, { app: APP }, answer));
-  const opened = await ask(...requests);
+  const opened = await send(...requests);
   for (let id = 0; id < 200; id += 1) assert.deepEqual(opened.get(id).values(), [`value ${id}`]);
 });
 
@@ -92,7 +92,7 @@ test('exceeding the limit of a decoder ends only its connection', async () => {
   socket.write(wire.encodeEncrypt(1, { app: APP }, ['x'.repeat(10_000)]));
   const bounded = new wire.Decoder({ frameSizeMax: 5000 });
   await assert.rejects(answers(socket, bounded).next(), { code: 'too_large' });
-  assert.equal((await ask(wire.encodeHealth(9))).get(9).status, 'ok');
+  assert.equal((await send(wire.encodeHealth(9))).get(9).status, 'ok');
 });
 
 test('the example of README.md runs', async () => {
