@@ -95,9 +95,9 @@ bench: ## all benches, or BENCH=NAME
 	$(call say,bench: $(BENCH))
 	@cargo bench --workspace --bench '$(BENCH)'
 	@if [ '$(BENCH)' = '*' ]; then \
-	  printf '== bench: both doors of the program\n'; \
+	  printf '== bench: the program in process and over mTLS\n'; \
 	  cargo build --release --package fieldseal-cli; \
-	  benches/doors.py --fieldseal '$(TARGET)/release/fieldseal'; \
+	  benches/transports.py --fieldseal '$(TARGET)/release/fieldseal'; \
 	  printf '== bench: an engine end to end\n'; \
 	  FIELDSEAL_COMMIT="$$(git rev-parse --short HEAD)" cargo build --release --package fieldseal-cli; \
 	  '$(TARGET)/release/fieldseal' bench; \

@@ -94,12 +94,12 @@ def use_relay(relay: relays.Relay, marker: str) -> None:
 
 
 def left_in_memory(folder: Path, wipes: bool) -> dict[str, int]:
-    """What is left of the plaintext of many requests, by the door that they came through."""
+    """What is left of the plaintext of many requests, by listener."""
     fieldseal = Fieldseal(folder / "store")
     fieldseal.create(APP)
     fieldseal.run("certs", "init")
     fieldseal.run("certs", "issue", "relay", "--app", APP, "--allow", "encrypt,decrypt")
-    markers = {door: secrets.token_hex(16) for door in ("rpc", "api", "relay")}
+    markers = {listener: secrets.token_hex(16) for listener in ("rpc", "api", "relay")}
     engine = engines.start(fieldseal, APP, 0, *(["engine.wipe_buffers=true"] if wipes else []))
     try:
         with upstream.running() as behind:
@@ -113,7 +113,7 @@ def left_in_memory(folder: Path, wipes: bool) -> dict[str, int]:
                 processes = {"rpc": engine.process, "api": engine.process, "relay": relay.process}
 
                 def found() -> dict[str, int]:
-                    return {door: occurrences(processes[door].pid, markers[door].encode()) for door in markers}
+                    return {listener: occurrences(processes[listener].pid, markers[listener].encode()) for listener in markers}
 
                 if wipes:
                     # Buffers of a connection that was just closed may still be in use; what stays is counted below.

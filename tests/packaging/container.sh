@@ -32,10 +32,10 @@ echo "== packaging: build and run the image with $builder"
 "$builder" run --detach --name "$name" "${restricted[@]}" "$image" >/dev/null
 
 round_trip() {
-  local document='{"card":"4111111111111111"}' door=(--connect localhost:3443 --app acme) sealed
-  sealed=$("$builder" exec --interactive "$name" /usr/bin/fieldseal encrypt "${door[@]}" --select '$.card' <<<"$document")
+  local document='{"card":"4111111111111111"}' connection=(--connect localhost:3443 --app acme) sealed
+  sealed=$("$builder" exec --interactive "$name" /usr/bin/fieldseal encrypt "${connection[@]}" --select '$.card' <<<"$document")
   [[ $sealed == *ev:* ]]
-  [[ $("$builder" exec --interactive "$name" /usr/bin/fieldseal decrypt "${door[@]}" <<<"$sealed") == "$document" ]]
+  [[ $("$builder" exec --interactive "$name" /usr/bin/fieldseal decrypt "${connection[@]}" <<<"$sealed") == "$document" ]]
 }
 until_true 'the engine encrypts and decrypts' round_trip
 [[ $("$builder" inspect --format '{{.Config.User}}' "$name") == 65532:65532 ]]

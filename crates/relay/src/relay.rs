@@ -168,7 +168,7 @@ impl Report for Shared {
         let client = Client::clone(&self.probe.load());
         match client.health().await {
             Ok(status) if status == "ok" => Ok(()),
-            Ok(status) => Err(format!("the engine says {status}")),
+            Ok(status) => Err(format!("the engine reports {status}")),
             Err(error) => Err(format!("the engine cannot be reached: {error}")),
         }
     }

@@ -251,7 +251,7 @@ fn invalid_certificates_are_reported() {
 }
 
 #[test]
-fn failures_are_the_same_through_both_doors() {
+fn failures_are_the_same_in_process_and_over_mtls() {
     let test_folder = TestFolder::new();
     let engine = test_folder.engine(&[]);
     test_folder.run(&["keys", "create", "beta"]).ok();

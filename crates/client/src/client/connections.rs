@@ -174,7 +174,7 @@ impl Inner {
         {
             return Err(error.clone());
         }
-        self.pace(dialling).await;
+        self.wait_for_backoff(dialling).await;
         let addresses = &self.settings.addresses;
         let mut failure = None;
         let order = self.lock().order(dialling.next_address, addresses.len());
@@ -199,7 +199,7 @@ impl Inner {
 
     /// Waits longer each time while engines end connections before they answer anything: otherwise a client would reconnect to such an
     /// engine in a busy loop.
-    pub(super) async fn pace(&self, dialling: &mut Dialling) {
+    pub(super) async fn wait_for_backoff(&self, dialling: &mut Dialling) {
         let ended = {
             let mut open = self.lock();
             open.clean();

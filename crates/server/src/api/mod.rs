@@ -157,7 +157,7 @@ impl Handler for Api {
         let record = Record::begin(Arc::clone(&self.server_state), call, began);
         let result = match route {
             Some((call, app)) => self.answer(call, app, &parts, body, &peer, began).await,
-            None => Err(not_found("there is no such call: GET /openapi.json tells what there is")),
+            None => Err(not_found("there is no such call: GET /openapi.json lists all calls")),
         };
         let mut response = result.unwrap_or_else(|problem| {
             record.refused(&problem, &peer);

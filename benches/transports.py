@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a field and a byte cost through both doors of the program: in process, and through the engine over mTLS.
+"""The cost of a field and a byte over both transports of the program: in process, and through the engine over mTLS.
 
 Encrypts and decrypts documents of 2,000, 60,000 and 670,000 fields of 32 bytes and one of 100 MB with the real binary, every scalar
 selected. Costs are CPU time from the operating system (the child's resource usage; the engine's threads from
@@ -7,7 +7,7 @@ selected. Costs are CPU time from the operating system (the child's resource usa
 document, with the ratio to 2,000 fields. Output goes to /dev/null, so that no file system is measured; one run more writes a file,
 which is checked. Medians of rounds. Peak resident memory beside them (never less than this script's own, some 15 MiB).
 
-    benches/doors.py [--fieldseal target/release/fieldseal] [--rounds 5]
+    benches/transports.py [--fieldseal target/release/fieldseal] [--rounds 5]
 """
 
 import argparse
@@ -120,10 +120,10 @@ def measure(binary, folder, rounds):
         write_document(count, path(f"plain-{count}"))
 
     base = [binary, "--dir", os.path.join(folder, "store")]
-    doors = {"in process": [], "over mTLS": ["--connect", address]}
+    transports = {"in process": [], "over mTLS": ["--connect", address]}
     print(f"{'':<24}{'fields':>10}{'own ns/field':>16}{'engine ns/field':>18}{'sum':>8}{'ratio':>8}{'ns/byte':>10}"
           f"{'wall ms':>10}{'peak MiB':>10}{'engine MiB':>12}")
-    for door, flags in doors.items():
+    for transport, flags in transports.items():
         for verb in ["encrypt", "decrypt"]:
             command = base + [verb, "--app", app, *flags, "-"]
             first = None
@@ -142,7 +142,7 @@ def measure(binary, folder, rounds):
                 total = (own + engines) / count
                 first = first or total
                 engine_peak = f"{engine.peak_mib():.0f}" if flags else ""
-                print(f"{verb + ', ' + door:<24}{count:>10,}{own / count:>16.0f}{engines / count:>18.0f}{total:>8.0f}"
+                print(f"{verb + ', ' + transport:<24}{count:>10,}{own / count:>16.0f}{engines / count:>18.0f}{total:>8.0f}"
                       f"{total / first:>8.2f}{(own + engines) / plain_size:>10.2f}{wall / 1e6:>10.1f}{peak:>10.0f}"
                       f"{engine_peak:>12}", flush=True)
                 if verb == "decrypt" and not filecmp.cmp(target, path(f"plain-{count}"), shallow=False):
