@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Answer:
-    """Of curl: `status`, the headers in lower case, and the body."""
+    """A response of curl: `status`, headers in lower case, and the body."""
 
     status: int
     headers: dict[str, str]
@@ -39,8 +39,8 @@ OPEN_API = json.loads((HERE / "../../docs/openapi.json").read_text())
 
 
 def check_described(method: str, path: str, answer: Answer, is_head: bool = False) -> None:
-    """Status, content type and body are as the OpenAPI document has them, where the call stands in it; for HEAD all but the body."""
-    # A second slash at the beginning is that of a base URL.
+    """Checks status, content type and body against the OpenAPI document, if it contains the call; for HEAD all except the body."""
+    # A second slash at the start comes from a base URL.
     path = path[1:] if path.startswith("//") else path
     found = [item for known, item in OPEN_API["paths"].items() if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", known), path)]
     if not found or method.lower() not in found[0]:
@@ -57,14 +57,14 @@ def check_described(method: str, path: str, answer: Answer, is_head: bool = Fals
         assert answer.body == b""
         return
     body = answer.json if content_type.endswith("json") else answer.body.decode("latin-1")
-    # With the components beside it a schema's references find them.
+    # References of a schema are resolved in the components.
     schema = {"components": OPEN_API["components"], **response["content"][content_type]["schema"]}
     Draft202012Validator(schema).validate(body)
 
 
 @dataclass(frozen=True)
 class Api:
-    """Where it is and whose authority its certificate is of."""
+    """The URL of the API and the authority of its certificate."""
 
     fieldseal: Fieldseal
     app: str
@@ -78,7 +78,7 @@ class Api:
         return self.fieldseal.run(*command).decode().strip()
 
     def curl(self, path: str, *arguments: str, data: bytes | None = None, version: str = "--http2") -> Answer:
-        """One call by curl, which fails the test where curl fails."""
+        """Makes a call with curl; fails the test if curl fails."""
         command = ["curl", "--silent", "--show-error", "--include", version, "--cacert", str(self.ca), *arguments]
         if data is not None:
             command += ["--data-binary", "@-"]
@@ -97,8 +97,8 @@ class Api:
         return answer
 
     def trusting_python(self, folder: Path) -> dict[str, str]:
-        """The environment of a Python whose `certifi` is a copy with our authority in its bundle: libraries that verify against
-        `certifi.where()` alone can be told in no other way, and no installed package is touched."""
+        """The environment of a Python whose `certifi` is a copy with our authority in its bundle. Libraries that verify against
+        `certifi.where()` have no other setting. Installed packages are not changed."""
         copy = folder / "certifi"
         if not copy.exists():
             shutil.copytree(Path(certifi.__file__).parent, copy)
@@ -107,7 +107,7 @@ class Api:
         return {**os.environ, "PYTHONPATH": str(folder), "EV_API_URL": self.url + "/", "APP": self.app}
 
     def python_sdk(self, folder: Path, key: str, cases: list[dict[str, object]], curve: str = "SECP256R1") -> list[dict[str, object]]:
-        """What the Python SDK makes of `cases`."""
+        """Runs `cases` with the Python SDK and returns the results."""
         environment = {**self.trusting_python(folder), "KEY": key, "CURVE": curve}
         command = [os.environ.get("PYTHON", "python3"), str(HERE / "python_sdk_calls.py")]
         done = subprocess.run(
@@ -119,7 +119,7 @@ class Api:
 
 @contextmanager
 def running(fieldseal: Fieldseal, app: str, *settings: str) -> Iterator[Api]:
-    """An engine as `dev` starts one, ended as an operator ends it."""
+    """An engine started like `dev` does and shut down gracefully."""
     log = fieldseal.folder.parent / "api.log"
     flags = [part for setting in settings for part in ("--set", setting)]
     command = fieldseal.command(*flags, "dev", "--app", app, "--port", "0", "--json")

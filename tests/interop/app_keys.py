@@ -1,4 +1,4 @@
-"""The test keys of `vectors/ev-sdk`: as keys of `cryptography`, and as PEM files of the forms that people have."""
+"""The test keys of `vectors/ev-sdk`, as keys of `cryptography` and as PEM files in common forms."""
 
 import base64
 import json
@@ -14,7 +14,7 @@ FORMS = {"sec1": PrivateFormat.TraditionalOpenSSL, "pkcs8": PrivateFormat.PKCS8}
 
 
 def of_the_vectors() -> PrivateKeys:
-    """The pair that the SDKs encrypted to."""
+    """The key pair of the SDKs' vectors."""
     pairs = json.loads((VECTORS / "ev-sdk" / "keys.json").read_text())
     keys = {}
     for curve in Curve:
@@ -25,12 +25,12 @@ def of_the_vectors() -> PrivateKeys:
 
 
 def fresh() -> PrivateKeys:
-    """Keys that nobody else has."""
+    """Fresh keys."""
     return {curve: ec.generate_private_key(curve.parameters) for curve in Curve}
 
 
 def write_pem(keys: PrivateKeys, folder: Path, form: str) -> dict[Curve, Path]:
-    """One file a curve in `folder`; `form` is one of FORMS."""
+    """Writes one file per curve to `folder`; `form` is one of FORMS."""
     paths = {}
     for curve, key in keys.items():
         paths[curve] = folder / f"{curve.value}.{form}.pem"

@@ -1,4 +1,4 @@
-"""Certificates that Fieldseal would not issue: of a strange authority, expired, or of servers beside it."""
+"""Certificates that Fieldseal would not issue: from an unknown authority, expired, or of other servers."""
 
 import datetime
 import ipaddress
@@ -21,7 +21,7 @@ class Authority:
 
     @classmethod
     def fresh(cls) -> "Authority":
-        """One that the engine has never heard of."""
+        """An authority that the engine does not trust."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = _name("another authority")
         builder = _builder(name, name, key.public_key(), _now() - DAY, _now() + DAY)
@@ -33,7 +33,7 @@ class Authority:
 
     @classmethod
     def read(cls, certificate: Path, key: Path) -> "Authority":
-        """From PEM files."""
+        """Loads an authority from PEM files."""
         private = serialization.load_pem_private_key(key.read_bytes(), password=None)
         return cls(x509.load_pem_x509_certificate(certificate.read_bytes()), private)
 
@@ -43,7 +43,7 @@ class Authority:
         return path
 
     def issue(self, folder: Path, file: str, like: x509.Certificate, end: datetime.datetime) -> tuple[Path, Path]:
-        """A client certificate with the names of `like`, valid for the day before `end`; paths of certificate and key."""
+        """Creates a client certificate with the names of `like`, valid for the day before `end`; returns the paths of certificate and key."""
         key = ec.generate_private_key(ec.SECP256R1())
         builder = _builder(like.subject, self.certificate.subject, key.public_key(), end - DAY, end)
         builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)

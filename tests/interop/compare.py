@@ -1,16 +1,16 @@
-"""Comparing values as JSON has them, where Python would take `True`, `1` and `1.0` for the same."""
+"""Compares values as JSON does; in Python `True`, `1` and `1.0` are equal."""
 
 import json
 from collections.abc import Callable
 
 
 def same(left: object, right: object) -> bool:
-    """Types and all; the order of members does not count."""
+    """Whether values and types are equal; the order of members is ignored."""
     return json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
 
 
 def map_strings(value: object, change: Callable[[str], object]) -> object:
-    """The same shape with every string, but not the names of members, changed."""
+    """Returns the same structure with every string changed, except member names."""
     if isinstance(value, dict):
         return {name: map_strings(member, change) for name, member in value.items()}
     if isinstance(value, list):
@@ -19,7 +19,7 @@ def map_strings(value: object, change: Callable[[str], object]) -> object:
 
 
 def leaves(value: object) -> list[object]:
-    """Every scalar but null, in order."""
+    """Returns every scalar except null, in order."""
     if isinstance(value, (dict, list)):
         members = value.values() if isinstance(value, dict) else value
         return [leaf for member in members for leaf in leaves(member)]

@@ -1,4 +1,4 @@
-"""What the tests share: a keystore with the vectors' keys, and a guard that lets nothing leave this machine."""
+"""Shared fixtures: a keystore with the keys of the vectors, and a guard that blocks connections to other machines."""
 
 import ipaddress
 import json
@@ -20,7 +20,7 @@ APP = "interop"
 
 
 def _refuse_other_hosts(event: str, arguments: tuple[object, ...]) -> None:
-    """An audit hook cannot be taken back, so no library of the tests gets past it."""
+    """Installs an audit hook, which no library can remove."""
     if event == "socket.connect" and isinstance(arguments[1], tuple):
         host = arguments[1][0]
     elif event == "socket.getaddrinfo" and arguments[0] is not None:
@@ -44,7 +44,7 @@ def decryptor() -> Decryptor:
 
 @pytest.fixture(scope="session")
 def fieldseal(tmp_path_factory: pytest.TempPathFactory) -> Fieldseal:
-    """With the app APP, whose keys are those of the vectors."""
+    """A keystore with the app APP, which has the keys of the vectors."""
     program = Fieldseal(_folder(tmp_path_factory, "session"))
     program.import_keys(APP, app_keys.of_the_vectors())
     return program
@@ -52,7 +52,7 @@ def fieldseal(tmp_path_factory: pytest.TempPathFactory) -> Fieldseal:
 
 @pytest.fixture
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Fieldseal:
-    """A folder of its own, with nothing in it."""
+    """An empty folder."""
     return Fieldseal(_folder(tmp_path_factory, "empty"))
 
 
@@ -67,7 +67,7 @@ def rotated(fieldseal: Fieldseal) -> list[str]:
 
 @pytest.fixture(scope="session")
 def engine(fieldseal: Fieldseal, rotated: list[str]) -> Iterator[engines.Engine]:
-    """With the clients `dev` and `relay` for APP, `operator` for all apps, `reader` of one role and `writer`."""
+    """An engine with the clients `dev` and `relay` for APP, `operator` for all apps, `reader` of one role and `writer`."""
     fieldseal.run("certs", "init")
     issue = ("certs", "issue")
     fieldseal.run(*issue, "operator", "--all-apps", "--allow", "encrypt,decrypt")
@@ -114,7 +114,7 @@ def session_relay(
 def relay(
     session_relay: relays.Relay, plain_upstream: upstream.Upstream, tls_upstream: upstream.Upstream
 ) -> relays.Relay:
-    """The same for all tests; its upstreams have forgotten what came before."""
+    """The same for all tests; its upstreams are cleared before each."""
     plain_upstream.clear()
     tls_upstream.clear()
     return session_relay

@@ -1,4 +1,4 @@
-"""curl, as a person would call it."""
+"""Runs curl."""
 
 import json
 import subprocess
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SECONDS_MAX = 60
-# What curl's exit codes mean: https://curl.se/libcurl/c/libcurl-errors.html
+# curl's exit codes: https://curl.se/libcurl/c/libcurl-errors.html
 PARTIAL_FILE, RECEIVE_ERROR, HTTP2_STREAM = 18, 56, 92
 
 
@@ -59,7 +59,7 @@ def curl(url: str, *arguments: str, data: bytes | None = None, ca: Path | None =
 
 
 def _last_head(dumped: bytes) -> list[tuple[str, str]]:
-    """Fields of the answer, behind those of a proxy's and of `100 Continue`; trailers stand at the end."""
+    """Header fields of the final response, after those of a proxy and of `100 Continue`; trailers come last."""
     fields: list[tuple[str, str]] = []
     for line in dumped.decode("latin-1").split("\r\n"):
         if line.startswith("HTTP/"):

@@ -1,7 +1,7 @@
 """An independent decryptor: opens strings and files with an app's private keys, by `cryptography` and `msgpack`.
 
-It tells which of the format's ways opened a value, so that a test can insist on the rule where Fieldseal wrote it and allow
-what is tolerated where an SDK did.
+It returns which of the format's variants opened a value, so that a test can require the rule for values of Fieldseal and allow
+tolerated variants for values of an SDK.
 """
 
 import json
@@ -20,12 +20,12 @@ PrivateKeys = dict[Curve, ec.EllipticCurvePrivateKey]
 
 
 class DecryptFailed(Exception):
-    """No way that the version allows opens it."""
+    """None of the version's variants opens it."""
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A value and what came with it. `way` is 0 for the version's rule, more for what is tolerated."""
+    """A value with its metadata. `way` is 0 for the version's rule, above 0 for tolerated variants."""
 
     text: str
     value: str | int | float | bool
@@ -37,14 +37,14 @@ class Opened:
 
 
 class Decryptor:
-    """Remembers shared secrets by ephemeral key, as one serves many values."""
+    """Caches shared secrets by ephemeral key, because one key serves many values."""
 
     def __init__(self, keys: PrivateKeys):
         self._keys = keys
         self._shared: dict[bytes, bytes] = {}
 
     def open(self, text: str) -> Opened:
-        """ValueError when `text` is no envelope, DecryptFailed when it does not open."""
+        """Raises ValueError if `text` is not an envelope, DecryptFailed if it does not open."""
         envelope = Envelope.parse(text)
         plaintext, way = self._try(
             envelope,
@@ -67,7 +67,7 @@ class Decryptor:
         )
 
     def open_file(self, content: bytes) -> tuple[bytes, int]:
-        """The content, and the way as in `Opened`."""
+        """Returns the content, and the way as in `Opened`."""
         file = EncryptedFile.parse(content)
 
         def data(binding: Binding, app: bytes) -> bytes | None:

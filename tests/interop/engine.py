@@ -1,4 +1,4 @@
-"""A running engine, started as `fieldseal dev` starts one, with clients of several rights."""
+"""A running engine, started as `fieldseal dev` starts one, with clients of different permissions."""
 
 import json
 import signal
@@ -35,7 +35,7 @@ class Engine:
         return Path(self.ready["ca"])
 
     def identity(self, client: str = "dev") -> Identity:
-        """A client whose certificate lies with the engine's."""
+        """A client whose certificate is in the engine's folder."""
         return Identity(self.ca, self.ca.with_name(f"{client}.pem"), self.ca.with_name(f"{client}.key"))
 
     def connect(self, client: str = "dev") -> Client:
@@ -46,9 +46,9 @@ class Engine:
 
 
 def start(fieldseal: Fieldseal, app: str, port: int = 0, *settings: str, descriptors: int | None = None) -> Engine:
-    """`settings` are `KEY=VALUE` of the configuration, `descriptors` a limit of them. Whoever starts it ends it."""
+    """`settings` are `KEY=VALUE` of the configuration, `descriptors` is a resource limit. The caller must stop it."""
     log = fieldseal.folder.parent / "engine.log"
-    # A port that is given is given for the protocol alone.
+    # A given port applies only to the RPC listener.
     settings = ("operator.address=127.0.0.1:0", *settings)
     flags = [flag for setting in settings for flag in ("--set", setting)]
     command = fieldseal.command(*flags, "dev", "--app", app, "--port", str(port), "--api-port", "0", "--no-relay", "--json")
@@ -65,7 +65,7 @@ def start(fieldseal: Fieldseal, app: str, port: int = 0, *settings: str, descrip
 
 
 def kill(engine: Engine) -> None:
-    """At once, as a crash ends it."""
+    """Kills the engine, like a crash."""
     engine.process.kill()
     engine.process.wait()
     engine.process.stdout.close()
@@ -73,7 +73,7 @@ def kill(engine: Engine) -> None:
 
 @contextmanager
 def running(fieldseal: Fieldseal, app: str, descriptors: int | None = None) -> Iterator[Engine]:
-    """Ends with SIGTERM, as an operator ends it, and insists on a clean end."""
+    """Stops it with SIGTERM and requires a clean exit."""
     engine = start(fieldseal, app, descriptors=descriptors)
     try:
         yield engine

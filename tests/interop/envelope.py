@@ -1,4 +1,4 @@
-"""The `ev:` format once more, for tests: what a reader needs to know of strings and files, before any key.
+"""An independent parser of the `ev:` format for tests: strings and files, without keys.
 
 Written from the format's description alone, over `cryptography` and the standard library, with none of Fieldseal's code. The
 DER prefixes of the KDF are read from `vectors/der-prefix.txt`. `decryptor` and `sealer` stand on this.
@@ -32,7 +32,7 @@ _DER_PREFIXES = _der_prefixes()
 
 
 class Curve(Enum):
-    """By the names that the format gives them."""
+    """The curves, with the names of the format."""
 
     R1 = "r1"
     K1 = "k1"
@@ -42,11 +42,11 @@ class Curve(Enum):
         return ec.SECP256R1() if self is Curve.R1 else ec.SECP256K1()
 
     def public(self, point: bytes) -> ec.EllipticCurvePublicKey:
-        """The key of a SEC1 point; ValueError when it is not on the curve."""
+        """Returns the key of a SEC1 point; raises ValueError if it is not on the curve."""
         return ec.EllipticCurvePublicKey.from_encoded_point(self.parameters, point)
 
     def der(self, public: ec.EllipticCurvePublicKey) -> bytes:
-        """SubjectPublicKeyInfo with explicit parameters, as the KDF wants it."""
+        """SubjectPublicKeyInfo with explicit parameters, as the KDF requires it."""
         return _DER_PREFIXES[self.value] + public.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
 
 
@@ -56,7 +56,7 @@ def compressed(public: ec.EllipticCurvePublicKey) -> bytes:
 
 
 class ValueType(Enum):
-    """Numbered as the flag of the associated data has it."""
+    """The types, with their numbers in the flag of the associated data."""
 
     STRING = 0
     NUMBER = 1
@@ -64,7 +64,7 @@ class ValueType(Enum):
 
 
 class Derivation(Enum):
-    """How the AES key comes from the shared X coordinate."""
+    """How the AES key is derived from the shared X coordinate."""
 
     KDF = "kdf"
     RAW = "raw"
@@ -82,7 +82,7 @@ class Binding(Enum):
 
 @dataclass(frozen=True)
 class Version:
-    """One row of the format's table. `ways` holds the rule first, then what is tolerated."""
+    """A row of the format's table. `ways` contains the rule first, then tolerated variants."""
 
     name: str
     curve: Curve
@@ -94,8 +94,8 @@ def _version(name: str, curve: Curve, has_metadata: bool, *ways: tuple[Derivatio
     return Version(name, curve, has_metadata, ways)
 
 
-# The second ways: early r1 data; a client SDK on k1 that keeps one key for both versions.
-# T1JL never settled its associated data, so all are tried.
+# The tolerated variants: early r1 data; a client SDK on k1 that uses one key for both versions.
+# T1JL never fixed its associated data, so all variants are tried.
 VERSIONS = {
     version.name: version
     for version in (
@@ -159,7 +159,7 @@ _TEXT = re.compile(
 
 @dataclass(frozen=True)
 class Envelope:
-    """A string, taken apart."""
+    """A parsed string."""
 
     version: Version
     value_type: ValueType
@@ -170,7 +170,7 @@ class Envelope:
 
     @classmethod
     def parse(cls, text: str) -> "Envelope":
-        """ValueError when it is none."""
+        """Raises ValueError if it is not an envelope."""
         parts = _TEXT.fullmatch(text)
         if parts is None or parts["version"] not in VERSIONS:
             raise ValueError("not an envelope")
@@ -185,7 +185,7 @@ class Envelope:
         )
 
     def text(self) -> str:
-        """Put together again, in the shortest spelling."""
+        """Encodes it in the shortest form."""
         debug = "debug:" if self.is_debug else ""
         name = "" if self.value_type is ValueType.STRING else self.value_type.name.lower() + ":"
         parts = [base64.b64encode(part).decode().rstrip("=") for part in (self.iv, self.ephemeral, self.sealed)]
@@ -199,7 +199,7 @@ FILE_VERSIONS = {2: VERSIONS["RFVC"], 3: VERSIONS["Tk9D"]}
 
 @dataclass(frozen=True)
 class EncryptedFile:
-    """A file, taken apart; key and associated data are those of `version`."""
+    """A parsed file; key and associated data are those of `version`."""
 
     version: Version
     is_debug: bool
@@ -209,7 +209,7 @@ class EncryptedFile:
 
     @classmethod
     def parse(cls, content: bytes) -> "EncryptedFile":
-        """ValueError when it is none, or its checksum is wrong."""
+        """Raises ValueError if it is not an encrypted file, or its checksum is wrong."""
         if len(content) < FILE_HEADER_SIZE + 16 + 4 or not content.startswith(FILE_MAGIC):
             raise ValueError("not an encrypted file")
         number, offset = struct.unpack_from("<BH", content, len(FILE_MAGIC))

@@ -1,4 +1,4 @@
-"""An engine and a relay that may open 1,024 descriptors each, with a way to ask each of their ports."""
+"""An engine and a relay with a limit of 1,024 descriptors each, with a request for each of their ports."""
 
 import contextlib
 import ssl
@@ -13,16 +13,16 @@ import upstream
 from fieldseal import Fieldseal
 
 DESCRIPTORS = 1024
-# What an attacker opens to one port.
+# Connections that an attacker opens to one port.
 SILENT = 4000
 APP = "acme"
-# Long enough for any machine: how long the answers take is measured elsewhere (benches/silent_connections.py).
+# Long enough for any machine; benches/silent_connections.py measures latency.
 SECONDS_MAX = 60
 
 
 @dataclass(frozen=True)
 class Port:
-    """A port, and a request to it that fails unless it is answered."""
+    """A port with a request that fails unless it is answered."""
 
     name: str
     number: int
@@ -31,7 +31,7 @@ class Port:
 
 @dataclass(frozen=True)
 class Scene:
-    """`engine_log` and `relay_log` are what they wrote to standard error."""
+    """`engine_log` and `relay_log` are their standard error."""
 
     ports: list[Port]
     processes: list[int]

@@ -1,4 +1,4 @@
-"""The program under test, driven as people and scripts drive it: by its command line."""
+"""The program under test, used through its command line."""
 
 import json
 import os
@@ -22,7 +22,7 @@ def binary() -> Path:
 
 
 class CommandFailed(Exception):
-    """A command that did not exit with 0."""
+    """A command failed."""
 
     def __init__(self, command: list[str], code: int, message: str):
         super().__init__(f"{' '.join(command)}: exit code {code}: {message}")
@@ -32,7 +32,7 @@ class CommandFailed(Exception):
 
 @dataclass(frozen=True)
 class Choices:
-    """How to encrypt; what is not chosen is left to Fieldseal."""
+    """Options of encryption; missing ones use Fieldseal's defaults."""
 
     curve: Curve | None = None
     keying: str | None = None
@@ -52,7 +52,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class Fieldseal:
-    """One folder of keystore, keys and certificates."""
+    """A folder with keystore, keys and certificates."""
 
     folder: Path
 
@@ -60,7 +60,7 @@ class Fieldseal:
         return [str(binary()), "--dir", str(self.folder), *arguments]
 
     def run(self, *arguments: str, stdin: bytes = b"") -> bytes:
-        """Standard output; CommandFailed when the exit code is not 0."""
+        """Returns standard output; raises CommandFailed if the exit code is not 0."""
         command = self.command(*arguments)
         done = subprocess.run(command, input=stdin, capture_output=True, timeout=COMMAND_SECONDS_MAX, check=False)
         if done.returncode != 0:

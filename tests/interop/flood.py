@@ -1,4 +1,4 @@
-"""Silent connections to one port, held by processes of their own: one process may not open as many as it takes.
+"""Silent connections to one port, held by several processes because of the limit of descriptors of each.
 
     python flood.py PORT COUNT    opens COUNT connections, prints a line, and holds them until its standard input ends
 """
@@ -15,13 +15,13 @@ SECONDS_MAX = 60
 
 
 def limited(command: list[str], descriptors: int) -> list[str]:
-    """The command with this limit of descriptors, soft and hard."""
+    """Returns the command with this soft and hard limit of descriptors."""
     return ["sh", "-c", f'ulimit -n {descriptors} && exec "$@"', "sh", *command]
 
 
 @contextlib.contextmanager
 def silent(port: int, count: int) -> Iterator[None]:
-    """Holds `count` connections that send nothing. Those that the peer closes are not opened again."""
+    """Holds `count` connections that send nothing. Connections that the peer closes are not reopened."""
     shares = [min(OF_ONE_PROCESS, count - start) for start in range(0, count, OF_ONE_PROCESS)]
     commands = [[sys.executable, __file__, str(port), str(share)] for share in shares]
     pipe = subprocess.PIPE
@@ -41,7 +41,7 @@ def silent(port: int, count: int) -> Iterator[None]:
 def _hold(port: int, count: int) -> None:
     sockets = []
     for _ in range(count):
-        # A peer that has no room closes or resets at once: that is one of its answers.
+        # A peer at its limit may close or reset the connection immediately.
         with contextlib.suppress(ConnectionError):
             sockets.append(socket.create_connection(("127.0.0.1", port), timeout=SECONDS_MAX))
     print("open", flush=True)

@@ -1,4 +1,4 @@
-"""Calls made from the API's own description, against a running engine: no answer is a 5xx, and none is another than was described.
+"""Runs calls generated from the OpenAPI document against an engine: no response is a 5xx, and all conform to the document.
 
     fuzz_api.py SCHEMATHESIS SECONDS
 

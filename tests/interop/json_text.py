@@ -1,4 +1,4 @@
-"""JSON by its text: scalars in the order in which they stand, so that a test can see that every other byte stayed.
+"""JSON as text: scalars in document order, so that a test can check that every other byte is unchanged.
 
 `json` loses white space, doubled keys and the spelling of numbers; here nothing is lost.
 """
@@ -15,19 +15,19 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class Scalar:
-    """One value: `source` as it stands, `kind` one of string, number, boolean, null."""
+    """A value: `source` is its text, `kind` one of string, number, boolean, null."""
 
     kind: str
     source: bytes
 
     @property
     def text(self) -> str:
-        """A string without quotes and escapes, anything else as it stands."""
+        """A string without quotes and escapes; other values as their text."""
         return json.loads(self.source) if self.kind == "string" else self.source.decode()
 
 
 def scalars(document: bytes) -> Iterator[Scalar]:
-    """Every scalar but the keys of objects. `document` is valid JSON."""
+    """Returns every scalar except keys of objects. `document` must be valid JSON."""
     for token in _TOKEN.finditer(document):
         if token["key"] is None:
             kind = token.lastgroup
@@ -35,7 +35,7 @@ def scalars(document: bytes) -> Iterator[Scalar]:
 
 
 def replace(document: bytes, new: Callable[[Scalar], bytes]) -> bytes:
-    """The document with `new` of each scalar in its place."""
+    """Replaces each scalar by `new` of it."""
 
     def one(token: re.Match[bytes]) -> bytes:
         if token["key"] is not None:

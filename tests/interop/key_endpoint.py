@@ -1,9 +1,9 @@
-"""A local key endpoint: what the SDKs ask for before they encrypt, answered with an app's public keys.
+"""A local key endpoint, from which the SDKs fetch an app's public keys before they encrypt.
 
     key_endpoint.py < KEYS.json
 
 reads what `fieldseal keys public APP --json` prints, listens on a free port of 127.0.0.1, prints `{"url": …}` on one line, and
-serves until standard input ends. `GET /requests` tells what was asked so far. Everything an SDK might send is answered as the
+serves until standard input ends. `GET /requests` lists the requests so far. Everything an SDK might send is answered as the
 real API does: status 200 and `application/json`, or `application/problem+json` with `code`, `title`, `status`, `detail`.
 """
 
@@ -23,7 +23,7 @@ API_KEY = "interop-api-key"
 
 
 def key_material(public_keys: dict[str, object]) -> dict[str, str]:
-    """The API's answer from what Fieldseal prints: `r1` and `k1` as compressed points in hexadecimal."""
+    """Converts Fieldseal's output to the API's response: `r1` and `k1` as compressed points in hexadecimal."""
     r1, k1 = (bytes.fromhex(public_keys[curve.value]) for curve in (Curve.R1, Curve.K1))
     uncompressed = Curve.R1.public(r1).public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
     encoded = [base64.b64encode(key).decode() for key in (k1, r1, uncompressed)]
@@ -69,11 +69,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
-        """Nothing: the tests ask `/requests`."""
+        """Logs nothing: the tests use `/requests`."""
 
 
 class Server(ThreadingHTTPServer):
-    """On a free port; `requests` are the paths that were asked for."""
+    """A server on a free port; `requests` are the requested paths."""
 
     daemon_threads = True
 
@@ -102,7 +102,7 @@ def running(public_keys: dict[str, object]) -> Iterator[Server]:
 
 
 def main() -> None:
-    """Keys on the first line of standard input; its end is the end of the server."""
+    """Reads keys from the first line of standard input and serves until it ends."""
     with running(json.loads(sys.stdin.readline())) as server:
         print(json.dumps({"url": server.url}), flush=True)
         sys.stdin.read()

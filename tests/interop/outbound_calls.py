@@ -1,6 +1,6 @@
 """The real Python SDK as an application uses it through an outbound relay; see node/outbound_calls.mjs.
 
-`mode` is "domains" (with those of `domains`) or "config" (those that the API tells).
+`mode` is "domains" (those of `domains`) or "config" (those that the API returns).
 """
 
 import json
@@ -24,7 +24,7 @@ def main() -> None:
     except (evervault.EvervaultError, requests.RequestException) as error:
         told = {"error": str(error)}
     print(json.dumps(told), flush=True)
-    # A thread of the SDK that asks for the configuration again would keep the process.
+    # The SDK's thread that polls the configuration would keep the process alive.
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""Pages of documentation as programs: their blocks, run in an empty folder beside an engine that the page starts."""
+"""Runs the blocks of documentation pages in an empty folder, with the engine that the page starts."""
 
 import json
 import os
@@ -17,17 +17,17 @@ ROOT = Path(__file__).parents[2]
 NODE_MODULES = Path(__file__).parent / "node" / "node_modules"
 START = "fieldseal dev &"
 SECONDS_MAX = 120
-# The ports that pages name, and what the engine reports in their place.
+# The ports in pages, and the ports that the engine reports instead.
 PORTS = {"3443": ("address",), "8443": ("api",), "8444": ("relay", "inbound"), "8445": ("relay", "outbound"), "8446": ("relay", "upstream")}
-# The ports on which programs of a page listen: the test chooses free ones in their place.
+# The ports on which programs of a page listen: the test replaces them by free ones.
 OWN_PORTS = ("8080", "3447")
-# Kinds of blocks that show data, which must have their form.
+# Kinds of blocks with data, whose syntax is checked.
 DATA = {"json": json.loads}
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: why no test runs it, if the comment before it says so; its language; the name of the file that it is; its text."""
+    """A fenced block: the reason in the comment before it why it is not run, its language, its file name, and its text."""
 
     not_run: str
     language: str
@@ -47,7 +47,7 @@ def starts_engine(page: str) -> bool:
 
 @contextmanager
 def _engine(folder: Path, environment: dict[str, str]) -> Iterator[dict[str, object]]:
-    """What `fieldseal dev` starts, on free ports."""
+    """The ports of `fieldseal dev`, started on free ports."""
     command = [str(fieldseal.binary()), "dev", "--port", "0", "--json"]
     with (folder / "engine.log").open("wb") as errors:
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=errors)
@@ -65,7 +65,7 @@ def _engine(folder: Path, environment: dict[str, str]) -> Iterator[dict[str, obj
 
 
 def _ports(ready: dict[str, object]) -> dict[str, str]:
-    """The port to use in place of each that a page names."""
+    """The replacement of each port in a page."""
     ports = dict(zip(OWN_PORTS, map(str, free_ports(len(OWN_PORTS)))))
     for port, place in PORTS.items():
         address = ready
@@ -76,16 +76,16 @@ def _ports(ready: dict[str, object]) -> dict[str, str]:
 
 
 def _with_ports(script: str, ports: dict[str, str]) -> str:
-    """One pass, so that no port is replaced twice."""
+    """Replaces in one pass, so that no port is replaced twice."""
     named = "|".join(ports)
     return re.sub(rf"\b(127\.0\.0\.1|localhost):({named})\b", lambda found: f"{found[1]}:{ports[found[2]]}", script)
 
 
 def run(page: str, folder: Path) -> None:
-    """Writes the blocks that are files, then runs the shell blocks in their order as one script; the first command that fails fails the test.
+    """Writes the blocks that are files, then runs the shell blocks as one script; the first failing command fails the test.
 
-    A block of kind `console` is not run: a comment before it must say why."""
-    # Programs that the page starts in the background end with it.
+    A block of kind `console` is not run: the comment before it must state the reason."""
+    # Background programs of the page end with it.
     script = "set -euo pipefail\ntrap 'kill -KILL $(jobs -p) 2>/dev/null || true' EXIT\n"
     files = []
     for block in blocks(page):

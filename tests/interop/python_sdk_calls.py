@@ -1,8 +1,8 @@
-"""The real Python SDK against the API, in a process of its own: `EV_API_URL` says where, `PYTHONPATH` which bundle it trusts.
+"""The real Python SDK against the API, in its own process. `EV_API_URL` is the API's URL; `PYTHONPATH` selects the trusted bundle.
 
     python_sdk_calls.py < CASES.json
 
-Each case is `{"do": NAME, "data": …, "role": …}`; answers stand in a list, `{"ok": …}` or `{"error": TYPE, "message": TEXT}`. Bytes travel as
+Each case is `{"do": NAME, "data": …, "role": …}`; the output is a list of `{"ok": …}` or `{"error": TYPE, "message": TEXT}`. Bytes are
 `{"base64": …}`.
 """
 
@@ -16,7 +16,7 @@ import evervault
 
 
 def plain(value: object) -> object:
-    """What JSON can hold."""
+    """Converts a value to JSON types."""
     return {"base64": base64.b64encode(value).decode()} if isinstance(value, bytes) else value
 
 

@@ -1,4 +1,4 @@
-"""Bytes on a socket, for what no client library would send, and readers for what comes back."""
+"""Raw bytes on a socket, for requests that no client library would send, and parsers of the responses."""
 
 import socket
 import ssl
@@ -24,11 +24,11 @@ FRAME_HEAD_SIZE = 9
 
 
 class Closed(Exception):
-    """The peer closed where an answer was due."""
+    """The peer closed the connection without a response."""
 
 
 def connect(port: int, ca: Path | None = None, alpn: str = "http/1.1") -> socket.socket:
-    """Over TLS with a `ca`. A client that waits for longer than SECONDS_MAX gives up."""
+    """Connects, over TLS if `ca` is set. Times out after SECONDS_MAX."""
     plain = socket.create_connection(("127.0.0.1", port), timeout=SECONDS_MAX)
     plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if not ca:
@@ -41,7 +41,7 @@ def connect(port: int, ca: Path | None = None, alpn: str = "http/1.1") -> socket
 
 
 def read_to_end(stream: socket.socket) -> bytes:
-    """Until the peer closes; a reset counts as that."""
+    """Reads until the peer closes or resets the connection."""
     data = bytearray()
     while True:
         try:
@@ -54,7 +54,7 @@ def read_to_end(stream: socket.socket) -> bytes:
 
 
 class AnswerReader:
-    """Answers of HTTP/1.1 with a Content-Length, one by one."""
+    """Reads HTTP/1.1 responses with a Content-Length."""
 
     def __init__(self, stream: socket.socket):
         self.stream = stream
@@ -84,7 +84,7 @@ class AnswerReader:
 
 
 class Http2Client:
-    """A connection of HTTP/2 over TLS, on which requests go several at a time."""
+    """An HTTP/2 connection over TLS with concurrent requests."""
 
     def __init__(self, port: int, ca: Path):
         self.stream = connect(port, ca, "h2")
@@ -93,7 +93,7 @@ class Http2Client:
         self._flush()
 
     def posts(self, path: str, body: bytes, content_type: str, count: int) -> list[tuple[int, str | None]]:
-        """The same request so many times at once; status and `Retry-After` of each answer."""
+        """Sends the same request `count` times concurrently; returns status and `Retry-After` of each response."""
         fields = [(":method", "POST"), (":scheme", "https"), (":authority", "localhost"), (":path", path)]
         waiting, heads = set(), {}
         for _ in range(count):
@@ -143,7 +143,7 @@ def read_frame(stream: socket.socket) -> Frame:
 
 
 def http2_outcome(stream: socket.socket) -> int | str:
-    """What becomes of stream 1: its status once it has ended, or `reset`, `goaway` or `closed`."""
+    """The outcome of stream 1: its status once it has ended, or `reset`, `goaway` or `closed`."""
     decoder, block, status = hpack.Decoder(), b"", 0
     while True:
         try:
@@ -153,7 +153,7 @@ def http2_outcome(stream: socket.socket) -> int | str:
         if isinstance(frame, GoAwayFrame) and frame.error_code:
             return "goaway"
         if isinstance(frame, RstStreamFrame):
-            # NO_ERROR behind an answer: the rest of the request is not wanted.
+            # NO_ERROR after a response: the rest of the request is not needed.
             return status or "reset"
         if isinstance(frame, PingFrame) and "ACK" not in frame.flags:
             stream.sendall(PingFrame(0, frame.opaque_data, flags=["ACK"]).serialize())

@@ -1,4 +1,4 @@
-"""What the tests of faults around a relay share: an engine that may be killed, a relay with short limits, and traffic."""
+"""Helpers for tests of faults around a relay: an engine that can be killed, a relay with short limits, and traffic."""
 
 import json
 import random
@@ -25,7 +25,7 @@ from upstream import Upstream
 
 JSON = "application/json"
 MARKER = "plaintext-that-nobody-may-see"
-# Short, so that a test need not wait; long enough for a machine with much to do. No test has an upper bound of its own for a time.
+# Short, so that tests are fast, but long enough for a busy machine. No test asserts an upper bound of a time.
 SHORT = "1s"
 LIMITS = {"header_timeout": SHORT, "body_timeout": SHORT, "write_timeout": SHORT, "handshake_timeout": SHORT}
 PATIENCE_SECONDS = 60
@@ -33,7 +33,7 @@ PATIENCE_SECONDS = 60
 
 @dataclass
 class Place:
-    """An engine that may be killed, at a port that stays its own."""
+    """An engine that can be killed and restarted on the same port."""
 
     fieldseal: Fieldseal
     engine: Engine
@@ -62,7 +62,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 @pytest.fixture(scope="module")
 def text(place: Place) -> str:
-    """The configuration with its short limits."""
+    """The configuration with short limits."""
     upstream = {"connect_timeout": SHORT, "response_timeout": "2s", "body_timeout": "2s"}
     return inbound(place.pki, place.plain, place.tls, place.engine, upstream=upstream, **LIMITS)
 
@@ -82,7 +82,7 @@ def relay(place: Place, module_relay: Relay) -> Relay:
 
 @pytest.fixture
 def path() -> str:
-    """Of a route that seals `$..note`, and nobody else's: the access log is asked for it."""
+    """A path of the route that encrypts `$..note`, unique to the caller so that it can be found in the access log."""
     return f"/sealed/{random.getrandbits(48):x}"
 
 
@@ -139,7 +139,7 @@ class Traffic:
         connection.close()
 
     def _run_http2(self, body: bytes) -> None:
-        """A connection that ends is one too many: nothing makes it anew."""
+        """A connection that ends is a failure: it is not reopened."""
         try:
             client = raw_http.Http2Client(self.port, self.ca)
             while not self._stop.is_set():

@@ -1,4 +1,4 @@
-"""What the tests of the outbound relay share: an engine with its API, a relay that both know, a destination, tunnels and curl."""
+"""Helpers for tests of the outbound relay: an engine with its API, a relay, a destination, tunnels and curl."""
 
 import json
 import signal
@@ -28,7 +28,7 @@ ALL = "encrypt,decrypt"
 
 @dataclass
 class Setting:
-    """An engine with its API, a relay that both know of, and a destination."""
+    """An engine with its API, a relay that is configured in both, and a destination."""
 
     fieldseal: Fieldseal
     engine: subprocess.Popen[bytes]
@@ -52,7 +52,7 @@ def _free_port() -> int:
 
 
 def _configuration(fieldseal: Fieldseal, pki: Pki, port: int) -> str:
-    """Four proxies that differ in how they are spoken to and in what becomes of other destinations."""
+    """Four proxies that differ in protocol and in the treatment of other destinations."""
     certificates = fieldseal.folder / "certs"
     text = relays.process_section()
     identity = {
@@ -86,7 +86,7 @@ def _configuration(fieldseal: Fieldseal, pki: Pki, port: int) -> str:
         )
         by_role = [rule("decrypt", json=["$"], role="pci")]
         text += section("[outbound.destination]", hosts=["localhost"], paths=["/roles/**"], request=by_role)
-        # As docs/relay.md has it for a destination without rules of its own.
+        # As in docs/relay.md for a destination without its own rules.
         text += section("[outbound.destination]", hosts=["localhost"], paths=["/default/**"])
         text += section("[outbound.destination]", hosts=["*.example.test"])
     return text
@@ -100,7 +100,7 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting]:
         fieldseal.run("certs", *command)
     pki, port = make_pki(tmp_path_factory.mktemp("pki")), _free_port()
     text = _configuration(fieldseal, pki, port)
-    # Where the API looks for what it tells the SDKs.
+    # The file from which the API serves the SDKs' configuration.
     (fieldseal.folder / "relay.toml").write_text(text)
     log = fieldseal.folder.parent / "engine.log"
     settings = ("api.address=127.0.0.1:0", "operator.address=127.0.0.1:0", "server.drain_delay=0s")
@@ -145,13 +145,13 @@ def upstream(setting: Setting) -> Upstream:
 
 
 def charge(request: Received) -> upstreams.Answer:
-    """What a payment provider might answer."""
+    """A response as a payment provider might send it."""
     return ok(json.dumps({"token": "tok_1", "got": len(request.body)}).encode(), JSON)
 
 
 @dataclass(frozen=True)
 class Tunnel:
-    """The answer to CONNECT, and the stream behind it."""
+    """The response to CONNECT, and the stream of the tunnel."""
 
     status: int
     head: bytes
@@ -166,7 +166,7 @@ def connect(setting: Setting, target: str, *fields: str, proxy: str = "plain", v
     lines = [f"CONNECT {target} HTTP/{version}", *([f"Host: {target}"] if version == "1.1" else []), *fields]
     stream.sendall("\r\n".join([*lines, "", ""]).encode())
     head = b""
-    # Byte by byte: what follows is TLS.
+    # Reads byte by byte, because TLS follows.
     while not head.endswith(b"\r\n\r\n") and (byte := stream.recv(1)):
         head += byte
     return Tunnel(int(head.split(b" ")[1]), head, stream)

@@ -1,4 +1,4 @@
-"""What the tests of the relay share: certificates, two recording upstreams, and an inbound relay with a route for each rule."""
+"""Helpers for tests of the relay: certificates, two recording upstreams, and an inbound relay with a route for each rule."""
 
 import os
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ ROLE = "pci"
 
 @dataclass(frozen=True)
 class Pki:
-    """An authority of the tests' own, with the certificate that relay and upstreams show."""
+    """The tests' authority, with the certificate of relay and upstreams."""
 
     authority: Authority
     ca: Path
@@ -34,7 +34,7 @@ def rule(action: str, **selected: object) -> dict[str, object]:
 
 
 CARD_AND_NOTES = ["$.card.number", "$..note"]
-# Patterns of paths, and what is done there. `app` and upstream are the same everywhere.
+# Path patterns and their rules. `app` and upstream are the same for all routes.
 ROUTES: list[dict[str, object]] = [
     {
         "path": "/json/**",
@@ -96,7 +96,7 @@ def inbound(
     upstream: dict[str, object] | None = None,
     **limits: object,
 ) -> str:
-    """The listeners `tls` and `plain`, which differ in nothing else; routes below `/tls` go to the upstream with TLS."""
+    """The listeners `tls` and `plain` with the same routes; routes below `/tls` use the upstream with TLS."""
     text = relays.process_section() + relays.engine_section(engine)
     text += relays.section("upstream", authorities=str(pki.ca), system_authorities=False, **(upstream or {}))
     text += relays.section("limits", **limits)
@@ -112,5 +112,5 @@ def inbound(
 
 
 def random_bytes(size: int) -> bytes:
-    """Bytes that no coding makes shorter."""
+    """Incompressible bytes."""
     return os.urandom(size)

@@ -1,4 +1,4 @@
-"""A running relay, started as an operator starts one, and the pieces of its configuration."""
+"""A running relay, and the sections of its configuration."""
 
 import json
 import signal
@@ -19,7 +19,7 @@ STOP_SECONDS_MAX = 30
 
 @dataclass(frozen=True)
 class Listening:
-    """Where a listener is, and whether it speaks TLS."""
+    """The address of a listener, and whether it uses TLS."""
 
     port: int
     is_tls: bool
@@ -30,7 +30,7 @@ class Listening:
 
 @dataclass
 class Relay:
-    """`access_log` and `log` are what it writes: one line of JSON for each request, and its own log."""
+    """`access_log` has one line of JSON for each request; `log` is the program's log."""
 
     process: subprocess.Popen[bytes]
     file: Path
@@ -46,7 +46,7 @@ class Relay:
         return [json.loads(line) for line in self.access_log.read_text().splitlines()]
 
     def logged(self, path: str, count: int = 1) -> list[dict[str, object]]:
-        """The lines about `path`, once there are `count`: a line is written when its answer is over."""
+        """Waits for `count` lines about `path`: a line is written at the end of its response."""
 
         def found() -> list[dict[str, object]]:
             return [line for line in self.requests() if line["path"] == path]
@@ -55,7 +55,7 @@ class Relay:
         return found()
 
     def written(self) -> str:
-        """Everything that it has written anywhere."""
+        """The content of all logs."""
         return self.access_log.read_text() + self.log.read_text()
 
     def operator(self, path: str) -> tuple[int, str]:
@@ -69,14 +69,14 @@ class Relay:
             connection.close()
 
     def metric(self, sample: str) -> float:
-        """The value of a sample, by its name with labels; 0 where there is none."""
+        """The value of a sample, by its name with labels; 0 if it is missing."""
         for line in self.operator("/metrics")[1].splitlines():
             if line.startswith(sample + " "):
                 return float(line.rsplit(" ", 1)[1])
         return 0.0
 
     def reload(self, text: str) -> None:
-        """Writes another configuration and tells the relay; it says in its log what became of it."""
+        """Writes another configuration and signals the relay, which logs the result."""
         self.file.write_text(text)
         before = len(self.log.read_text())
         self.process.send_signal(signal.SIGHUP)
@@ -85,7 +85,7 @@ class Relay:
 
 @contextmanager
 def running(fieldseal: Fieldseal, folder: Path, text: str, descriptors: int | None = None) -> Iterator[Relay]:
-    """With a limit of descriptors, if there is one. Ends with SIGTERM and insists on a clean end."""
+    """Runs a relay, optionally with a limit of descriptors. Stops it with SIGTERM and requires a clean exit."""
     file, access_log, log = folder / "relay.toml", folder / "access.log", folder / "relay.log"
     file.write_text(text)
     command = fieldseal.command("relay", "--file", str(file), "--access-log", str(access_log), "--json")

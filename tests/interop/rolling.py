@@ -1,4 +1,4 @@
-"""Rolling restarts of two engines behind a TCP balancer, under load: what is lost is counted.
+"""Rolling restarts of two engines behind a TCP balancer, under load: counts lost requests.
 
     FIELDSEAL=target/release/fieldseal target/interop/venv/bin/python tests/interop/rolling.py haproxy
     FIELDSEAL=target/release/fieldseal ENVOY=/path/to/envoy target/interop/venv/bin/python tests/interop/rolling.py envoy --rounds 10 --rate 300
@@ -37,7 +37,7 @@ LINES_AT_A_TIME = 5
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody has at the moment."""
+    """Returns ports that are currently free."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [listening.getsockname()[1] for listening in sockets]
     for listening in sockets:
@@ -53,7 +53,7 @@ def wait_for(what: str, holds) -> None:
 
 
 def get(port: int, path: str) -> tuple[int, str]:
-    """Status and body; 0 where nobody answers."""
+    """Returns status and body; 0 without a response."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS_MAX)
     try:
         connection.request("GET", path)
@@ -67,7 +67,7 @@ def get(port: int, path: str) -> tuple[int, str]:
 
 @dataclass
 class Engine:
-    """An engine at fixed ports, restarted there."""
+    """An engine that is restarted on the same ports."""
 
     fieldseal: Fieldseal
     port: int
@@ -83,7 +83,7 @@ class Engine:
         wait_for("the engine is ready", lambda: get(self.operator, "/readyz")[0] == 200)
 
     def stop(self) -> None:
-        """As an operator does it; the engine ends in good order."""
+        """Restarts it gracefully."""
         self.process.send_signal(signal.SIGTERM)
         assert self.process.wait(timeout=SECONDS_MAX) == 0
 
@@ -94,7 +94,7 @@ class Engine:
 
 
 class Balancer(ABC):
-    """Passes TCP connections on to engines whose /readyz answers 200."""
+    """Forwards TCP connections to engines whose /readyz returns 200."""
 
     def __init__(self, folder: Path, engines: list[Engine]):
         self.engines = engines
@@ -103,11 +103,11 @@ class Balancer(ABC):
 
     @abstractmethod
     def command(self) -> list[str]:
-        """Writes the configuration; what runs the balancer."""
+        """Writes the configuration and returns the command of the balancer."""
 
     @abstractmethod
     def healthy(self) -> int:
-        """Engines that it passes connections to."""
+        """The number of engines that it forwards connections to."""
 
     @contextmanager
     def running(self) -> Iterator["Balancer"]:
@@ -129,7 +129,7 @@ class HaProxy(Balancer):
 
     @staticmethod
     def program() -> str | None:
-        """From the environment, or where Debian installs it."""
+        """Its path from the environment, or Debian's default."""
         found = os.environ.get("HAPROXY") or shutil.which("haproxy")
         return found or ("/usr/sbin/haproxy" if Path("/usr/sbin/haproxy").exists() else None)
 
@@ -208,7 +208,7 @@ BALANCERS: dict[str, type[Balancer]] = {"haproxy": HaProxy, "envoy": Envoy}
 
 @dataclass
 class Load:
-    """`fieldseal load` through the balancer, until it is asked to stop."""
+    """Runs `fieldseal load` through the balancer until it is stopped."""
 
     fieldseal: Fieldseal
     folder: Path
@@ -230,7 +230,7 @@ class Load:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def stop(self) -> dict[str, object]:
-        """The totals; SIGINT ends it in good order."""
+        """Stops it with SIGINT and returns the totals."""
         self.process.send_signal(signal.SIGINT)
         self.process.wait(timeout=SECONDS_MAX)
         result = self.folder / "load.json"
@@ -241,7 +241,7 @@ class Load:
 
 @dataclass
 class Lines:
-    """`fieldseal encrypt --connect` through the balancer: one request for each line that is written to it."""
+    """Runs `fieldseal encrypt --connect` through the balancer: one request for each input line."""
 
     fieldseal: Fieldseal
     folder: Path
@@ -252,7 +252,7 @@ class Lines:
     is_over: threading.Event = field(default_factory=threading.Event)
 
     def start(self) -> None:
-        # In blocks of a few lines, so that they are sent as they come.
+        # In blocks of a few lines, so that they are sent immediately.
         blocks = ("--set", f"input.block_lines_max={LINES_AT_A_TIME}")
         to = ("--connect", f"127.0.0.1:{self.port}", "--client", CLIENT)
         command = self.fieldseal.command(*blocks, "encrypt", "--app", APP, "--format", "jsonl", *to)
@@ -289,7 +289,7 @@ class Lines:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Requests by what became of them. `errors` are those of `fieldseal load`, by code."""
+    """Numbers of requests by outcome. `errors` are those of `fieldseal load`, by code."""
 
     restarts: int
     load_ok: int
@@ -309,7 +309,7 @@ class Outcome:
 def run(balancer: str, folder: Path, rounds: int, rate: int, drain_delay: str, connections: int = 8, pause: float = 0) -> Outcome:
     """Restarts both engines, one after the other, `rounds` times, while both kinds of clients send `rate` requests a second each.
 
-    Keep the rate below what one engine can do: what waits in its sockets when it drains is refused, and `fieldseal load` sends it once.
+    The rate must be below the capacity of one engine: requests that wait in its sockets when it drains are refused, not retried.
     """
     fieldseal = Fieldseal(folder / "store")
     fieldseal.create(APP)

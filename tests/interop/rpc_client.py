@@ -1,6 +1,6 @@
 """A client of the engine, written from `docs/protocol.md` alone over `ssl` and `msgpack`: one connection, one thread.
 
-Requests are sent at once and answers are taken in whatever order they come, so that several can be in flight.
+Requests are sent immediately and answers are accepted in any order, so that several can be in flight.
 """
 
 import socket
@@ -18,7 +18,7 @@ ANSWER_SECONDS_MAX = 60
 
 
 class RpcError(Exception):
-    """An error object of the engine; one without an id ended the connection."""
+    """An error of the engine; without an id it is a connection error."""
 
     def __init__(self, error: dict[str, object]):
         super().__init__(f"{error['code']}: {error['message']}")
@@ -34,12 +34,12 @@ class ConnectionFailed(RpcError):
 
 
 class ConnectionEnded(Exception):
-    """The engine closed the connection without a word."""
+    """The engine closed the connection without a notification."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """Paths of PEM files. Without certificate and key the client shows none."""
+    """Paths of PEM files. Without certificate and key the client is anonymous."""
 
     ca: Path
     certificate: Path | None = None
@@ -56,7 +56,7 @@ class Identity:
 
 
 class Client:
-    """`host` is also the name that the engine's certificate must bear."""
+    """`host` must also be a name in the engine's certificate."""
 
     def __init__(self, address: tuple[str, int], context: ssl.SSLContext):
         plain = socket.create_connection(address, timeout=ANSWER_SECONDS_MAX)
@@ -86,18 +86,18 @@ class Client:
         return self._stream.selected_alpn_protocol()
 
     def call(self, method: str, **fields: object) -> dict[str, object]:
-        """The result; RpcError when the engine answers with an error."""
+        """Returns the result; raises RpcError if the answer is an error."""
         return self.answer(self.send(method, **fields))
 
     def send(self, method: str, **fields: object) -> int:
-        """The request's id, for `answer` and `cancel`."""
+        """Sends a request and returns its id, for `answer` and `cancel`."""
         request_id = self._next_id
         self._next_id += 1
         self.send_message([REQUEST, request_id, method, [fields]])
         return request_id
 
     def reserve(self, last_id: int) -> None:
-        """Ids up to `last_id` are the caller's, who writes those messages by hand."""
+        """Reserves ids up to `last_id` for messages that the caller encodes."""
         self._next_id = last_id + 1
 
     def cancel(self, request_id: int) -> None:
@@ -110,7 +110,7 @@ class Client:
         self._stream.sendall(content)
 
     def answer(self, request_id: int) -> dict[str, object]:
-        """Waits for the answer to this request, keeping others that come before it."""
+        """Waits for the answer to this request and stores answers that arrive before it."""
         while request_id not in self._answers:
             self._take(self._message())
         error, result = self._answers.pop(request_id)

@@ -1,4 +1,4 @@
-"""`vectors/ev-sdk`: what the real SDKs once wrote, case by case, and what it must open to."""
+"""`vectors/ev-sdk`: output of the real SDKs, case by case, and the values that it must decrypt to."""
 
 import base64
 import json
@@ -37,7 +37,7 @@ class FileCase:
         return f"{self.sdk}/{self.name}"
 
 
-# What both SDKs were given as single values in every case; the files do not repeat it.
+# The single values that both SDKs encrypted in every case; the files do not repeat them.
 SINGLES = {"str": "plain", "num": 1.5, "bool": True, "arr": [1, "a", True]}
 QUIRK_TEXT = "b"
 
@@ -49,7 +49,7 @@ def _outputs() -> Iterator[tuple[str, str, dict[str, object]]]:
 
 
 def cases() -> list[Case]:
-    """Every string of the vectors is in exactly one case."""
+    """Returns every string of the vectors; each is in exactly one case."""
     return list(_cases())
 
 

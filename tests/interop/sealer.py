@@ -1,4 +1,4 @@
-"""An independent encryptor of every version, the legacy ones and the tolerated ways included, which no SDK writes any more."""
+"""An independent encryptor of every version, including legacy versions and tolerated variants that no SDK writes any more."""
 
 import binascii
 import os
@@ -24,7 +24,7 @@ from envelope import (
 
 @dataclass(frozen=True)
 class Style:
-    """How a string is written, where the format leaves a choice."""
+    """The spelling of a string where the format permits several."""
 
     way: int = 0
     is_debug: bool = False
@@ -47,7 +47,7 @@ def seal(
     metadata: dict[str, object] | None = None,
     style: Style = Style(),
 ) -> str:
-    """One value under a fresh ephemeral key. `metadata` goes in where the version has any."""
+    """Encrypts a value under a fresh ephemeral key, with `metadata` if the version supports it."""
     plaintext = text.encode()
     if version.has_metadata:
         packed = msgpack.packb(metadata or {})
@@ -62,7 +62,7 @@ def seal(
 
 
 def seal_file(number: int, app: ec.EllipticCurvePublicKey, content: bytes, style: Style = Style()) -> bytes:
-    """A file of version `number` (2 or 3)."""
+    """Encrypts a file in version `number` (2 or 3)."""
     parts = _seal_bytes(FILE_VERSIONS[number], app, ValueType.STRING, content, style)
     header = FILE_MAGIC + struct.pack("<BH", number, FILE_HEADER_SIZE)
     body = header + parts.ephemeral + parts.iv + bytes([style.is_debug]) + parts.sealed
