@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Requests of a quiet app beside an app whose client gives its own up as fast as it can.
+"""Latency of a quiet app while another app's client abandons requests as fast as it can.
 
 A probe sends small requests of one app at a steady rate, while the client of another sends requests of 30 values as fast as the engine
 reads them, or at a given rate, over one connection or a thousand: all of them waited for, with a deadline of 1 ms, with one of 50 ms, or cancelled right
@@ -58,7 +58,7 @@ def cancel(number: int) -> bytes:
 
 
 class Requests:
-    """Requests one behind the other, each with an id of its own."""
+    """Consecutive requests, each with its own id."""
 
     def __init__(self, kind: str) -> None:
         frame = encrypt(0, "hostile", "field", 30, KINDS[kind]) + (cancel(0) if kind == "cancelled" else b"")
@@ -79,7 +79,7 @@ class Requests:
 
 
 def attack(port: int, identity: tuple, kind: str, connections: int, rate: float, ready, go) -> None:
-    """Sends so many requests a second, or with a rate of 0 as fast as the engine reads, and throws the answers away."""
+    """Sends `rate` requests per second, or with a rate of 0 as fast as the engine reads, and discards the answers."""
     os.sched_setaffinity(0, CORES_OF_ATTACKERS)
     requests, context = {}, tls(*identity)
     selector = selectors.DefaultSelector()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Small requests beside the worst bodies: what a client that sends bodies made to take much costs everybody else.
+"""Latency of small requests under hostile load: the effect of a client that sends expensive bodies on all others.
 
 For each listener (relay, API, RPC) a probe sends small requests at a steady rate, first on a quiet machine, then while 24 connections
 send one kind of hostile body as fast as they are answered. Reported: p50 and p99 of the probe in both, their ratio, refusals and answers
@@ -128,7 +128,7 @@ def relay_attacks() -> dict[str, bytes]:
 
 
 def read_http(stream: socket.socket) -> int:
-    """The status of one answer, which is read to its end."""
+    """Reads one response to its end and returns its status."""
     data = b""
     while b"\r\n\r\n" not in data:
         piece = stream.recv(65536)

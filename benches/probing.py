@@ -1,4 +1,4 @@
-"""What the benches share that measure small requests beside an attack: cores for each side, connections, the probe.
+"""Helpers for benches that measure small requests during an attack: cores for each side, connections, the probe.
 
 The attackers have half of the machine's cores, what they attack the other half, which it shares with the probe. The probe stands for
 another machine, and gets a core at once where the system allows it (real-time priority, as root). What is measured still holds the time
@@ -21,7 +21,7 @@ CORES_OF_ATTACKED = set(CORES[: len(CORES) // 2]) or CORES_OF_ATTACKERS
 
 @contextlib.contextmanager
 def preferred() -> Iterator[None]:
-    """Real-time priority for this process, where it may have that."""
+    """Sets real-time priority for this process, if permitted."""
     with contextlib.suppress(PermissionError):
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     try:
@@ -38,14 +38,14 @@ def tls(authority: str, certificate: str | None = None, key: str | None = None) 
 
 
 def connect(port: int, context: ssl.SSLContext | None) -> socket.socket:
-    """A connection to this machine, over TLS where there is a context."""
+    """Connects to this machine, over TLS if there is a context."""
     stream = socket.create_connection(("127.0.0.1", port), timeout=120)
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return context.wrap_socket(stream, server_hostname="localhost") if context else stream
 
 
 def probe(port: int, context: ssl.SSLContext | None, ask: Callable[[socket.socket], object], seconds: float) -> list[float]:
-    """Milliseconds that `ask` took each time, sorted."""
+    """Returns the sorted durations of the calls of `ask` in milliseconds."""
     times, until = [], time.time() + seconds
     with preferred(), connect(port, context) as stream:
         while time.time() < until:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The inbound relay beside nginx: both end TLS and pass requests on to the same upstream, one after the other in the same run.
+"""Compares the inbound relay with nginx: both terminate TLS and forward requests to the same upstream, alternating in the same run.
 
     benches/relay.py --fieldseal target/release/fieldseal
 
@@ -158,7 +158,7 @@ def h2load(url: str, seconds: int, connections: int, pids: list[int], log: Path)
 
 
 def samples(address: str) -> dict[str, float]:
-    """All metrics that an operator port tells, those that differ in labels alone added up."""
+    """Returns all metrics of an operator port, summed over labels."""
     text = urllib.request.urlopen(f"http://{address}/metrics", timeout=5).read().decode()
     told: dict[str, float] = {}
     for line in text.splitlines():
@@ -205,7 +205,7 @@ class Table:
         return run.rate / dict(self.rows)[self.against].rate
 
     def thrift(self, run: Run) -> float:
-        """The same of CPU time, which others on the machine disturb less."""
+        """The same for CPU time, which other processes on the machine disturb less."""
         return dict(self.rows)[self.against].cpu / run.cpu
 
     def text(self) -> str:

@@ -125,7 +125,7 @@ def test_who_may_do_what(api: Api, key: str) -> None:
         "inspect": ("/inspect", body),
         "client-side-tokens": ("/client-side-tokens", json.dumps({"action": "api:decrypt", "payload": envelope}).encode()),
     }
-    # Whoever makes a token could decrypt with it: that right alone is not enough.
+    # The creator of a token could decrypt with it, so the permission to create tokens alone is not enough.
     allowed = {"encrypt": {"encrypt"}, "decrypt": {"decrypt"}, "inspect": {"inspect"}, "client-side-tokens": set()}
     allowed["decrypt,client-side-tokens"] = {"decrypt", "client-side-tokens"}
     for own, may in allowed.items():
@@ -400,13 +400,13 @@ def test_python_sdk_tokens_and_errors(api: Api, key: str, bundle: Path) -> None:
     assert "not known to this engine" in unknown["message"]
 
 
-# Of `ssl`, of `requests`, and of what is like them.
+# The variables of `ssl`, `requests` and similar libraries.
 BUNDLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "CERTIFI_CA_BUNDLE", "PIP_CERT")
 
 
 @pytest.mark.parametrize("names", [(), BUNDLES], ids=["nothing", "every variable"])
 def test_python_sdk_without_the_authority_reaches_nothing(api: Api, key: str, tmp_path: Path, names: tuple[str, ...]) -> None:
-    """The bundle of `certifi` is what makes it work, and nothing else: docs/api.md says why. Where this fails for the variables, a newer
+    """The SDK trusts only the bundle of `certifi`; docs/api.md explains why. If this fails for the variables, a newer
     version of the SDK heeds one, and the copy can go."""
     environment = {**api.trusting_python(tmp_path), "KEY": key, "PYTHONPATH": "", **dict.fromkeys(names, str(api.ca))}
     done = apis.subprocess.run(

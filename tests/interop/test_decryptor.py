@@ -1,4 +1,4 @@
-"""The decryptor itself, before it judges Fieldseal: against what real SDKs wrote, against the sealer, and against forgeries."""
+"""Tests the decryptor itself: with vectors of real SDKs, with the sealer, and with forgeries."""
 
 import dataclasses
 import itertools
@@ -24,7 +24,7 @@ VALUES = [
 
 
 def ways() -> list[tuple[Version, int]]:
-    """Every version with every way in which it may have been written."""
+    """Every version in every variant."""
     return [(version, way) for version in VERSIONS.values() for way in range(len(version.ways))]
 
 

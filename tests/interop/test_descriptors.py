@@ -1,4 +1,4 @@
-"""Few descriptors and many silent connections: a client that fills one port leaves every other one answering."""
+"""A limit of descriptors and many silent connections: while a client fills one port, all others respond."""
 
 import subprocess
 from collections.abc import Iterator

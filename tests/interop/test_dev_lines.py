@@ -12,7 +12,7 @@ SECONDS_MAX = 60
 
 
 def commands(text: str) -> list[str]:
-    """The indented lines; one that ends in a backslash goes on in the next."""
+    """The indented lines; a trailing backslash continues a line."""
     lines = text.replace("\\\n", " ").splitlines()
     return [line.strip() for line in lines if line.startswith("  ")]
 
@@ -21,7 +21,7 @@ def test_every_line_works(tmp_path: Path) -> None:
     program = Fieldseal(tmp_path / "store")
     (tmp_path / "FILE.json").write_text('{"card": {"number": "4111"}}')
     (tmp_path / "fieldseal").symlink_to(binary())
-    # curl would go past a proxy that it is told of.
+    # Otherwise curl would bypass the proxy.
     kept = {name: value for name, value in os.environ.items() if name.lower() != "no_proxy"}
     environment = {**kept, "PATH": f"{tmp_path}:{os.environ['PATH']}", "NODE_PATH": str(Path(__file__).parent / "node/node_modules")}
     command = program.command("--set", "operator.address=127.0.0.1:0", "dev", "--port", "0", "--api-port", "0")
@@ -65,7 +65,7 @@ def test_every_line_works(tmp_path: Path) -> None:
     assert json.loads(answers["/seal/and/open"])["body"] == {"card": "4111"}
     assert json.loads(answers["/hide"])["body"] == {"card": "[redacted]"}
     assert json.loads(answers["/"])["body"] == {"card": "4111"}
-    # Node prints the sealed object over lines, and behind it what came back.
+    # Node prints the encrypted object over several lines, then the decrypted one.
     sealed, _, received = answers["SDK"].partition('{"')
     assert "ev:" in sealed
     assert json.loads('{"' + received)["body"] == {"card": "4111"}

@@ -1,4 +1,4 @@
-"""`fieldseal dev --port-base`: all ports move together, conflicts are named at once, and what the error advises works."""
+"""`fieldseal dev --port-base`: all ports move together, conflicts are reported immediately, and the error's advice works."""
 
 import json
 import re
@@ -12,12 +12,12 @@ from fieldseal import Fieldseal
 
 SECONDS_MAX = 60
 PORTS = 7
-# In the order of the help: from the base on, one port each.
+# In the order of the help: one port each, from the base.
 NAMES = ["the engine", "the operator port", "the relay's operator port", "the API", "the inbound relay", "the outbound relay", "the upstream"]
 
 
 def free_base() -> int:
-    """Ports of which all seven can be had now, below those that the system gives out."""
+    """A base with seven free ports, below the ephemeral range."""
     for base in range(21_000, 29_000, PORTS):
         with ExitStack() as held:
             try:
@@ -35,7 +35,7 @@ def start(folder: Path, base: int) -> subprocess.Popen[bytes]:
 
 
 def ports_of(process: subprocess.Popen[bytes]) -> list[int]:
-    """Those in the line that says that all is ready."""
+    """The ports in the line that reports readiness."""
     line = process.stdout.readline()
     assert line, process.stderr.read().decode()
     return sorted({int(port) for port in re.findall(r"(?:127\.0\.0\.1|localhost):(\d+)", json.dumps(json.loads(line)))})

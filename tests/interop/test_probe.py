@@ -1,4 +1,4 @@
-"""The probe: rounds through a real engine and a real relay, and an alarm that begins and ends where everybody can see it."""
+"""The probe: rounds through a real engine and a real relay, and the start and end of an alarm."""
 
 import itertools
 import json
@@ -25,10 +25,10 @@ from upstream import Answer, Received, Upstream, echo, ok, wait_until
 
 APP = "app_probe"
 SECONDS_MAX = 60
-# Neither so long that a test waits, nor so short that a busy machine alone raises an alarm.
-# No answer that comes at all takes so long, on a busy machine either.
+# Short enough for a test, and long enough that a busy machine does not raise an alarm.
+# Longer than any response takes on a busy machine.
 LIMIT = "30s"
-# For requests that get no answer.
+# For requests without a response.
 SHORT_LIMIT = "2s"
 
 
@@ -45,7 +45,7 @@ class Setting:
         return self.engine.fieldseal.command("probe", "--app", APP, "--json", *arguments)
 
     def both(self) -> list[str]:
-        """Both ways."""
+        """The probe's arguments for engine and relay."""
         return ["--connect", self.engine.ready["address"], "--client", "dev", "--relay", self.url()]
 
 
@@ -71,7 +71,7 @@ def _clear(setting: Setting) -> None:
 
 @contextmanager
 def halted(engine: Engine) -> Iterator[None]:
-    """Takes connections and answers nothing, as a machine without memory."""
+    """Accepts connections and never responds, like a machine without free memory."""
     engine.process.send_signal(signal.SIGSTOP)
     try:
         yield
@@ -81,7 +81,7 @@ def halted(engine: Engine) -> Iterator[None]:
 
 @dataclass
 class Probe:
-    """A probe that goes on until it is told to end; `rounds` are the lines that it prints."""
+    """A probe that runs until it is stopped; `rounds` are the lines that it prints."""
 
     process: subprocess.Popen[bytes]
     metrics_at: str
@@ -104,7 +104,7 @@ class Probe:
 
 @contextmanager
 def probing(setting: Setting, *arguments: str) -> Iterator[Probe]:
-    """Ends with SIGTERM, which is no alarm."""
+    """Stops it with SIGTERM, which raises no alarm."""
     command = setting.command("--metrics", "127.0.0.1:0", *arguments)
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
@@ -122,7 +122,7 @@ def probing(setting: Setting, *arguments: str) -> Iterator[Probe]:
 
 
 def run(setting: Setting, *arguments: str) -> tuple[int, list[dict[str, object]], str]:
-    """Exit code, rounds and standard error of a probe that ends by itself."""
+    """Returns exit code, rounds and standard error of a probe that ends by itself."""
     done = subprocess.run(setting.command(*arguments), capture_output=True, timeout=SECONDS_MAX, check=False)
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr.decode()
 
@@ -197,7 +197,7 @@ def test_an_alarm_begins_and_ends_at_metrics_readiness_and_webhook(setting: Sett
             assert (probe.metric("fieldseal_probe_alarm"), probe.metric("fieldseal_probe_alarms_total")) == (0, 1)
             assert probe.get("/readyz")[0] == 200
             wait_until(lambda: probe.metric('fieldseal_probe_webhook_total{outcome="ok"}') == 2)
-        # The first failed round alone is none.
+        # The first failed round alone raises no alarm.
         first = next(at for at, round_ in enumerate(probe.rounds) if any(ways(round_).values()))
         assert [round_["alarm"] for round_ in probe.rounds[first : first + 2]] == [False, True]
         begun, ended = hook.requests
@@ -232,7 +232,7 @@ def flaky(request: Received, status: int) -> Answer:
 
 
 def test_a_webhook_that_is_down_or_slow_delays_no_round(setting: Setting) -> None:
-    """Rounds alternate, so that each has something to tell."""
+    """Rounds alternate between success and failure, so that each is logged."""
     with socket.create_server(("127.0.0.1", 0)) as deaf, upstreams.running() as broken:
         with socket.create_server(("127.0.0.1", 0)) as nobody:
             closed = nobody.getsockname()[1]

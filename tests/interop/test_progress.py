@@ -1,4 +1,4 @@
-"""Progress of long work shows on a terminal, here one end of a pseudo-terminal, and nowhere else."""
+"""Progress of long operations is shown only on a terminal; the tests use a pseudo-terminal."""
 
 import os
 import pty
@@ -15,10 +15,10 @@ from conftest import APP
 from fieldseal import COMMAND_SECONDS_MAX, Fieldseal
 
 LINE = b'{"name": "Ada", "card": "4000001234567899"}\n'
-# More than one block, though even the first is drawn at once.
+# More than one block, although the first is drawn immediately.
 LINES = LINE * 20_000
 COLUMNS = 100
-# What every drawing of the bar or the spinner begins with.
+# The prefix of every drawing of the bar or the spinner.
 NAME = b"lines "
 BAR = re.compile(rb"lines .* [0-9.]+ [KM]?i?B/[0-9.]+ [KM]iB ")
 CLEAR_LINE = b"\x1b[2K"
@@ -26,7 +26,7 @@ CLEAR_LINE = b"\x1b[2K"
 
 @dataclass(frozen=True)
 class Written:
-    """What a command that ended well wrote."""
+    """The output of a successful command."""
 
     stdout: bytes
     stderr: bytes
@@ -43,7 +43,7 @@ def at_a_terminal(fieldseal: Fieldseal, arguments: list[str], stdin: Path, folde
             fieldseal.command(*arguments), stdin=source, stdout=target, stderr=terminal, env=environment
         )
     os.close(terminal)
-    # Its end ends the reading too.
+    # Reading ends when the process ends.
     deadline = threading.Timer(COMMAND_SECONDS_MAX, process.kill)
     deadline.start()
     stderr = bytearray()
@@ -57,7 +57,7 @@ def at_a_terminal(fieldseal: Fieldseal, arguments: list[str], stdin: Path, folde
 
 
 def _read(terminal: int) -> bytes:
-    """Empty at the end, which Linux reports as an error once nobody holds the terminal's other end."""
+    """Reads from the terminal; empty at the end, which Linux reports as an error once the other end is closed."""
     try:
         return os.read(terminal, 1 << 16)
     except OSError:

@@ -52,7 +52,7 @@ def endpoint(fieldseal: Fieldseal) -> Iterator[key_endpoint.Server]:
 
 @pytest.fixture
 def sdk(endpoint: key_endpoint.Server, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The module as an application uses it, without what it kept from the last test."""
+    """The module as an application uses it, without state from the previous test."""
     monkeypatch.setenv("EV_API_URL", endpoint.url + "/")
     monkeypatch.setattr(evervault, "ev_client", None)
     endpoint.requests.clear()
@@ -87,7 +87,7 @@ def test_the_key_of_the_first_call_serves_the_second(
     sdk.init("app_interop", key_endpoint.API_KEY, curve=curve)
     texts = [sdk.encrypt("first", first), sdk.encrypt("second", second)]
     assert decrypted(fieldseal, texts) == ["first", "second"]
-    # The quirk is there to be tolerated: without it this test would show nothing.
+    # Without the quirk the test would not show that it is tolerated.
     ways = [decryptor.open(text).way for text in texts]
     assert ways == [0, int(curve == "SECP256K1" and first != second)]
 

@@ -1,4 +1,4 @@
-"""Fieldseal opens what others wrote: the SDKs' vectors to the SDKs' own values, and every older way of writing the format."""
+"""Fieldseal decrypts the vectors of the SDKs to the original values, and every older variant of the format."""
 
 import itertools
 import json
@@ -67,7 +67,7 @@ def test_every_way_of_every_version(fieldseal: Fieldseal, version: Version) -> N
             texts.append(seal(version, public, value_type, text, METADATA, style))
             sources.append(json.dumps(text, ensure_ascii=False) if value_type is ValueType.STRING else text)
     opened = fieldseal.decrypt(APP, json.dumps(texts, separators=(",", ":")).encode())
-    # Numbers come back by their text; strings may be escaped in more than one right way.
+    # Numbers are compared as text; strings may be escaped in several valid ways.
     assert json.loads(opened, parse_float=str, parse_int=str) == json.loads(
         f"[{','.join(sources)}]", parse_float=str, parse_int=str
     )
@@ -81,7 +81,7 @@ def test_every_way_of_files(fieldseal: Fieldseal, number: int) -> None:
 
 
 def changed(text: str, part: str) -> str:
-    """The envelope with one bit of one of its parts turned over."""
+    """The envelope with one flipped bit in one of its parts."""
     envelope = Envelope.parse(text)
     content = bytearray(getattr(envelope, part))
     content[-1] ^= 1

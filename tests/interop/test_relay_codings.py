@@ -40,7 +40,7 @@ def test_codings(
     received = plain_upstream.only()
     assert received.values("Content-Encoding") == [coding]
     assert opened(decryptor, decode(received.body)) == (document, 1)
-    # What we cannot read is not asked for.
+    # The relay does not request codings that it cannot decode.
     assert received.header("Accept-Encoding") == coding
     assert answer.values("content-encoding") == [coding]
     assert decode(answer.body) == b'{"back":"opened"}'
@@ -109,7 +109,7 @@ def test_what_need_not_be_read_passes_where_the_route_says_so(
 ) -> None:
     assert simple("/lenient/a", "--header", "Content-Type: text/plain", data=b"free text").status == 200
     assert plain_upstream.only().body == b"free text"
-    # A body of the type that is read must still be read.
+    # A body of a type that rules cover must still be readable.
     plain_upstream.clear()
     assert simple("/lenient/a", *AS_JSON, data=b'{"a":').status == 400
     assert plain_upstream.saw_nothing()

@@ -1,4 +1,4 @@
-"""Clients that disconnect, trickle, stop reading or stay idle: the relay ends each of them, and serves others meanwhile."""
+"""Clients that disconnect, trickle, stop reading or stay idle: the relay closes their connections and serves others meanwhile."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def test_a_client_that_goes_in_the_middle_of_its_body(place: Place, relay: Relay
             wait_until(lambda: place.plain.heads == 1)
     (line,) = relay.logged(path)
     assert line["status"] in (0, 400)
-    # The upstream may have seen the beginning; it never takes it for a request.
+    # The upstream may have received the beginning, but never a complete request.
     if path.startswith("/elsewhere"):
         wait_until(lambda: place.plain.gone == 1)
         assert place.plain.requests == []
@@ -69,7 +69,7 @@ def test_a_client_that_does_not_wait_for_its_answer(place: Place, relay: Relay, 
 
 
 def test_what_a_client_does_not_wait_for_goes_nowhere(place: Place, relay: Relay) -> None:
-    """That the engine ends its work too is seen in its own count, in crates/cli/tests/it/relay.rs."""
+    """crates/cli/tests/it/relay.rs tests, by the engine's metrics, that the engine cancels its work too."""
     document = json.dumps({"list": [{"note": "x"}] * 400_000}).encode()
     head = f"POST /sealed/long HTTP/1.1\r\nHost: a\r\nContent-Type: {JSON}\r\nContent-Length: {len(document)}\r\n\r\n"
     stream = raw_http.connect(relay.at("plain", False).port)
@@ -83,7 +83,7 @@ def test_what_a_client_does_not_wait_for_goes_nowhere(place: Place, relay: Relay
 
 
 def test_slow_heads_and_bodies_and_handshakes_are_ended(place: Place, relay: Relay) -> None:
-    """Side by side: each is let be for a while, then closed, however steadily it trickles."""
+    """All clients at once: each connection is closed after its timeout, even if it trickles steadily."""
     port, tls_port = relay.at("plain", False).port, relay.at("tls").port
     fields = f"HTTP/1.1\r\nHost: a\r\nContent-Type: {JSON}\r\n"
     length, chunked = "Content-Length: 1000\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n"
@@ -146,7 +146,7 @@ def test_slow_heads_and_bodies_and_handshakes_are_ended(place: Place, relay: Rel
 
 
 def test_a_client_that_takes_nothing_is_ended(place: Place, relay: Relay) -> None:
-    """The upstream's answer is far longer than what buffers hold."""
+    """The upstream's response is far larger than all buffers."""
     place.plain.answer = lambda _: Answer(body=bytes(64 << 20))
     path = f"/elsewhere/{random.getrandbits(48):x}"
     with raw_http.connect(relay.at("plain", False).port) as stream:
@@ -160,7 +160,7 @@ def test_a_client_that_takes_nothing_is_ended(place: Place, relay: Relay) -> Non
 
 
 def test_a_thousand_idle_connections(place: Place, path: str, tmp_path: Path) -> None:
-    """They take little, others are served beside them, and the relay closes each once it has been idle for long enough."""
+    """Idle connections use little memory, others are served meanwhile, and the relay closes each after its idle timeout."""
     place.plain.clear()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4096)), hard))
@@ -174,7 +174,7 @@ def test_a_thousand_idle_connections(place: Place, path: str, tmp_path: Path) ->
             idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(1000)]
             try:
                 wait_until(lambda: relay.metric(is_open) >= 1000)
-                # 64 KiB for each would be much already.
+                # 64 KiB for each is already too much.
                 assert _resident(relay) - before < 64 << 20
                 for stream in idle:
                     stream.settimeout(PATIENCE_SECONDS)
@@ -184,7 +184,7 @@ def test_a_thousand_idle_connections(place: Place, path: str, tmp_path: Path) ->
                 for stream in idle:
                     stream.close()
             wait_until(lambda: relay.metric(closed) == 1000)
-            # Those with traffic are none of them.
+            # Connections with traffic are not closed.
             wait_until(lambda: relay.metric(is_open) == 2)
         assert traffic.dropped == [] and {status for status, _ in traffic.statuses} == {200}
         assert traffic.count(200) > 0

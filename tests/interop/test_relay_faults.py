@@ -1,4 +1,4 @@
-"""What goes wrong behind a relay: engines and upstreams. Each fault is bounded, logged, and shows no plaintext."""
+"""Faults behind a relay, in engines and upstreams: each is bounded, logged, and discloses no plaintext."""
 
 import json
 import socket
@@ -31,13 +31,13 @@ def test_the_relay_tells_of_itself_and_of_the_engine(place: Place, relay: Relay,
     assert post(relay, path, {"note": MARKER}).status == 200
     assert relay.metric(calls) == before + 1 and relay.metric(timed) > 0
     assert relay.metric("fieldseal_relay_access_log_lines_dropped_total") == 0
-    # A reload begins new connections to the engine, and no new counts.
+    # A reload opens new connections to the engine but does not reset counters.
     relay.reload(relay.file.read_text())
     assert relay.metric(calls) == before + 1
 
 
 def test_a_second_relay_at_the_same_address_is_refused(place: Place, relay: Relay, text: str, tmp_path: Path) -> None:
-    """The system would let it in beside the first, and it would answer a part of the requests by rules of its own."""
+    """Otherwise the system would let both listen, and the second would serve a part of the requests by its own rules."""
     address = relay.ready["plain"]
     file = tmp_path / "second.toml"
     head, _, _ = text.partition("[[inbound]]")
@@ -46,7 +46,7 @@ def test_a_second_relay_at_the_same_address_is_refused(place: Place, relay: Rela
     second = subprocess.run(command, capture_output=True, timeout=60, text=True)
     assert (second.returncode, second.stdout) == (3, "")
     assert f"cannot listen at {address}" in second.stderr and "choose another address" in second.stderr
-    # All go by the rules of the first.
+    # All requests are served by the rules of the first.
     for _ in range(20):
         assert post(relay, "/sealed/second", {"note": MARKER}).status == 200
     assert len(place.plain.requests) == 20 and no_plaintext(place)
@@ -61,13 +61,13 @@ def test_without_an_engine_nothing_passes_that_needs_one(place: Place, relay: Re
         assert int(answer.header("retry-after")) >= 1
         assert answer.json()["code"] == "engine-unavailable"
         assert place.plain.saw_nothing()
-        # An answer that cannot be sealed is not shown.
+        # A response that cannot be encrypted is not forwarded.
         place.plain.answer = lambda _: ok(json.dumps({"secret": MARKER}).encode(), JSON)
         answer = curl(relay.at("plain", False).url("/secret/a"), data=b"x")
         assert answer.status == 503 and answer.header("retry-after")
         assert MARKER.encode() not in answer.body
         assert place.plain.saw_nothing(), "what is to be repeated has not been done"
-        # What needs no engine passes.
+        # Requests that need no engine pass.
         assert curl(relay.at("plain", False).url("/elsewhere")).status == 200
         wait_until(lambda: relay.operator("/readyz")[0] == 503)
         assert relay.operator("/livez")[0] == 200
@@ -80,7 +80,7 @@ def test_without_an_engine_nothing_passes_that_needs_one(place: Place, relay: Re
 
 
 def test_a_request_that_is_done_is_not_asked_for_again(place: Place, relay: Relay) -> None:
-    """The engine goes away between a request and its answer."""
+    """The engine stops between a request and its response."""
 
     def answer(_: Received) -> Answer:
         engines.kill(place.engine)
@@ -90,7 +90,7 @@ def test_a_request_that_is_done_is_not_asked_for_again(place: Place, relay: Rela
     answers: list[Result] = []
 
     def is_done() -> bool:
-        # A thread of the relay may still wait before it looks for the engine of the test before: then nothing is passed on.
+        # A thread of the relay may still be in the reconnect backoff from the previous test: then nothing is forwarded.
         answers.append(curl(relay.at("plain", False).url("/secret/done"), data=b"x"))
         return answers[-1].status != 503
 
@@ -115,13 +115,13 @@ def test_an_engine_restarts_under_traffic(place: Place, relay: Relay, path: str)
     assert traffic.dropped == []
     assert {status for status, _ in traffic.statuses} == {200, 503}
     assert all(pause is not None for status, pause in traffic.statuses if status == 503)
-    # Each that was answered with 200 arrived, sealed, and no other.
+    # Exactly the requests with status 200 arrived, encrypted.
     assert len(place.plain.requests) == traffic.count(200)
     assert no_plaintext(place) and MARKER not in relay.written()
 
 
 def test_an_overloaded_engine(place: Place, text: str, path: str, tmp_path: Path) -> None:
-    """Through a relay that repeats no call: else most of them find room after a while."""
+    """Through a relay without retries: otherwise most requests succeed after a while."""
     place.plain.clear()
     without_retries = text.replace("[engine]\n", "[engine]\nretries_max = 0\n")
     assert without_retries != text

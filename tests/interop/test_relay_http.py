@@ -1,4 +1,4 @@
-"""What the inbound relay does with HTTP itself: headers, trailers, connections, `100 Continue`, events, WebSockets and the access log."""
+"""HTTP handling of the inbound relay: headers, trailers, connections, `100 Continue`, events, WebSockets and the access log."""
 
 import re
 import socket
@@ -38,7 +38,7 @@ def test_head(call: Callable[..., Result], plain_upstream: Upstream) -> None:
 
 
 def test_a_part_of_an_answer_cannot_be_read(simple: Callable[..., Result], plain_upstream: Upstream) -> None:
-    """The range is not asked for, and refused where it comes anyhow."""
+    """The relay removes `Range` from requests, and refuses a partial response."""
     part = Answer(status=206, headers=[("Content-Type", JSON), ("Content-Range", "bytes 0-4/99")], body=b'"s3cr')
     plain_upstream.answer = lambda _: part
     answer = simple("/secret/a", "--range", "0-4")
@@ -79,7 +79,7 @@ def test_connections_are_used_again(relay: Relay, pki: Pki, plain_upstream: Upst
                 stream.sendall(b'{"note":1}')
                 assert stream.recv(4096).startswith(b"HTTP/1.1 200 ")
     assert len(plain_upstream.requests) == 20
-    # One may have been closed for its age by then; nineteen may not.
+    # One may have been closed because of its age, but not nineteen.
     assert plain_upstream.connections - before <= 2
     assert len({request.connection for request in plain_upstream.requests}) <= 2
 
@@ -114,7 +114,7 @@ def test_a_refusal_comes_without_100_continue(relay: Relay, plain_upstream: Upst
 
 
 def through_with_trailers(relay: Relay, upstream: Upstream, path: str) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
-    """The trailers that came to the upstream, and those that came back; names in lower case."""
+    """Returns the trailers of the request at the upstream and of the response; names in lower case."""
     sent, answered = [("X-Own", "1"), ("X-Card", "4242"), ("X_CARD", "4242")], [("X-Sum", "6"), ("X-Card", "secret")]
 
     def names(fields: list[tuple[str, str]]) -> str:
@@ -148,7 +148,7 @@ def test_what_is_to_be_hidden_in_headers_does_not_pass_in_trailers(relay: Relay,
     assert through_with_trailers(relay, plain_upstream, "/trailers/a") == ({("x-own", "1")}, {("x-sum", "6")})
     assert relay.metric(sample) == before + 3
     assert "x_card" in relay.log.read_text() and "X-Card: 4242" not in relay.written()
-    # Here answers are opened, and nothing in them is to be hidden.
+    # This route decrypts responses and encrypts nothing in them.
     plain_upstream.clear()
     assert through_with_trailers(relay, plain_upstream, "/headers/a") == (
         {("x-own", "1")},
@@ -168,7 +168,7 @@ def test_server_sent_events_are_not_held_back(relay: Relay, plain_upstream: Upst
     connection = HTTPConnection("127.0.0.1", relay.at("plain").port, timeout=60)
     connection.request("GET", "/elsewhere")
     answer = connection.getresponse()
-    # The upstream makes no second event before the first has come through.
+    # The upstream sends no second event before the first is received.
     assert answer.read1() == b"data: first\n\n"
     held[0] = False
     assert answer.read() == b"data: last\n\n"
@@ -177,7 +177,7 @@ def test_server_sent_events_are_not_held_back(relay: Relay, plain_upstream: Upst
 
 @pytest.fixture(scope="module")
 def chat() -> Iterator[int]:
-    """The port of a WebSocket server that answers each message with itself, turned round."""
+    """The port of a WebSocket server that returns each message reversed."""
 
     def answer(connection: ServerConnection) -> None:
         for message in connection:
@@ -212,7 +212,7 @@ def test_websockets(chat_relay: Relay, pki: Pki) -> None:
         for message in ("hello", "", "é" * 70_000, b"\x00\xff", random_bytes(300_000)):
             connection.send(message)
             assert connection.recv(timeout=60) == message[::-1]
-        # Nobody waits for the other.
+        # Neither side waits for the other.
         for index in range(100):
             connection.send(f"message {index}")
         assert [connection.recv(timeout=60)[::-1] for _ in range(100)] == [f"message {index}" for index in range(100)]
@@ -221,7 +221,7 @@ def test_websockets(chat_relay: Relay, pki: Pki) -> None:
 
 
 def test_what_another_protocol_carries_does_not_pass_a_rule_by(chat_relay: Relay, pki: Pki) -> None:
-    """A route with rules gives no other protocol: nobody could look into it."""
+    """A route with rules refuses protocol upgrades, because the relay could not process the content."""
     context = ssl.create_default_context(cafile=pki.ca)
     with pytest.raises(InvalidStatus):
         websockets.sync.client.connect(f"wss://localhost:{chat_relay.at('tls').port}/read", ssl=context, proxy=None)

@@ -1,4 +1,4 @@
-"""The inbound relay as a client and an upstream see it: curl on one side, a server that keeps every byte on the other."""
+"""The inbound relay between curl and an upstream that records every byte."""
 
 import base64
 import hashlib
@@ -32,7 +32,7 @@ def test_json(
     assert len(ENVELOPE.findall(received.body)) == len(SELECTED)
     for token in SELECTED[:2]:
         assert token not in received.body
-    # An escape is written anew when its string is sealed and opened; nothing else of the document may differ.
+    # Escapes may change when a string is encrypted and decrypted; the rest of the document must not.
     expected = DOCUMENT.replace(b'"caf\\u00e9 \\ud83d\\ude00"', '"café 😀"'.encode())
     assert opened(decryptor, received.body) == (expected, len(SELECTED))
     assert received.header("Content-Length") == str(len(received.body))
@@ -47,7 +47,7 @@ def test_envelopes_are_opened_for_the_client_alone(
     sealed = fieldseal.encrypt(APP, b'{"a":"x","n":-1.5,"deep":[{"b":true}]}')
     plain_upstream.answer = lambda _: ok(sealed, JSON)
     assert call("/opened/a").body == b'{"a":"x","n":-1.5,"deep":[{"b":true}]}'
-    # Without the rule the same answer passes as it is.
+    # Without the rule the same response passes unchanged.
     assert call("/elsewhere").body == sealed
 
 
@@ -58,7 +58,7 @@ def test_an_answer_is_sealed_on_its_way_out(
     answer = call("/secret/a")
     assert opened(decryptor, answer.body) == (b'{"secret": "s3cr3t","open":1}'.replace(b": ", b":"), 1)
     assert b"s3cr3t" not in answer.body
-    # The tag was that of other bytes.
+    # The tag belongs to the original bytes.
     assert (answer.header("etag"), answer.header("x-own")) == ('W/"v1"', "kept")
 
 
@@ -214,7 +214,7 @@ def test_bodies_that_nothing_is_selected_of_pass_byte_by_byte(
 
 @pytest.mark.parametrize("body", [b"", b"1", b'""', b"{}", b"[]", b'\xef\xbb\xbf{"note":1}', b"null"])
 def test_the_smallest_documents(call: Callable[..., Result], plain_upstream: Upstream, body: bytes) -> None:
-    """A byte order mark is no JSON: whoever takes it must not be shown what we did not read."""
+    """JSON with a byte order mark is invalid: it is refused, because a lenient upstream would read values that the relay did not encrypt."""
     plain_upstream.answer = echo
     answer = call("/json/a", *AS_JSON, data=body)
     if body.startswith(b"\xef"):
@@ -224,7 +224,7 @@ def test_the_smallest_documents(call: Callable[..., Result], plain_upstream: Ups
 
 
 def test_fifty_megabytes(relay: Relay, pki: Pki, plain_upstream: Upstream) -> None:
-    """Streamed where nothing is selected, whole where something is; by hash, so that a difference is told in a line."""
+    """Streamed if nothing is selected, buffered otherwise. Compared by hash, so that a difference is reported in one line."""
 
     def post(path: str, content_type: str, body: bytes) -> Result:
         plain_upstream.clear()

@@ -17,7 +17,7 @@ from relays import Relay
 from upstream import Upstream, echo, wait_until
 
 BODIES_SIZE_MAX = 8 << 20
-#: What the relay's process may take beside: connections, the TLS of both sides, what the allocator has not given back.
+#: Further memory of the relay: connections, TLS of both sides, and memory that the allocator has not returned.
 BESIDE_MAX = 24 << 20
 SELECTED = 300_000
 
@@ -48,7 +48,7 @@ def post(front: Relay, media_type: str, body: bytes) -> Result:
 
 
 def peak(front: Relay) -> int:
-    """The most memory that the relay's process has had resident."""
+    """The relay's peak resident memory."""
     lines = Path(f"/proc/{front.process.pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM:"))
 
@@ -62,11 +62,11 @@ def test_an_answer_for_which_there_is_no_room_is_dropped_as_it_arrives(front: Re
     for _ in range(3):
         answer = post(front, "application/json", document)
         assert (answer.status, answer.json()["code"]) == (503, "relay-overloaded")
-    # Without the bound each of these answers takes 40 MB.
+    # Without the limit each of these answers takes 40 MB.
     assert peak(front) - before < BODIES_SIZE_MAX + BESIDE_MAX
     assert upstream.saw_nothing
     assert front.metric('fieldseal_relay_engine_calls_total{method="encrypt_document",outcome="no_memory"}') == 3
-    # The connection to the engine goes on, and what was charged is free again.
+    # The connection to the engine stays open, and the charged memory is released.
     large = json.dumps({"list": [1] * 10_000, "x": "x" * (1 << 20)}).encode()
     assert post(front, "application/json", large).status == 200
     wait_until(lambda: front.metric("fieldseal_relay_buffered_bodies_bytes") == 0)

@@ -1,4 +1,4 @@
-"""Bodies and headers through the outbound relay by curl, in front of an upstream that keeps every byte."""
+"""Bodies and headers through the outbound relay, with curl and an upstream that records every byte."""
 
 import base64
 import gzip
@@ -60,7 +60,7 @@ def test_bodies_of_every_length_are_untouched(
 
 
 def test_fifty_megabytes(setting: Setting, upstream: Upstream) -> None:
-    """By hash, so that a difference is told in a line: bytes that are streamed, and a document with one envelope at its end."""
+    """Streamed bytes, and a document with one envelope at its end. Compared by hash, so that a difference is reported in one line."""
     upstream.answer = echo
     bulk = os.urandom(1 << 20) * 50
     kind = ("--header", "Content-Type: application/octet-stream")
@@ -121,7 +121,7 @@ def test_headers_are_opened_and_sealed(setting: Setting, upstream: Upstream) -> 
 
 @pytest.mark.parametrize("path", ["/Charge/1", "/CHARGE", "/ch%41rge/1", "/Headers/1"])
 def test_a_path_in_another_case_does_not_pass_a_rule_by(setting: Setting, upstream: Upstream, path: str) -> None:
-    """The upstream may take it for the same, and answer with what is to be sealed."""
+    """The upstream may treat the path as equal and respond with values that must be encrypted."""
     upstream.answer = lambda _: ok(b'{"token":"tok_1"}', JSON, ("X-Token", "tok_1"))
     answer = through_proxy(setting, setting.url(path))
     assert (answer.status, answer.json()["code"]) == (400, "ambiguous-path")
@@ -129,7 +129,7 @@ def test_a_path_in_another_case_does_not_pass_a_rule_by(setting: Setting, upstre
 
 
 def test_a_path_in_another_case_passes_where_nothing_is_to_be_hidden(setting: Setting, upstream: Upstream) -> None:
-    """Its envelopes stay sealed: the destination is not that of the rule."""
+    """Its envelopes are not decrypted, because the rule is for another destination."""
     sealed = setting.fieldseal.encrypt(APP, b'{"card":"4242-card"}')
     answer = through_proxy(setting, setting.url("/Roles/1"), "--header", f"Content-Type: {JSON}", data=sealed)
     assert (answer.status, upstream.only().body) == (200, sealed)
@@ -166,5 +166,5 @@ def test_certificates_are_made_for_the_host_that_was_asked_for(setting: Setting,
 
 
 def test_nothing_secret_is_logged(setting: Setting) -> None:
-    """After all requests of this file; the fixture checks the log of every other file in the same way."""
+    """Runs after all requests of this file; the fixture checks the log of every other file in the same way."""
     check_log(setting)

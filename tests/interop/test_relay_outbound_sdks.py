@@ -30,7 +30,7 @@ def _relay_environment(setting: Setting, key: str) -> dict[str, str]:
 
 
 def node(setting: Setting, task: dict[str, object], key: str | None = None) -> dict[str, object]:
-    """The Node SDK, told of everything by its environment variables."""
+    """Runs the Node SDK, configured by environment variables."""
     program = shutil.which("node")
     assert program
     environment = {**os.environ, **_relay_environment(setting, key or setting.key), "EV_API_URL": setting.api.url}
@@ -44,7 +44,7 @@ def node(setting: Setting, task: dict[str, object], key: str | None = None) -> d
 
 
 def python(setting: Setting, folder: Path, task: dict[str, object], key: str | None = None) -> dict[str, object]:
-    """The Python SDK likewise; the authority of our servers stands in the bundle that it verifies against."""
+    """Runs the Python SDK in the same way; its bundle contains the authority of our servers."""
     environment = {**setting.api.trusting_python(folder), **_relay_environment(setting, key or setting.key)}
     program = os.environ.get("PYTHON", "python3")
     task = {
@@ -73,7 +73,7 @@ def check_charge(setting: Setting, upstream: Upstream, told: dict[str, object], 
 
 @pytest.mark.parametrize("mode", ["agent", "global", "domains"])
 def test_node_sdk(setting: Setting, upstream: Upstream, mode: str) -> None:
-    """`global` goes by the destinations that the API tells."""
+    """`global` uses the destinations that the API returns."""
     check_charge(setting, upstream, node(setting, {"mode": mode}))
 
 
@@ -97,7 +97,7 @@ def test_python_sdk_goes_by_what_the_api_tells(setting: Setting, upstream: Upstr
     tell(text.replace('hosts = ["*.example.test"]', 'hosts = ["*"]'), every)
     try:
         check_charge(setting, upstream, python(setting, tmp_path, {"mode": "config"}))
-        # With something wrong in the file the old holds.
+        # With an invalid file the previous configuration stays in effect.
         file.write_text("[engine\n")
         setting.engine.send_signal(signal.SIGHUP)
         wait_until(lambda: "the API announces no relay" in setting.api.log.read_text())
@@ -107,7 +107,7 @@ def test_python_sdk_goes_by_what_the_api_tells(setting: Setting, upstream: Upstr
 
 
 def destinations(setting: Setting) -> list[str]:
-    """What the API tells the SDKs."""
+    """The configuration that the API returns to the SDKs."""
     answer = setting.api.curl("/v2/relay-outbound", "-H", f"Api-Key: {setting.key}")
     return [destination["destinationDomain"] for destination in answer.json["outboundDestinations"].values()]
 

@@ -104,7 +104,7 @@ def _names(relay: Relay, place: Place) -> list[str]:
 
 
 def test_what_was_begun_is_ended_when_the_relay_stops(place: Place, text: str, tmp_path: Path) -> None:
-    """SIGTERM while an answer is on its way: it comes whole, and the program ends with 0."""
+    """SIGTERM during a response: it is completed, and the program exits with 0."""
     place.plain.clear()
     came = threading.Event()
 
@@ -131,7 +131,7 @@ def test_what_was_begun_is_ended_when_the_relay_stops(place: Place, text: str, t
 
 
 def test_a_relay_that_is_told_to_stop_serves_on_and_asks_clients_to_go(place: Place, text: str, tmp_path: Path) -> None:
-    """For `drain_delay` balancers see that it is not ready, and nothing is refused."""
+    """During `drain_delay` the relay reports that it is not ready, and refuses nothing."""
     place.plain.clear()
     place.plain.answer = lambda _: ok(b"served")
     text = text.replace('drain_delay = "0s"', 'drain_delay = "10s"')
@@ -146,7 +146,7 @@ def test_a_relay_that_is_told_to_stop_serves_on_and_asks_clients_to_go(place: Pl
         wait_until(lambda: stopping.operator("/readyz") == (503, "the relay is shutting down\n"))
         asked_to_go = False
         while not asked_to_go:
-            # Over the open connection, and over one that comes now.
+            # Over the open connection, and over a new one.
             fresh = HTTPConnection("127.0.0.1", port, timeout=20)
             for connection in (kept, fresh):
                 connection.request("GET", "/elsewhere")

@@ -1,4 +1,4 @@
-"""What rules select outside of JSON: roles of headers and form fields, files in forms, redaction of forms, bodies of unknown length."""
+"""Selectors outside of JSON: roles of headers and form fields, files in forms, redaction of forms, bodies of unknown length."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -58,7 +58,7 @@ def call(front: Relay) -> Callable[..., Result]:
 
 
 def parts(kind: str, body: bytes) -> dict[str, bytes]:
-    """By a reader of mail, which knows nothing of relays."""
+    """Parses the form with Python's mail parser, an independent reader."""
     message = BytesParser().parsebytes(f"Content-Type: {kind}\r\n\r\n".encode() + body)
     return {part.get_param("name", header="content-disposition"): part.get_payload(decode=True) for part in message.get_payload()}
 
@@ -111,7 +111,7 @@ def test_a_file_in_a_form_is_sealed_in_the_file_form(
 def test_a_role_is_not_passed_by_as_a_file(
     call: Callable[..., Result], upstream: Upstream, fieldseal: Fieldseal, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The form of files has no role to write or to demand."""
+    """The file format has no data role."""
     folder = tmp_path_factory.mktemp("roles")
     plain, sealed = folder / "plain", folder / "sealed"
     plain.write_bytes(b"4111 in a file")

@@ -1,6 +1,6 @@
-"""Requests that two readers could cut differently (vectors/http-smuggling), against the inbound relay.
+"""Request smuggling: requests that two readers could split differently (vectors/http-smuggling), against the inbound relay.
 
-Behind each a plain request goes out: what then lies at the upstream is all that ever comes of the case.
+A probe follows each case: once it arrives, everything the case sent has arrived.
 """
 
 import json
@@ -32,13 +32,13 @@ def bytes_of(case: dict[str, object]) -> bytes:
 
 @pytest.fixture(params=["plain", "tls"])
 def wire(request: pytest.FixtureRequest, relay: Relay, pki: Pki) -> tuple[int, Path | None]:
-    """The port of a listener, and the authority where it speaks TLS."""
+    """The port of a listener, and the authority if it uses TLS."""
     is_tls = request.param == "tls"
     return relay.at(request.param, is_tls).port, pki.ca if is_tls else None
 
 
 def probe(relay: Relay) -> None:
-    """A whole request on another connection: whatever was on its way before has come by then."""
+    """A complete request on another connection: once it arrives, everything sent before has arrived."""
     with raw_http.connect(relay.at("plain", False).port) as stream:
         stream.sendall(PROBE)
         assert raw_http.AnswerReader(stream).next()[0] == 200
@@ -49,7 +49,7 @@ def without_probe(upstream: Upstream) -> list[Received]:
 
 
 def send(stream: socket.socket, content: bytes) -> None:
-    """As much as the peer takes: it may refuse, and close, before the end."""
+    """Sends until the peer refuses and closes."""
     try:
         stream.sendall(content)
     except (ConnectionError, ssl.SSLEOFError):

@@ -16,13 +16,13 @@ def test_a_key_on_connect_covers_its_tunnel(setting: Setting, upstream: Upstream
     assert tunnel.status == 200
     with tunnel.inside(setting.relay_ca) as stream:
         assert [ask(stream)[0] for _ in range(3)] == [200] * 3
-        # A header inside goes no further either.
+        # A header inside is removed too.
         assert ask(stream, authorization("anything"))[0] in (200, 407)
     assert all(request.values("Proxy-Authorization") == [] for request in upstream.requests)
 
 
 def test_connect_without_a_key_is_answered_and_each_request_asked(setting: Setting, upstream: Upstream) -> None:
-    """As Python 3.11 calls: HTTP/1.0, no header field at all."""
+    """As Python 3.11 sends it: HTTP/1.0 without header fields."""
     tunnel = connect(setting, f"localhost:{upstream.port}", version="1.0")
     assert tunnel.status == 200
     with tunnel.inside(setting.relay_ca) as stream:
@@ -30,14 +30,14 @@ def test_connect_without_a_key_is_answered_and_each_request_asked(setting: Setti
         assert ask(stream, authorization("wrong"))[0] == 407
         assert upstream.saw_nothing()
         assert ask(stream, authorization(setting.key))[0] == 200
-        # The one that was good covers itself alone.
+        # A valid key authorizes only its own tunnel.
         assert ask(stream)[0] == 407
     assert len(upstream.requests) == 1 and upstream.requests[0].values("Proxy-Authorization") == []
 
 
 @pytest.mark.parametrize("field", ["wrong", "", "Basic {key}", "Bearer {key}", "{key}x"])
 def test_wrong_keys_on_connect(setting: Setting, upstream: Upstream, field: str) -> None:
-    """The key comes raw, without a scheme."""
+    """The key is sent raw, without a scheme."""
     tunnel = connect(setting, f"localhost:{upstream.port}", authorization(field.format(key=setting.key)))
     with tunnel.stream:
         assert tunnel.status == 407
@@ -82,7 +82,7 @@ def test_a_revoked_key_ends_what_its_open_tunnels_may(setting: Setting, upstream
         upstream.clear()
         assert ask(stream)[0] == 407
         assert upstream.saw_nothing()
-    # A tunnel that is not looked into is closed.
+    # A tunnel that is not intercepted is closed.
     with raw.stream:
         raw.stream.settimeout(SECONDS_MAX)
         assert raw.stream.recv(1) == b""
@@ -98,7 +98,7 @@ def test_a_destination_that_a_reload_takes_out_is_refused_in_open_tunnels(settin
             status, body = ask(stream)
             assert (status, json.loads(body)["code"]) == (403, "unlisted-destination")
             assert upstream.saw_nothing()
-            # Whoever comes again finds what is configured now.
+            # A new connection uses the current configuration.
             assert stream.recv(1) == b""
         finally:
             setting.relay.reload(before)

@@ -28,7 +28,7 @@ LIMITS = {
     "depth_max": "containers inside one another",
 }
 ORIGIN = 70
-# What goes in, the text that is sealed, what comes out.
+# Input, encrypted text, output.
 VALUES = [
     ("héllo ✓ 😀\u0000", "héllo ✓ 😀\u0000", "héllo ✓ 😀\u0000"),
     ("", "", ""),
@@ -54,7 +54,7 @@ def client(engine: Engine) -> Iterator[Client]:
 
 
 def refused(client: Client, method: str, **fields: object) -> RpcError:
-    """The error of a request that must fail; the connection goes on."""
+    """Returns the error of a request that must fail; the connection stays open."""
     with pytest.raises(RpcError) as error:
         client.call(method, **fields)
     assert client.call("health") == {"status": "ok"}
@@ -63,7 +63,7 @@ def refused(client: Client, method: str, **fields: object) -> RpcError:
 
 
 def own(value_type: ValueType, text: str, version: str = "Tk9D") -> str:
-    """An envelope for the app, not of Fieldseal's making."""
+    """An envelope for the app that was not created by Fieldseal."""
     return seal(VERSIONS[version], KEYS[VERSIONS[version].curve].public_key(), value_type, text)
 
 
@@ -98,7 +98,7 @@ def test_options(client: Client, decryptor: Decryptor, curve: Curve, keying: str
         assert value.origin == (ORIGIN if role else None)
         assert role is None or begin <= value.encrypted_at <= time.time()
     ephemerals = {value.envelope.ephemeral for value in opened}
-    # A session may happen to end between two of the four requests, and the next begin.
+    # A session may end between two of the four requests.
     assert len(ephemerals) in {"field": [12], "request": [4], "session": [1, 2]}[keying]
     assert len({(value.envelope.ephemeral, value.envelope.iv) for value in opened}) == 12
 
@@ -321,7 +321,7 @@ def test_a_planted_string_does_not_spoil_a_document_or_list(engine: Engine, clie
     assert refused(client, "decrypt", app=APP, role="health", values=values[1:]).code in ("invalid_envelope", "forbidden")
     for on_failure in ("leave", "null"):
         spots = bad if on_failure == "leave" else [None] * 4
-        # The role that is asked for is not the one of `role`, and `good` has none.
+        # The requested role differs from that of `role`, and `good` has none.
         result = client.call("decrypt", app=APP, role="health", on_failure=on_failure, values=values)
         first = good if on_failure == "leave" else None
         assert result["values"] == [first, *spots, 5] * count

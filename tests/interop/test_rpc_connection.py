@@ -1,4 +1,4 @@
-"""The connection itself, by `docs/protocol.md`: order, cancel, deadlines, broken frames, and certificates that do not do."""
+"""The connection, after `docs/protocol.md`: order, cancel, deadlines, invalid frames, and unacceptable certificates."""
 
 import ssl
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from conftest import APP
 from engine import Engine
 from rpc_client import ALPN, Client, ConnectionEnded, ConnectionFailed, Identity, RpcError
 
-# 60,000 values with a key agreement each: seconds of work, so that what comes after it overtakes it.
+# 60,000 values with a key agreement each take seconds, so that later requests overtake it.
 LONG_WORK = {"app": APP, "keying": "field", "values": ["x"] * 60_000}
 
 
@@ -69,7 +69,7 @@ def test_a_message_may_come_in_pieces(client: Client) -> None:
 
 
 def test_every_encoding_is_accepted(client: Client) -> None:
-    """Longer than need be: array 32, uint 64, str 32."""
+    """Encodes with longer types than necessary: array 32, uint 64, str 32."""
     longest = "dd 00000004 cf 0000000000000000 cf 0000000000000000 db 00000006"
     client.send_bytes(bytes.fromhex(longest) + b"health" + bytes.fromhex("dd 00000000"))
     client.reserve(0)
@@ -143,7 +143,7 @@ def test_the_id_of_a_request_in_flight_is_taken(engine: Engine) -> None:
 
 
 def alert_of(engine: Engine, context: ssl.SSLContext) -> str:
-    """With TLS 1.3 a client's handshake ends before its certificate is judged: the alert comes with the first read."""
+    """With TLS 1.3 a client's handshake ends before the server verifies its certificate: the alert arrives with the first read."""
     with pytest.raises(ssl.SSLError) as error, engine.connect_with(context) as client:
         client.answer(0)
     return error.value.reason
@@ -169,7 +169,7 @@ def test_an_expired_certificate(engine: Engine, tmp_path: Path) -> None:
 
 
 def test_a_good_certificate_that_is_not_the_granted_one(engine: Engine, tmp_path: Path) -> None:
-    """Signed by the right authority for the right name, but another than the one that the grant was made with."""
+    """A certificate of the right authority and name, but not the one of the grant."""
     authority = Authority.read(engine.ca, engine.ca.with_suffix(".key"))
     paths = authority.issue(tmp_path, "second", own_certificate(engine), tomorrow())
     context = Identity(engine.ca, *paths).context()
@@ -200,6 +200,6 @@ def test_another_protocol_is_refused(engine: Engine) -> None:
 
 
 def test_the_log_holds_no_value(engine: Engine) -> None:
-    """Last, so that everything above has left its traces."""
+    """Runs last, after all requests above."""
     log = engine.log.read_text()
     assert "the secret" not in log and "panic" not in log

@@ -1,6 +1,6 @@
-"""`engine.wipe_buffers` and a relay's `wipe_buffers`: what is left of plaintext in the memory of both programs, once requests are over.
+"""`engine.wipe_buffers` and a relay's `wipe_buffers`: plaintext that remains in the memory of both programs after requests.
 
-Without the setting the same search finds plaintext, so a search that sees nothing is no proof of itself.
+Without the setting the same search must find plaintext, which shows that the search works.
 """
 
 import base64
@@ -24,12 +24,12 @@ APP = "acme"
 VALUES = 500
 REQUESTS = 20
 
-# The programs are not dumpable, so that their memory is root's to read.
+# The programs are not dumpable, so only root can read their memory.
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root reads the memory of a process that turned core dumps off")
 
 
 def occurrences(process: int, wanted: bytes) -> int:
-    """How often `wanted` stands in the memory that the process may write to."""
+    """Counts `wanted` in the writable memory of the process."""
     found = 0
     with open(f"/proc/{process}/mem", "rb", buffering=0) as memory:
         for line in Path(f"/proc/{process}/maps").read_text().splitlines():
@@ -94,7 +94,7 @@ def use_relay(relay: relays.Relay, marker: str) -> None:
 
 
 def left_in_memory(folder: Path, wipes: bool) -> dict[str, int]:
-    """What is left of the plaintext of many requests, by listener."""
+    """Counts the remaining plaintexts of many requests, by listener."""
     fieldseal = Fieldseal(folder / "store")
     fieldseal.create(APP)
     fieldseal.run("certs", "init")
@@ -116,7 +116,7 @@ def left_in_memory(folder: Path, wipes: bool) -> dict[str, int]:
                     return {listener: occurrences(processes[listener].pid, markers[listener].encode()) for listener in markers}
 
                 if wipes:
-                    # Buffers of a connection that was just closed may still be in use; what stays is counted below.
+                    # Buffers of a recently closed connection may still be in use; the rest is counted below.
                     with contextlib.suppress(AssertionError):
                         upstream.wait_until(lambda: not any(found().values()), 20)
                 return found()

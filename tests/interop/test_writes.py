@@ -1,4 +1,4 @@
-"""What Fieldseal writes, judged by the independent decryptor: values, metadata, keys, nonces, and all that must stay."""
+"""Fieldseal's output, checked with the independent decryptor: values, metadata, keys, nonces, and unchanged bytes."""
 
 import itertools
 import json
@@ -27,7 +27,7 @@ VERSION = {
 KEYINGS = ("field", "request", "session")
 ROLES = (None, "p", "abcdefghij-123456789")
 
-# Every type in every place, and spellings that a parser would lose.
+# Every type in every position, and spellings that a parser would lose.
 DOCUMENT = r"""
  { "text":"h\u00e9llo \u2713", "emoji" : "\ud83d\ude00 😀", "empty":"", "control":"\u0000\n\t\"\\\/",
    "same": 1, "same" : 2, "zero":0, "minus" : -0, "exact":12.50, "tiny":1.0E-7, "huge":1e400,
@@ -44,7 +44,7 @@ def name(choices: Choices) -> str:
 
 
 def opened_values(decryptor: Decryptor, original: bytes, sealed: bytes) -> list[Opened]:
-    """Opens every envelope that stands where `original` has another value; checks that they carry its text and type."""
+    """Decrypts every envelope that replaces a value of `original`; checks text and type."""
     opened = []
     for before, after in zip(scalars(original), scalars(sealed), strict=True):
         if before == after:
@@ -57,7 +57,7 @@ def opened_values(decryptor: Decryptor, original: bytes, sealed: bytes) -> list[
 
 
 def unsealed(original: bytes, sealed: bytes) -> bytes:
-    """`sealed` with the original scalars put back: equal to `original` where no other byte changed."""
+    """`sealed` with the original scalars restored: equal to `original` if no other byte changed."""
     before = scalars(original)
 
     def put_back(_: Scalar) -> bytes:
@@ -93,7 +93,7 @@ def test_every_curve_keying_role_and_type(fieldseal: Fieldseal, decryptor: Decry
 
 
 def respelt(document: bytes) -> bytes:
-    """Strings in the spelling in which Fieldseal writes opened ones: only what JSON wants escaped is."""
+    """Strings as Fieldseal writes decrypted ones: only characters that JSON requires are escaped."""
 
     def one(scalar: Scalar) -> bytes:
         if scalar.kind != "string":

@@ -1,7 +1,7 @@
-"""A recording upstream: an HTTP/1.1 server that keeps what it received, byte for byte, and answers as a test tells it.
+"""A recording upstream: an HTTP/1.1 server that keeps received requests byte by byte and sends the response that a test sets.
 
-It reads more strictly than any server in use: what is not well-formed goes to `faults`, so that a test can say that the relay
-sent exactly one good request and nothing behind it.
+It parses more strictly than common servers: malformed input is added to `faults`, so that a test can check that the relay sent exactly
+one valid request and nothing after it.
 """
 
 import re
@@ -17,7 +17,7 @@ Headers = list[tuple[str, str]]
 
 HEAD_SIZE_MAX = 1 << 20
 READ_SIZE = 1 << 16
-# Longer than any pause of a test: a peer that says nothing for so long is gone.
+# Longer than any pause of a test: a peer that is silent for this time is gone.
 SILENCE_SECONDS_MAX = 60
 _REQUEST_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([!-~]+) (HTTP/1\.[01])")
 _FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\t -~\x80-\xff]*?)[ \t]*")
@@ -26,16 +26,16 @@ _LENGTH = re.compile(r"[0-9]{1,18}")
 
 
 class Malformed(Exception):
-    """What no server should have to guess about."""
+    """Malformed input."""
 
 
 class Gone(Exception):
-    """The peer closed in the middle of a message."""
+    """The peer closed the connection within a message."""
 
 
 @dataclass(frozen=True)
 class Received:
-    """A whole request. `connection` counts from 0; `head` is its bytes up to the empty line."""
+    """A complete request. `connection` counts from 0; `head` is its bytes up to the empty line."""
 
     connection: int
     method: str
@@ -80,7 +80,7 @@ def ok(body: bytes = b"ok", content_type: str = "text/plain", *headers: tuple[st
 
 
 def echo(request: Received) -> Answer:
-    """The body as it came, with its type and coding."""
+    """Returns the body of the request with its type and coding."""
     kept = ("content-type", "content-encoding")
     return Answer(headers=[field for field in request.headers if field[0].lower() in kept], body=request.body)
 
@@ -96,7 +96,7 @@ class Upstream:
         # that made it so has its answer.
         self.gone = 0
         self._generation = 0
-        # Heads read, of requests whose bodies may never come too.
+        # Number of heads read, including requests whose body never arrives.
         self.heads = 0
         self.connections = 0
         self.answer: Callable[[Received], Answer] = lambda _: ok()
@@ -110,7 +110,7 @@ class Upstream:
         return f"https://localhost:{self.port}" if self.context else f"http://127.0.0.1:{self.port}"
 
     def clear(self) -> None:
-        """Forgets what came, and answers `ok` again."""
+        """Clears recorded requests and resets the response to `ok`."""
         with self._lock:
             self.requests, self.faults, self.gone, self.heads = [], [], 0, 0
             self._generation += 1
@@ -169,7 +169,7 @@ class Upstream:
             with self._lock:
                 self.gone += reader.generation == self._generation
         except (OSError, ssl.SSLError):
-            # Whoever went away between two requests, or did not like our certificate.
+            # A client that left between two requests, or refused our certificate.
             pass
         finally:
             with self._lock:
@@ -344,7 +344,7 @@ def running(context: ssl.SSLContext | None = None) -> Iterator[Upstream]:
 
 
 def wait_until(holds: Callable[[], bool], seconds_max: float = 60) -> None:
-    """For what another thread or process is about to do."""
+    """Waits for a condition that another thread or process fulfils."""
     end = time.monotonic() + seconds_max
     while not holds():
         assert time.monotonic() < end, f"not within {seconds_max} s"

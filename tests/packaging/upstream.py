@@ -26,7 +26,7 @@ class Echo(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Requests are not logged: the log is that of the test."""
+        """Does not log requests, so that the test's log stays readable."""
 
 
 HTTPServer(("127.0.0.1", int(sys.argv[1])), Echo).serve_forever()

@@ -25,7 +25,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Answer:
-    """`report` is what an upstream's application read; None where none of them ran."""
+    """`report` is the data that an upstream's application read; None if none ran."""
 
     status: int
     code: str | None
@@ -47,7 +47,7 @@ def _case(entry: dict[str, object]) -> Case:
 
 
 class Client:
-    """A connection that is kept while the peer keeps it."""
+    """A persistent connection, reopened when the peer closes it."""
 
     def __init__(self, port: int):
         self.port = port

@@ -11,7 +11,7 @@ from pathlib import Path
 from upstream import wait_until
 
 HERE = Path(__file__).parent
-# Where run.sh puts what it installs and builds.
+# The folder of the installations and builds of run.sh.
 BUILT = HERE.parents[1] / "target" / "upstreams"
 # Languages whose absence is a failure in CI.
 REQUIRED = ["php", "express", "python", "go", "tomcat"]
@@ -26,7 +26,7 @@ LANGUAGES = ["php", *COMMANDS]
 
 
 def installed() -> list[str]:
-    """As run.sh found them."""
+    """The languages that run.sh found."""
     return os.environ["UPSTREAMS"].split()
 
 

@@ -23,14 +23,14 @@ FORM_RULE = {"action": "encrypt", "form": ["card_number"]}
 JSON_RULE = {"action": "encrypt", "json": ["$.card.number", "$.card_number", "$.secret_key"]}
 QUERY_RULE = {"action": "encrypt", "query": ["card_number"]}
 HEADER_RULE = {"action": "encrypt", "headers": ["X-Card-Number"]}
-# What is selected on each route: the first word of a reader's name in a report.
+# The selected parts of each route: the first word of a reader's name in a report.
 ROUTES = {
     "/v1/cards": ([FORM_RULE, JSON_RULE, QUERY_RULE, HEADER_RULE], {"form", "json", "query", "header", "params"}),
     "/v1/form": ([FORM_RULE], {"form"}),
     "/v1/json": ([JSON_RULE], {"json"}),
     "/v1/query": ([QUERY_RULE], {"query", "params"}),
 }
-# Refusals that say that the request is at fault.
+# Statuses of invalid requests.
 REFUSALS = range(400, 500)
 ENVELOPE = re.compile(r"ev:[0-9A-Za-z+/=:]+:\$")
 SEALED_FILE = re.compile(r"%EVENC")
@@ -62,7 +62,7 @@ def front(tmp_path_factory: pytest.TempPathFactory, fieldseal: Fieldseal, engine
 
 
 def leaves(value: object) -> list[str]:
-    """Every scalar but null, as text."""
+    """Every scalar except null, as text."""
     if isinstance(value, (dict, list)):
         return [leaf for member in (value.values() if isinstance(value, dict) else value) for leaf in leaves(member)]
     return [] if value is None else [str(value)]
@@ -74,7 +74,7 @@ def is_sealed(text: str) -> bool:
 
 
 def selected(report: dict[str, object]) -> dict[str, list[str]]:
-    """What the report's readers found under a selected name of the route."""
+    """The values in the report under a selected name of the route."""
     if report["route"] not in ROUTES:
         return {}
     kinds = ROUTES[report["route"]][1]
@@ -108,7 +108,7 @@ def test_no_upstream_reads_an_unsealed_value(front: Front, decryptor: Decryptor,
 
 
 def test_each_reader_reads_the_plain_value_without_the_relay(front: Front) -> None:
-    """Readers that never read anything would prove nothing."""
+    """Checks that each reader read something; otherwise the tests would be void."""
     blind: set[str] = set()
     seeing: set[str] = set()
     for case in corpus.cases():
