@@ -160,12 +160,12 @@ def h2load(url: str, seconds: int, connections: int, pids: list[int], log: Path)
 def samples(address: str) -> dict[str, float]:
     """Returns all metrics of an operator port, summed over labels."""
     text = urllib.request.urlopen(f"http://{address}/metrics", timeout=5).read().decode()
-    told: dict[str, float] = {}
+    totals: dict[str, float] = {}
     for line in text.splitlines():
         if line and not line.startswith("#"):
             name, value = re.sub(r"\{.*\}", "", line).split(" ")[:2]
-            told[name] = told.get(name, 0) + float(value)
-    return told
+            totals[name] = totals.get(name, 0) + float(value)
+    return totals
 
 
 @dataclass
@@ -301,16 +301,16 @@ class Comparison:
     engine: str
 
     def run(self) -> None:
-        tables, told = [], {}
+        tables, means_by_load = [], {}
         for table in self.proxies():
             tables.append(self.show(table))
         for connections in (1, self.chosen.connections):
             tables.append(self.show(self.fields(connections)))
-            told[connections] = explain(self.engine, lambda: self.post("sealed/x", connections))
+            means_by_load[connections] = explain(self.engine, lambda: self.post("sealed/x", connections))
             if not self.chosen.json:
-                self.show_explained(told[connections], connections)
+                self.show_explained(means_by_load[connections], connections)
         if self.chosen.json:
-            explained = {str(connections): asdict(means) for connections, means in told.items()}
+            explained = {str(connections): asdict(means) for connections, means in means_by_load.items()}
             print(json.dumps({"tables": [table.json() for table in tables], "explained_us": explained}))
 
     def show(self, table: Table) -> Table:

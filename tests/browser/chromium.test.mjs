@@ -1,4 +1,4 @@
-// A missing browser is told, and in CI a failure.
+// A missing browser is reported, and is a failure in CI.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

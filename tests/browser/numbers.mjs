@@ -23,7 +23,7 @@ export function read(text, path) {
 /** Whether a text is what rounding makes of a number. */
 export function isRounded(text, value, path) {
   const words = /^([\d.]+) times (as long|as many|shorter|fewer)$/.exec(text);
-  const within = (number, [told, half]) => Math.abs(told - number) <= half * (1 + 1e-9) + Math.abs(number) * 1e-12;
+  const within = (number, [rendered, half]) => Math.abs(rendered - number) <= half * (1 + 1e-9) + Math.abs(number) * 1e-12;
   if (words) return within(/shorter|fewer/.test(words[2]) ? 1 / value : value, read(words[1], path));
   const [least, most] = [Number.MIN_VALUE, 1 - Number.EPSILON / 2];
   const ranges = { 'about the same': [0.95, 1.05], 'less than 0.1 %': [least, 5e-4], 'more than 99.9 %': [0.9995, most] };
@@ -32,7 +32,7 @@ export function isRounded(text, value, path) {
 }
 
 /** All numbers of a page, and what stands around them. Runs in the page. */
-export function told() {
+export function reportedNumbers() {
   const result = (data, name) => Number(data.dataset[name] ?? data.closest('[data-result]').dataset.result);
   const numbers = [...document.querySelectorAll('data')].map(data => ({
     result: result(data, 'result'), path: data.dataset.path, value: Number(data.value), text: data.textContent,

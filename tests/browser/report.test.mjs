@@ -10,7 +10,7 @@ import { after, before, test } from 'node:test';
 import { chromium } from 'playwright-core';
 
 import { findChromium } from './chromium.mjs';
-import { assertNumbers, assertPlotted, drawn, told } from './numbers.mjs';
+import { assertNumbers, assertPlotted, drawn, reportedNumbers } from './numbers.mjs';
 
 const program = process.env.FIELDSEAL;
 const executablePath = findChromium(process.env);
@@ -104,9 +104,9 @@ async function decoded(page, bytes) {
   }, `data:image/png;base64,${bytes.toString('base64')}`);
 }
 
-/** Tables, sentences and the first plot tell what the JSON says. */
-async function assertTold(page, results) {
-  const seen = await page.evaluate(told);
+/** Tables, sentences and the first plot show the values of the JSON. */
+async function assertReported(page, results) {
+  const seen = await page.evaluate(reportedNumbers);
   assertNumbers(seen, results);
   const sentences = seen.numbers.filter(({ isSentence }) => isSentence);
   assert.ok(sentences.length >= 15 * (results.length - 1), `${sentences.length} numbers in sentences`);
@@ -188,7 +188,7 @@ for (const name of ['one', 'two']) {
 
         assert.equal(seen.sections.length, results.length);
         assert.ok(seen.sections.every(count => count >= 9 + 2 * 9), `${seen.sections} numbers`);
-        await assertTold(page, results);
+        await assertReported(page, results);
 
         // Of one result every plot, of two the first.
         const panels = await page.locator('.panel').all();
@@ -263,7 +263,7 @@ test('failures come first in the sentences, and qualify the latencies', async co
   const { url, results } = reports.three;
   const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
   await page.goto(url);
-  await assertTold(page, results);
+  await assertReported(page, results);
   const [, sentences] = await page.evaluate(() =>
     [...document.querySelectorAll('.words')].map(words => [...words.querySelectorAll('li')].map(item => item.textContent)));
   const lost = results[2].totals.errors.no_answer;

@@ -46,14 +46,14 @@ def curl(url: str, *arguments: str, data: bytes | None = None, ca: Path | None =
             command += ["--data-binary", "@-"]
         command += [*arguments, url]
         done = subprocess.run(command, input=data or b"", capture_output=True, timeout=SECONDS_MAX + 10, check=False)
-        told = json.loads(done.stdout)
+        details = json.loads(done.stdout)
         return Result(
             code=done.returncode,
-            status=told["response_code"],
-            version=told["http_version"],
+            status=details["response_code"],
+            version=details["http_version"],
             headers=_last_head(head.read_bytes() if head.exists() else b""),
             body=body.read_bytes() if body.exists() else b"",
-            connects=told["num_connects"],
+            connects=details["num_connects"],
             message=done.stderr.decode(errors="replace"),
         )
 

@@ -20,10 +20,10 @@ def main() -> None:
         evervault.init(os.environ["APP"], os.environ["KEY"], **options)
         sealed = evervault.encrypt(task["data"], task.get("role"))
         answer = requests.post(task["url"], json=sealed, timeout=30)
-        told = {"sealed": sealed, "status": answer.status_code, "body": answer.text}
+        outcome = {"sealed": sealed, "status": answer.status_code, "body": answer.text}
     except (evervault.EvervaultError, requests.RequestException) as error:
-        told = {"error": str(error)}
-    print(json.dumps(told), flush=True)
+        outcome = {"error": str(error)}
+    print(json.dumps(outcome), flush=True)
     # The SDK's thread that polls the configuration would keep the process alive.
     os._exit(0)
 

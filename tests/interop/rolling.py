@@ -83,7 +83,7 @@ class Engine:
         wait_for("the engine is ready", lambda: get(self.operator, "/readyz")[0] == 200)
 
     def stop(self) -> None:
-        """Restarts it gracefully."""
+        """Stops it gracefully."""
         self.process.send_signal(signal.SIGTERM)
         assert self.process.wait(timeout=SECONDS_MAX) == 0
 

@@ -63,10 +63,10 @@ def sealed(api: Api, key: str, value: object, query: str = "") -> object:
 def problem(answer: apis.Answer) -> tuple[int, str]:
     """Status and code of a refusal, whose form is checked."""
     assert answer.headers["content-type"] == "application/problem+json", answer
-    told = answer.json
-    assert set(told) == {"code", "title", "status", "detail"} and told["status"] == answer.status
-    assert told["detail"] and "fsk_" not in told["detail"]
-    return answer.status, told["code"]
+    content = answer.json
+    assert set(content) == {"code", "title", "status", "detail"} and content["status"] == answer.status
+    assert content["detail"] and "fsk_" not in content["detail"]
+    return answer.status, content["code"]
 
 
 @VERSIONS
@@ -101,8 +101,8 @@ def test_options_are_in_the_envelopes(api: Api, key: str) -> None:
     for query, version, role in [("?curve=k1", "RFVC", None), ("?curve=r1&role=pci", "QkTC", "pci"), ("?role=pci&curve=k1", "S0lS", "pci")]:
         text = sealed(api, key, "value", query)
         assert text.startswith(f"ev:{version}:")
-        told = api.curl("/inspect", *basic(key), *JSON, data=json.dumps({"token": text}).encode()).json
-        assert (told["type"], told["role"], told["keyVersion"]) == ("string", role, 1)
+        metadata = api.curl("/inspect", *basic(key), *JSON, data=json.dumps({"token": text}).encode()).json
+        assert (metadata["type"], metadata["role"], metadata["keyVersion"]) == ("string", role, 1)
     each = sealed(api, key, ["a", "b"], "?keying=field")
     assert len({text.split(":")[-3] for text in each}) == 2
 

@@ -205,9 +205,9 @@ def test_an_alarm_begins_and_ends_at_metrics_readiness_and_webhook(setting: Sett
         for request, is_alarm in ((begun, True), (ended, False)):
             assert (request.method, request.target) == ("POST", "/alarm?from=probe")
             assert request.header("Content-Type") == "application/json"
-            told = json.loads(request.body)
-            assert told["alarm"] is is_alarm and told in probe.rounds
-            assert fields(told) == fields(documented)
+            alert = json.loads(request.body)
+            assert alert["alarm"] is is_alarm and alert in probe.rounds
+            assert fields(alert) == fields(documented)
         assert ways(json.loads(begun.body))["engine"] == "it took longer than 2000 ms"
         assert ways(json.loads(ended.body)) == {"engine": None, "relay": None}
 

@@ -104,9 +104,9 @@ def test_inspect_tells_origin_and_time(sdk: ModuleType, fieldseal: Fieldseal) ->
     sdk.init("app_interop", key_endpoint.API_KEY, curve="SECP256R1")
     begin = int(time.time())
     text = sdk.encrypt("value", "pci-data")
-    told = json.loads(fieldseal.run("inspect", "--app", APP, "--json", text))
-    assert (told["origin"], told["role"]) == (ORIGIN, "pci-data")
-    assert begin <= told["encrypted_at"] <= time.time()
+    metadata = json.loads(fieldseal.run("inspect", "--app", APP, "--json", text))
+    assert (metadata["origin"], metadata["role"]) == (ORIGIN, "pci-data")
+    assert begin <= metadata["encrypted_at"] <= time.time()
 
 
 def test_the_wrong_role_and_the_wrong_app_are_refused(sdk: ModuleType, fieldseal: Fieldseal, empty: Fieldseal) -> None:

@@ -52,10 +52,10 @@ def test_inspect_tells_what_the_sdks_wrote(fieldseal: Fieldseal) -> None:
     texts = [case.sealed for case in singles]
     lines = fieldseal.run("inspect", "--app", APP, "--json", *texts).splitlines()
     for case, line in zip(singles, lines, strict=True):
-        told = json.loads(line)
-        assert told["version"] == Envelope.parse(case.sealed).version.name
-        assert (told.get("role"), told["key_version"]) == (case.role, 1)
-        assert told.get("origin") == (sdk_vectors.ORIGINS[case.sdk] if case.role else None)
+        metadata = json.loads(line)
+        assert metadata["version"] == Envelope.parse(case.sealed).version.name
+        assert (metadata.get("role"), metadata["key_version"]) == (case.role, 1)
+        assert metadata.get("origin") == (sdk_vectors.ORIGINS[case.sdk] if case.role else None)
 
 
 @pytest.mark.parametrize("version", list(VERSIONS.values()), ids=lambda version: version.name)

@@ -1,5 +1,5 @@
-"""Memory of answers of the engine, which may be many times as large as what was asked: charged while they arrive, and dropped where there
-is no room."""
+"""Memory of the engine's answers, which may be many times larger than the requests: charged while they arrive, and dropped above the
+limit."""
 
 import json
 from collections.abc import Iterator

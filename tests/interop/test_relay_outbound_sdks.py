@@ -57,16 +57,16 @@ def python(setting: Setting, folder: Path, task: dict[str, object], key: str | N
     return _run([program, str(HERE / "outbound_calls.py")], environment, task)
 
 
-def check_charge(setting: Setting, upstream: Upstream, told: dict[str, object], data: object = DATA) -> None:
+def check_charge(setting: Setting, upstream: Upstream, outcome: dict[str, object], data: object = DATA) -> None:
     """The destination got values, the application got an envelope, and the key stayed between."""
-    assert "error" not in told, told
-    assert "ev:" in json.dumps(told["sealed"]) and "4242" not in json.dumps(told["sealed"])
+    assert "error" not in outcome, outcome
+    assert "ev:" in json.dumps(outcome["sealed"]) and "4242" not in json.dumps(outcome["sealed"])
     received = upstream.only()
     assert json.loads(received.body) == data
     assert received.values("Proxy-Authorization") == []
     assert setting.key.encode() not in received.head + received.body
-    assert told["status"] == 200
-    answer = json.loads(told["body"])
+    assert outcome["status"] == 200
+    answer = json.loads(outcome["body"])
     assert answer["token"].startswith("ev:")
     assert json.loads(setting.fieldseal.decrypt(APP, json.dumps([answer["token"]]).encode())) == ["tok_1"]
 
@@ -81,20 +81,20 @@ def test_python_sdk(setting: Setting, upstream: Upstream, tmp_path: Path) -> Non
     check_charge(setting, upstream, python(setting, tmp_path, {}))
 
 
-def test_python_sdk_goes_by_what_the_api_tells(setting: Setting, upstream: Upstream, tmp_path: Path) -> None:
+def test_python_sdk_uses_the_configuration_of_the_api(setting: Setting, upstream: Upstream, tmp_path: Path) -> None:
     """The SDK compares a destination with host and port as they stand in the address: `*`, which it takes for every name, is one that a
-    test can serve. The API tells it once its engine was told to read the relay's file anew; what the relay does is in its own."""
+    test can serve. The API returns it once its engine has reloaded the relay's file."""
     file = setting.fieldseal.folder / "relay.toml"
     text = file.read_text()
 
-    def tell(content: str, domains: list[str]) -> None:
+    def configure(content: str, domains: list[str]) -> None:
         file.write_text(content)
         setting.engine.send_signal(signal.SIGHUP)
         wait_until(lambda: destinations(setting) == domains)
 
     before = destinations(setting)
     every = ["*" if domain == "*.example.test" else domain for domain in before]
-    tell(text.replace('hosts = ["*.example.test"]', 'hosts = ["*"]'), every)
+    configure(text.replace('hosts = ["*.example.test"]', 'hosts = ["*"]'), every)
     try:
         check_charge(setting, upstream, python(setting, tmp_path, {"mode": "config"}))
         # With an invalid file the previous configuration stays in effect.
@@ -103,7 +103,7 @@ def test_python_sdk_goes_by_what_the_api_tells(setting: Setting, upstream: Upstr
         wait_until(lambda: "the API announces no relay" in setting.api.log.read_text())
         assert destinations(setting) == every
     finally:
-        tell(text, before)
+        configure(text, before)
 
 
 def destinations(setting: Setting) -> list[str]:
@@ -115,26 +115,26 @@ def destinations(setting: Setting) -> list[str]:
 @pytest.mark.parametrize("mode", ["agent", "global"])
 def test_node_sdk_with_a_wrong_key(setting: Setting, upstream: Upstream, mode: str) -> None:
     """Without the API (which would refuse the key first): the envelope is there already."""
-    told = node(setting, {"mode": "domains" if mode == "global" else mode, "plain": True}, key="wrong-key")
-    assert (told.get("status"), json.loads(told["body"])["code"]) == (407, "unauthorized")
+    outcome = node(setting, {"mode": "domains" if mode == "global" else mode, "plain": True}, key="wrong-key")
+    assert (outcome.get("status"), json.loads(outcome["body"])["code"]) == (407, "unauthorized")
     assert upstream.saw_nothing()
 
 
 def test_node_sdk_without_the_relay_sends_envelopes(setting: Setting, upstream: Upstream) -> None:
     """What is shown above is the relay's doing: the same through a path without rules arrives sealed."""
-    told = node(setting, {"mode": "agent", "url": setting.url("/elsewhere")})
-    assert told["status"] == 200
-    assert json.loads(upstream.only().body) == told["sealed"]
-    assert json.loads(told["body"])["token"] == "tok_1"
+    outcome = node(setting, {"mode": "agent", "url": setting.url("/elsewhere")})
+    assert outcome["status"] == 200
+    assert json.loads(upstream.only().body) == outcome["sealed"]
+    assert json.loads(outcome["body"])["token"] == "tok_1"
 
 
 def test_roles(setting: Setting, upstream: Upstream) -> None:
-    told = node(setting, {"mode": "agent", "url": setting.url("/roles/1"), "role": "pci"})
-    assert told["status"] == 200
+    outcome = node(setting, {"mode": "agent", "url": setting.url("/roles/1"), "role": "pci"})
+    assert outcome["status"] == 200
     assert json.loads(upstream.only().body) == DATA
     upstream.clear()
-    told = node(setting, {"mode": "agent", "url": setting.url("/roles/1"), "role": "health"})
-    assert 400 <= told["status"] < 600
+    outcome = node(setting, {"mode": "agent", "url": setting.url("/roles/1"), "role": "health"})
+    assert 400 <= outcome["status"] < 600
     assert upstream.saw_nothing()
 
 
@@ -143,10 +143,10 @@ def test_a_key_that_is_limited_to_a_role_takes_the_default_rule(
     setting: Setting, upstream: Upstream, role: str, passes: bool
 ) -> None:
     key = setting.api.key("--allow", ALL, "--role", "pci")
-    told = node(setting, {"mode": "agent", "url": setting.url("/default/1"), **({"role": role} if role else {})}, key=key)
+    outcome = node(setting, {"mode": "agent", "url": setting.url("/default/1"), **({"role": role} if role else {})}, key=key)
     if passes:
-        assert told["status"] == 200, told
+        assert outcome["status"] == 200, outcome
         assert json.loads(upstream.only().body) == DATA
     else:
-        assert (told["status"], json.loads(told["body"])["code"]) == (400, "wrong-role"), told
+        assert (outcome["status"], json.loads(outcome["body"])["code"]) == (400, "wrong-role"), outcome
         assert upstream.saw_nothing()

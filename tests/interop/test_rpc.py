@@ -155,8 +155,8 @@ def test_rewrap(engine: Engine, rotated: list[str]) -> None:
         assert result["count"] == len(rotated)
         assert result["values"][-1] == fresh
         assert not set(result["values"][:-1]) & set(rotated)
-        told = client.call("inspect", app="rotated", values=[*rotated, *result["values"]])["values"]
-        assert [one["key_version"] for one in told] == [1] * len(rotated) + [2] * (len(rotated) + 1)
+        inspected = client.call("inspect", app="rotated", values=[*rotated, *result["values"]])["values"]
+        assert [one["key_version"] for one in inspected] == [1] * len(rotated) + [2] * (len(rotated) + 1)
         before = client.call("decrypt", app="rotated", values=rotated)["values"]
         after = client.call("decrypt", app="rotated", values=result["values"])["values"]
         assert after == [*before, "new"] == ["old", 1, "new"]

@@ -23,16 +23,16 @@ function post(target, body, agent) {
   });
 }
 
-let told;
+let outcome;
 try {
   const evervault = new Evervault(process.env.APP, process.env.KEY);
   const agent = mode === 'agent' ? evervault.createRelayHttpsAgent() : undefined;
   if (mode === 'global') await evervault.enableOutboundRelay();
   if (mode === 'domains') await evervault.enableOutboundRelay({ decryptionDomains: ['localhost'] });
   const sealed = plain ? data : await evervault.encrypt(data, role ?? null);
-  told = { sealed, ...(await post(url, sealed, agent)) };
+  outcome = { sealed, ...(await post(url, sealed, agent)) };
 } catch (error) {
-  told = { error: String(error.message ?? error) };
+  outcome = { error: String(error.message ?? error) };
 }
 // Its timers would keep the process.
-process.stdout.write(JSON.stringify(told), () => process.exit(0));
+process.stdout.write(JSON.stringify(outcome), () => process.exit(0));

@@ -103,9 +103,9 @@ for (const curve of Object.keys(VERSIONS)) {
 test('inspect returns origin, role and time', async () => {
   const sdk = new Evervault(APP_ID, API_KEY, { curve: 'prime256v1' });
   const begin = Math.floor(Date.now() / 1000);
-  const told = fieldseal.inspect(await sdk.encrypt(42, 'pci-data'));
-  assert.deepStrictEqual([told.origin, told.role, told.type], [ORIGIN, 'pci-data', 'number']);
-  assert.ok(begin <= told.encrypted_at && told.encrypted_at <= Date.now() / 1000);
+  const metadata = fieldseal.inspect(await sdk.encrypt(42, 'pci-data'));
+  assert.deepStrictEqual([metadata.origin, metadata.role, metadata.type], [ORIGIN, 'pci-data', 'number']);
+  assert.ok(begin <= metadata.encrypted_at && metadata.encrypted_at <= Date.now() / 1000);
 });
 
 test('a changed string is refused and shows nothing', async () => {
