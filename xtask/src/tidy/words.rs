@@ -31,7 +31,7 @@ const REGISTRIES: [&str; 8] = [
 const UNDONE: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX")];
 
 /// Replaced names, each with the standard term.
-const REPLACED: [(&str, &str); 26] = [
+const REPLACED: [(&str, &str); 35] = [
     (concat!("in_", "work"), "in_flight"),
     (concat!("In", "Work"), "InFlight"),
     (concat!("Pa", "ce"), "WriteTimeout"),
@@ -58,6 +58,15 @@ const REPLACED: [(&str, &str); 26] = [
     (concat!("Ma", "de"), "Created, Prepared"),
     (concat!("mi", "nt"), "new_leaf_issuer"),
     (concat!("to", "ld"), "reported"),
+    (concat!("un", "told"), "unreported"),
+    (concat!("assert_", "told"), "assert_reported"),
+    (concat!("assert", "Told"), "assertReported"),
+    (concat!("told_", "to_stop"), "stopped"),
+    (concat!("Comp", "any"), "CompetingLoad"),
+    (concat!("Prep", "ares"), "PreparedRow"),
+    (concat!("pa", "ce"), "wait_for_backoff"),
+    (concat!("do", "or"), "transport, listener"),
+    (concat!("do", "ors"), "transports, listeners"),
 ];
 
 /// Phrases that are hard to read, each with its replacement.
@@ -70,6 +79,9 @@ const PHRASES: [(&str, &str); 4] = [
 
 /// Extensions of files in which notes of unfinished work are ours.
 const CODE: [&str; 9] = ["rs", "toml", "sh", "py", "js", "mjs", "ts", "java", "yml"];
+
+/// Extensions of sources other than Rust whose names are checked.
+const SCRIPTS: [&str; 6] = ["ts", "js", "mjs", "cjs", "py", "java"];
 
 /// Files that a package manager writes.
 const LOCKS: [&str; 6] =
@@ -125,17 +137,29 @@ fn undone(source: &Source) -> Vec<Finding> {
     found.map(|(at, word)| Finding::new(source, source.line_of(at), *word, instead)).collect()
 }
 
-/// Old names in Rust. Prose may use the words, so other files are not checked.
+/// Old names in Rust and in scripts. Prose may use the words, so comments and other files are not checked.
 fn replaced(source: &Source) -> Vec<Finding> {
-    if !source.is_rust() {
-        return Vec::new();
-    }
-    let found = REPLACED.iter().flat_map(|(old, new)| words(&source.masked.code, old).map(move |at| (at, old, new)));
+    let ending = source.name().rsplit_once('.').map_or("", |(_, ending)| ending);
+    let code = match ending {
+        "rs" => source.masked.code.clone(),
+        _ if SCRIPTS.contains(&ending) => without_comment_lines(&source.text),
+        _ => return Vec::new(),
+    };
+    let found = REPLACED.iter().flat_map(|(old, new)| words(&code, old).map(move |at| (at, old, new)));
     found
         .map(|(at, old, new)| {
             Finding::new(source, source.line_of(at), format!("the old name `{old}`"), format!("write {new}"))
         })
         .collect()
+}
+
+/// Blanks the lines of a script that begin like a comment or a docstring; offsets stay the same.
+fn without_comment_lines(text: &str) -> String {
+    let is_comment =
+        |line: &str| ["//", "/*", "*", "#", "\"\"\""].iter().any(|mark| line.trim_start().starts_with(mark));
+    let blank = |line: &str| line.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect::<String>();
+    let lines = text.split_inclusive('\n').map(|line| if is_comment(line) { blank(line) } else { line.to_owned() });
+    lines.collect()
 }
 
 /// Phrases in Markdown and in Rust, comments and messages included.
@@ -219,6 +243,10 @@ mod tests {
             );
             assert_eq!(in_file("a.rs", &format!("// {old} it was")), "");
             assert_eq!(in_file("a.md", old), "");
+            for script in ["a.ts", "a.mjs", "a.py"] {
+                let finding = format!("{script}:2: the old name `{old}`; write {new}");
+                assert_eq!(in_file(script, &format!("// {old}é\nf({old})\n")), finding);
+            }
         }
     }
 
