@@ -1,4 +1,4 @@
-//! Temporary files beside the files that they become: `NAME.new-` and 16 digits.
+//! Temporary files next to the files that they replace: `NAME.new-` and 16 digits.
 //!
 //! A killed process leaves such a file behind, perhaps with a private key in it. A temporary file is locked while it is written, so
 //! that an abandoned one is recognised and removed: before the next one for the same file, and when the file is read at start-up.
@@ -87,7 +87,7 @@ fn is_draft(other: &str, name: &str) -> bool {
     })
 }
 
-/// Whether a draft is a regular file of this user that nobody has locked.
+/// Whether a draft is a regular, unlocked file of this user.
 fn is_abandoned(draft: &Path) -> bool {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let Ok(file) = OpenOptions::new().read(true).custom_flags(flags).open(draft) else { return false };

@@ -96,7 +96,7 @@ fn is_trusted_owner(owner: u32, user: u32) -> bool {
     owner == user || owner == ROOT_USER
 }
 
-/// A file, whatever its name.
+/// A file with any name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileId {
     device: u64,
@@ -261,7 +261,7 @@ mod tests {
         fs::write(&path, b"").expect("written");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("changed");
         let other = geteuid().as_raw() + 1;
-        // Only root may give files away; the rule itself is tested above for every user.
+        // Only root may change the owner of files; the rule itself is tested above for every user.
         match std::os::unix::fs::chown(&path, Some(other), None) {
             Err(error) if error.kind() == ErrorKind::PermissionDenied => return,
             given => given.expect("given away"),

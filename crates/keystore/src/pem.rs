@@ -26,7 +26,7 @@ const SECP256R1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.
 /// SEC 2, A.2.1.
 const SECP256K1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.10");
 
-/// Why a PEM gives no private key. Holds nothing of the input.
+/// Why a PEM cannot be read as a private key. Contains nothing of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
     /// Longer than [`PEM_SIZE_MAX`].

@@ -1,4 +1,4 @@
-//! Writes a file in place of another so that a crash leaves the old one or the new one, and a secret is nobody else's to read.
+//! Replaces files atomically: a crash leaves the old file or the new one, and only the owner can read secrets.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -17,7 +17,7 @@ pub enum Readers {
     All,
 }
 
-/// Writes a file beside `path`, syncs it to disk, and renames it.
+/// Writes a temporary file next to `path`, syncs it to disk, and renames it.
 ///
 /// # Errors
 /// Those of the file system. The file is then as it was.

@@ -43,7 +43,7 @@ impl Default for Limits {
     }
 }
 
-/// Tells the time.
+/// Returns the time.
 pub trait Clock: Send + Sync {
     /// Unix seconds.
     fn now_unix_s(&self) -> u64;
@@ -115,7 +115,7 @@ pub trait Keystore: Send + Sync {
     /// [`Error::Busy`], [`Error::Inconsistent`], [`Error::DamagedKey`] for a public key that does not read.
     fn list_apps(&self) -> Result<Vec<AppSummary>, Error>;
 
-    /// One app without private keys, or `None` where there is no such app.
+    /// Returns an app without private keys, or `None` if it does not exist.
     ///
     /// # Errors
     /// As [`Keystore::list_apps`].
@@ -142,7 +142,7 @@ pub trait Keystore: Send + Sync {
         Ok(Some(PublicKeys { version: newest.version, r1: *newest.r1.public(), k1: *newest.k1.public() }))
     }
 
-    /// Puts an app's keys out of use, all at once. No change when they are already.
+    /// Disables all keys of an app in one transaction. No change if they are disabled already.
     ///
     /// # Errors
     /// [`Error::UnknownApp`], [`Error::Busy`], [`Error::Full`].

@@ -61,7 +61,7 @@ pub(crate) fn wrap(
     root_key.seal(&aad, pair.private().scalar().expose(), rng)
 }
 
-/// Why a wrapped key gives no pair.
+/// Why a wrapped key cannot be unwrapped to a pair.
 pub(crate) enum UnwrapError {
     /// The stored key is at fault.
     Key(KeyFault),

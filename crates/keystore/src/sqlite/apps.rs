@@ -133,7 +133,7 @@ pub(super) fn versions(connection: &Connection, app: &AppName, selection: Select
     Ok(versions)
 }
 
-/// One version of an app, whatever its state.
+/// One version of an app, in any state.
 pub(super) fn version(connection: &Connection, app: &AppName, version: u32) -> Result<VersionRow, Error> {
     if let Some(row) = versions(connection, app, Selection::One(version))?.pop() {
         return Ok(row);

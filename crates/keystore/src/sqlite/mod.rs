@@ -168,7 +168,7 @@ fn open_file(
     Ok((file, connection, id))
 }
 
-/// Makes folder and file where they may be made, and refuses what others own or can reach. Tells which file it is.
+/// Creates folder and file if allowed, and refuses files that others own or can access. Returns the file's identity.
 fn prepare_path(path: &Path, mode: OpenMode) -> Result<FileId, Error> {
     let folder = folder_of(path);
     if mode == OpenMode::CreateIfMissing {

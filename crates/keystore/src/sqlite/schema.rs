@@ -104,7 +104,7 @@ pub(super) enum Content {
     Foreign,
 }
 
-/// Tells what the file holds. Fails with SQLite's "not a database" where it is no database at all.
+/// Returns the kind of the file's content. Fails with SQLite's "not a database" if it is not a database.
 pub(super) fn identify(connection: &Connection) -> Result<Content, rusqlite::Error> {
     let application_id: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let object_count: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
