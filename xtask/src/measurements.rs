@@ -15,12 +15,15 @@ pub const PAGE: &str = "docs/measurements.md";
 const HEAD: &str = "\
 # Measurements
 
-What Fieldseal costs, compared with its peers or with the floor. `cargo xtask measurements` writes this page from the result files in
-[benches/results](../benches/results); add a file there after a run, or replace the one of the last run, and run it again.
+The cost of Fieldseal, compared with peers or with a lower bound. `cargo xtask measurements` generates this page from the result files in
+[benches/results](../benches/results): add or replace a file after a run, then run the command again.
 
-Read the ratios first: the machines are shared, and their clocks drift. A bar is what the project has promised itself.
-The name in the last column leads to the command, the machine and the commit below.
+- Compare ratios first: the machines are shared, and their clock rates vary. A bar is a target of the project.
+- ″ means the command of the row above. Each command links to its result file, which has the conditions of the run (other load on the
+  machine, rounds, versions) and, for some runs, further tables.
 ";
+
+const COLUMNS: [&str; 8] = ["Area", "Figure", "Result", "Ratio or bar", "Command", "Machine", "Commit", "Date"];
 
 /// `index.json`.
 #[derive(Debug, Deserialize)]
@@ -39,8 +42,11 @@ struct Run {
     machine: String,
     commit: String,
     date: String,
+    /// Stays in the result file.
+    #[allow(dead_code, reason = "part of the format, not of the page")]
     conditions: String,
     figures: Vec<Figure>,
+    /// Wide data that stays in the result file.
     tables: Vec<Table>,
 }
 
@@ -95,11 +101,18 @@ pub fn page(sources: &[Source]) -> Result<String, String> {
         check(&index, run).map_err(|what| format!("{RESULTS}{name}.json: {what}"))?;
     }
     let mut page = HEAD.to_owned();
+    page.push('\n');
+    row(&mut page, COLUMNS);
+    let _ = writeln!(page, "{}|", "|---".repeat(COLUMNS.len()));
     for area in &index.areas {
-        let of_area = || runs.iter().filter(|(_, run)| run.area == *area);
-        write_area(&mut page, area, of_area().map(|(name, run)| (*name, run)).collect());
+        for (name, run) in runs.iter().filter(|(_, run)| run.area == *area) {
+            write_run(&mut page, name, run);
+        }
     }
-    write_runs(&mut page, &index, &runs);
+    page.push_str("\n## Machines\n\n");
+    for (name, machine) in &index.machines {
+        let _ = writeln!(page, "- **{name}**: {machine}.");
+    }
     Ok(page)
 }
 
@@ -109,6 +122,9 @@ fn check(index: &Index, run: &Run) -> Result<(), String> {
     }
     if !index.machines.contains_key(&run.machine) {
         return Err(format!("index.json has no machine \"{}\"", run.machine));
+    }
+    if let Some(table) = run.tables.iter().find(|table| table.rows.iter().any(|row| row.len() != table.columns.len())) {
+        return Err(format!("the table \"{}\" has a row that is longer or shorter than its head", table.title));
     }
     match run.figures.iter().find(|figure| figure.bar.is_empty() != figure.met.is_none()) {
         Some(figure) => Err(format!("\"{}\" needs both a bar and whether it is met, or neither", figure.figure)),
@@ -123,45 +139,35 @@ fn row<'a>(page: &mut String, cells: impl IntoIterator<Item = &'a str>) {
     page.push_str("|\n");
 }
 
-fn table_head(page: &mut String, columns: &[&str]) {
-    page.push('\n');
-    row(page, columns.iter().copied());
-    let _ = writeln!(page, "{}|", "|---".repeat(columns.len()));
-}
-
-fn write_area(page: &mut String, area: &str, runs: Vec<(&str, &Run)>) {
-    let _ = write!(page, "\n## {area}\n");
-    if runs.iter().any(|(_, run)| !run.figures.is_empty()) {
-        table_head(page, &["figure", "result", "compared", "bar", "run"]);
-    }
-    for (name, run) in &runs {
-        for figure in &run.figures {
-            let bar = match figure.met {
-                None => String::new(),
-                Some(true) => format!("{}: met", figure.bar),
-                Some(false) => format!("{}: **missed**", figure.bar),
-            };
-            row(page, [figure.figure.as_str(), &figure.result, &figure.ratio, &bar, &format!("[{name}](#runs)")]);
-        }
-    }
-    for (name, run) in &runs {
-        for table in &run.tables {
-            let _ = writeln!(page, "\n{} ([{name}](#runs)):", table.title);
-            table_head(page, &table.columns.iter().map(String::as_str).collect::<Vec<_>>());
-            table.rows.iter().for_each(|cells| row(page, cells.iter().map(String::as_str)));
-        }
+/// Writes a row for each figure of a run; the first one has the command.
+fn write_run(page: &mut String, name: &str, run: &Run) {
+    let mut command = format!("[`{}`](../{RESULTS}{name}.json)", run.command);
+    for figure in &run.figures {
+        row(
+            page,
+            [
+                run.area.as_str(),
+                &figure.figure,
+                &figure.result,
+                &ratio(figure),
+                &command,
+                &run.machine,
+                &run.commit,
+                &run.date,
+            ],
+        );
+        "″".clone_into(&mut command);
     }
 }
 
-fn write_runs(page: &mut String, index: &Index, runs: &BTreeMap<&str, Run>) {
-    page.push_str("\n## Runs\n\nMachines:\n\n");
-    for (name, machine) in &index.machines {
-        let _ = writeln!(page, "- **{name}**: {machine}.");
-    }
-    table_head(page, &["run", "command", "machine", "commit", "date", "conditions"]);
-    for (name, run) in runs {
-        row(page, [*name, &format!("`{}`", run.command), &run.machine, &run.commit, &run.date, &run.conditions]);
-    }
+/// The ratio to peers, and the bar with whether it is met.
+fn ratio(figure: &Figure) -> String {
+    let bar = match figure.met {
+        None => return figure.ratio.clone(),
+        Some(true) => format!("bar {}: met", figure.bar),
+        Some(false) => format!("bar {}: **missed**", figure.bar),
+    };
+    if figure.ratio.is_empty() { bar } else { format!("{}; {bar}", figure.ratio) }
 }
 
 #[cfg(test)]
@@ -180,14 +186,15 @@ mod tests {
     }
 
     #[test]
-    fn figures_stand_in_their_area_with_bar_and_run() {
+    fn every_figure_is_a_row_with_its_run() {
         let page = page(&sources(RUN)).unwrap();
-        let expected = "## Walking\n\n## Sealing\n\n| figure | result | compared | bar | run |\n|---|---|---|---|---|\n\
-                        | a field | 43 ns | 3.8 times a \\| b | 45 ns: met | [fields](#runs) |\n\
-                        | a file | 9 ms |  | 8 ms: **missed** | [fields](#runs) |\n\
-                        \nBy size ([fields](#runs)):\n\n| bytes | 16 |\n|---|---|\n| ours | 3 |\n\n## Runs\n";
-        assert!(page.contains(expected), "{page}");
-        assert!(page.ends_with("| fields | `make bench` | A | abc | 2026-11-21 |  |\n"), "{page}");
+        let expected = "\n| Area | Figure | Result | Ratio or bar | Command | Machine | Commit | Date |\n\
+                        |---|---|---|---|---|---|---|---|\n\
+                        | Sealing | a field | 43 ns | 3.8 times a \\| b; bar 45 ns: met | \
+                        [`make bench`](../benches/results/fields.json) | A | abc | 2026-11-21 |\n\
+                        | Sealing | a file | 9 ms | bar 8 ms: **missed** | ″ | A | abc | 2026-11-21 |\n\
+                        \n## Machines\n\n- **A**: a machine.\n";
+        assert!(page.ends_with(expected), "{page}");
     }
 
     #[test]
@@ -196,6 +203,7 @@ mod tests {
             (RUN.replace("Sealing", "Sleeping"), "benches/results/fields.json: index.json has no area \"Sleeping\""),
             (RUN.replace("\"A\"", "\"C\""), "no machine \"C\""),
             (RUN.replace("true", "null"), "\"a field\" needs both a bar and whether it is met"),
+            (RUN.replace("[\"ours\", \"3\"]", "[\"ours\"]"), "\"By size\" has a row that is longer or shorter"),
             (RUN.replace("figures", "numbers"), "fields.json: unknown field `numbers`"),
         ] {
             let error = page(&sources(&run)).unwrap_err();

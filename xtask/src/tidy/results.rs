@@ -27,7 +27,7 @@ mod tests {
         let index = ("benches/results/index.json", r#"{"machines": {}, "areas": ["Walking"]}"#);
         let good = page(&[crate::source::Source::new(index.0, index.1)]).unwrap();
         assert_eq!(findings(check, &[index, (PAGE, &good)]), "");
-        let stale = good.replace("Walking", "Running");
+        let stale = good.replace("Machines", "Devices");
         let reported = findings(check, &[index, (PAGE, &stale)]);
         assert!(reported.contains("not what benches/results says; run `cargo xtask measurements`"), "{reported}");
         assert!(findings(check, &[(PAGE, &good)]).contains("index.json is missing"));
