@@ -35,8 +35,15 @@ class Block:
     text: str
 
 
+def indented(page: str) -> list[str]:
+    """First lines of blocks that are indented instead of fenced. The continuation of a list's item follows no empty line."""
+    outside = re.sub(r"^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
+    return re.findall(r"(?<=\n\n) {4,}[^\n]+", outside)
+
+
 def blocks(page: str) -> list[Block]:
     found = re.findall(r"^(?:<!-- not run: ([^\n]+) -->\n)?```([\w-]*) ?([\w./-]*)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert not indented(page), f"an indented block, which no test runs: {indented(page)}"
     assert len(found) * 2 == len(re.findall(r"^```", page, re.MULTILINE)), "a block is not closed"
     return [Block(*block) for block in found]
 
@@ -89,10 +96,10 @@ def run(page: str, folder: Path) -> None:
     script = "set -euo pipefail\ntrap 'kill -KILL $(jobs -p) 2>/dev/null || true' EXIT\n"
     files = []
     for block in blocks(page):
+        if block.not_run:
+            continue
         if block.language == "sh":
             script += block.text
-        elif block.language == "console":
-            assert block.not_run, f"no reason why this is not run:\n{block.text}"
         elif block.name:
             files.append(block)
         else:
@@ -105,6 +112,7 @@ def run(page: str, folder: Path) -> None:
         "HOME": str(folder),
     }
     (folder / "node_modules").symlink_to(NODE_MODULES)
+    (folder / "examples").symlink_to(ROOT / "examples")
     with _engine(folder, environment) as ready:
         ports = _ports(ready)
         for block in files:

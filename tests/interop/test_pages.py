@@ -1,4 +1,4 @@
-"""Every command and program of the pages that start an engine: of the reference, docs/start and guides.
+"""Every command and program of the pages that start an engine: of README.md, the reference, docs/start and guides.
 
 crates/cli/tests/it/guides.rs runs the other pages, and the program of docs/start/rust.md."""
 
@@ -10,8 +10,8 @@ import pages
 
 PAGES = sorted(
     path
-    for folder in ("docs", "docs/start", "docs/guides")
-    for path in pages.ROOT.glob(f"{folder}/*.md")
+    for pattern in ("README.md", "docs/*.md", "docs/start/*.md", "docs/guides/*.md")
+    for path in pages.ROOT.glob(pattern)
     if pages.starts_engine(path.read_text())
 )
 
@@ -37,6 +37,13 @@ def test_a_block_that_no_test_runs_or_reads_fails_its_page(block: str, tmp_path:
     assert pages.blocks(f"<!-- not run: it takes an hour -->\n{block}")[0].not_run == "it takes an hour"
 
 
+def test_an_indented_block_fails_its_page() -> None:
+    with pytest.raises(AssertionError):
+        pages.blocks("Run this:\n\n    true\n")
+    assert pages.blocks("- an item\n  of two lines\n\n```sh\nif true; then\n\n    true\nfi\n```\n")
+
+
 def test_every_page_that_starts_an_engine_is_found() -> None:
-    found = {str(path.relative_to(pages.ROOT / "docs")) for path in PAGES}
+    assert pages.ROOT / "README.md" in PAGES
+    found = {path.relative_to(pages.ROOT / "docs").as_posix() for path in PAGES if path.name != "README.md"}
     assert {"api.md", "load.md", "relay.md", "start/http.md", "start/node.md", "start/python.md", "start/relay.md"} <= found

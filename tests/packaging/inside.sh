@@ -69,7 +69,7 @@ systemctl start fieldseal
 ok
 
 begin 'serves under the restrictions of its unit, set up by the commands of the guide'
-awk '/^```console/ { inside = 1; next } /^```/ { inside = 0 } inside' /installation.md >"$scratch/guide.sh"
+awk '/^```console/ && before !~ /^<!-- not run: / { inside = 1; next } /^```/ { inside = 0 } { before = $0 } inside' /installation.md >"$scratch/guide.sh"
 grep -q 'systemctl enable' "$scratch/guide.sh"
 bash -euo pipefail -x "$scratch/guide.sh"
 until_true 'the engine is ready' is_ready 3444

@@ -10,12 +10,18 @@ Every key has a default, so no configuration is required. Settings that differ g
 that `--dir` names (default `.fieldseal`), or the file that `--config FILE` names. Precedence, lowest first: defaults, file, environment
 variables, `--set KEY=VALUE`, flags of a command.
 
-    [engine]
-    keying = "session"
-    session_age_max = "30s"
+```toml fieldseal.toml
+[engine]
+keying = "session"
+session_age_max = "30s"
 
-    [server]
-    address = "0.0.0.0:3443"
+[server]
+address = "0.0.0.0:3443"
+```
+
+```sh
+fieldseal config show --config fieldseal.toml
+```
 
 The same by environment: `FIELDSEAL_ENGINE_KEYING=session`; by flag: `--set engine.keying=session`.
 

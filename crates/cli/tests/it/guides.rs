@@ -1,7 +1,8 @@
 //! Runs the reference and the guides: the shell blocks of each page of `docs` and `docs/guides`, in their order, as one script in an
 //! empty folder. The metrics that other blocks name are those of the reference. tests/interop/test_pages.py runs the pages that start
 //! an engine. This file also runs the program of docs/start/rust.md, and compares docs/errors.md with the code.
-//! Blocks of kind `console` need an installed package, and the test of the packages runs them; or a comment says why none does.
+//! Blocks of kind `console` need an installed package, and the test of the packages runs them. No test runs a block after a comment that
+//! gives the reason.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -54,6 +55,9 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
     let mut open: Option<Block<'_>> = None;
     let mut before = "";
     for line in page.lines() {
+        // A line that continues an item of a list follows no empty line.
+        let indented = open.is_none() && before.is_empty() && line.starts_with("    ");
+        assert!(!indented, "an indented block, which no test runs; fence it: {line}");
         match (&mut open, line.strip_prefix("```")) {
             (None, Some(kind)) => {
                 let not_run = before.strip_prefix("<!-- not run: ").and_then(|text| text.strip_suffix(" -->"));
@@ -74,6 +78,9 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
 
 /// Whether another test covers a block that is no script for an empty folder.
 fn is_covered(path: &str, block: &Block<'_>) -> bool {
+    if block.not_run.is_some() {
+        return true;
+    }
     match block.kind.split_once(' ').unwrap_or((block.kind, "")) {
         // The help of every command: a test of the program holds the page against it.
         ("text", "") => path == "docs/cli.md",
@@ -83,8 +90,8 @@ fn is_covered(path: &str, block: &Block<'_>) -> bool {
             let test = read(&root().join("crates/protocol/tests/it/protocol_doc.rs"));
             path == "docs/protocol.md" && test.contains(&format!("hex_block(\"{name}\")"))
         }
-        // Commands of an administrator on a machine of its own, or a reason.
-        ("console", "") => block.not_run.is_some() || read(&root().join("tests/packaging/run.sh")).contains(path),
+        // Commands of an administrator on a machine of its own.
+        ("console", "") => read(&root().join("tests/packaging/run.sh")).contains(path),
         _ => false,
     }
 }
@@ -93,8 +100,13 @@ fn is_covered(path: &str, block: &Block<'_>) -> bool {
 fn every_command_of_a_page_works() {
     for (name, page) in pages() {
         let mut script = String::new();
+        let folder = tempfile::tempdir().expect("a folder");
         for block in blocks(&page) {
             match block.kind {
+                _ if block.not_run.is_some() => {}
+                "toml fieldseal.toml" => {
+                    std::fs::write(folder.path().join("fieldseal.toml"), &block.text).expect("the file of the page");
+                }
                 "sh" => script.push_str(&block.text),
                 kind => assert!(is_covered(&name, &block), "{name}: no test runs or reads this block of kind {kind:?}"),
             }
@@ -102,7 +114,6 @@ fn every_command_of_a_page_works() {
         if script.is_empty() {
             continue;
         }
-        let folder = tempfile::tempdir().expect("a folder");
         let programs = Path::new(env!("CARGO_BIN_EXE_fieldseal")).parent().expect("a folder").to_path_buf();
         let path = std::env::var_os("PATH").expect("a path");
         let path = std::env::join_paths([programs].into_iter().chain(std::env::split_paths(&path))).expect("a path");
@@ -130,6 +141,12 @@ fn a_block_that_is_not_run_has_a_reason() {
     assert!(!is_covered("docs/a.md", &blocks(&without)[0]));
     assert_eq!(blocks(&with)[0].not_run, Some("it takes an hour"));
     assert!(is_covered("docs/a.md", &blocks(&with)[0]));
+}
+
+#[test]
+#[should_panic(expected = "an indented block")]
+fn an_indented_block_is_refused() {
+    blocks("Run this:\n\n    true\n");
 }
 
 #[test]
