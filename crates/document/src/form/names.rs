@@ -150,9 +150,11 @@ impl FieldNames {
 
     /// Classifies a field by its name, or by the first [`FieldNames::head_size`] bytes of it.
     pub(super) fn meaning(&self, name: &[u8]) -> Meaning {
-        if self.has(name) {
-            return Meaning::Selected;
-        }
+        if self.has(name) { Meaning::Selected } else { self.meaning_of_other(name) }
+    }
+
+    /// Classifies a field whose name is not a selected one.
+    pub(super) fn meaning_of_other(&self, name: &[u8]) -> Meaning {
         match &self.guard {
             Some(guard) if guard.takes(name) && !guard.known.has(name) => Meaning::Ambiguous,
             _ => Meaning::Other,
@@ -198,12 +200,13 @@ pub(super) fn is_padding(byte: u8) -> bool {
     byte <= b' ' || b"[]!?.".contains(&byte)
 }
 
-/// Appends a byte of a name unless it is part of a long padding.
-pub(super) fn push_name_byte(byte: u8, name: &mut Vec<u8>) {
+/// Appends a byte of a name unless it is part of a long padding. Returns whether it was appended.
+pub(super) fn push_name_byte(byte: u8, name: &mut Vec<u8>) -> bool {
     let is_more = name.len() >= PADDING_MAX && is_padding(byte) && name.iter().all(|&byte| is_padding(byte));
     if !is_more {
         name.push(byte);
     }
+    !is_more
 }
 
 /// The texts that a name's bytes may represent: in UTF-8 or Latin-1, and with its escapes decoded once more.

@@ -78,13 +78,28 @@ impl<'n> NameReader<'n> {
     /// Classifies a field by its encoded name.
     fn meaning(&mut self, encoded: &[u8]) -> Meaning {
         self.name.clear();
-        let mut bytes = Decoded(encoded);
-        while let Some(byte) = bytes.next()
-            && self.name.len() < self.head_size
-        {
-            push_name_byte(byte, &mut self.name);
+        let mut is_whole = true;
+        for byte in Decoded(encoded) {
+            if self.name.len() >= self.head_size {
+                is_whole = false;
+                break;
+            }
+            is_whole &= push_name_byte(byte, &mut self.name);
         }
-        self.names.meaning(&self.name)
+        match self.names.meaning(&self.name) {
+            Meaning::Selected if !is_whole => self.meaning_of_whole(encoded),
+            meaning => meaning,
+        }
+    }
+
+    /// Classifies a field of which the bytes that were kept are a selected name: long white space may stand around it, and nothing else.
+    #[cold]
+    fn meaning_of_whole(&self, encoded: &[u8]) -> Meaning {
+        let whole: Vec<u8> = Decoded(encoded).collect();
+        match self.names.has(&whole) {
+            true => Meaning::Selected,
+            false => self.names.meaning_of_other(&self.name),
+        }
     }
 
     /// Refuses a field in which a parser that separates fields at `;` finds a selected one after the first. Returns how many there

@@ -114,3 +114,21 @@ fn bytes_of_another_kind_hold_a_field_in_either_way_to_separate_them() {
         assert!(!holds_field(text.as_bytes(), &names), "{text}");
     }
 }
+
+#[test]
+fn a_name_within_long_padding_is_selected_only_if_nothing_but_white_space_surrounds_it() {
+    let names = FieldNames::new(["card"]);
+    let count = |body: String, names: &FieldNames| {
+        find_fields(body.as_bytes(), names, &FormLimits::default()).map(|found| found.len())
+    };
+    let guarded = names.clone().guarded(OtherCase::Refuse, &FieldNames::default());
+    let space = " ".repeat(2_000);
+    for whole in [format!("{space}card=1"), format!("card{space}=1"), format!("{space}card{space}\0x=1")] {
+        assert_eq!(count(whole.clone(), &names), Ok(1));
+        assert_eq!(count(whole, &guarded), Ok(1));
+    }
+    for other in [format!("{space}\u{16}card=1"), format!("card{space}x=1")] {
+        assert_eq!(count(other.clone(), &names), Ok(0));
+        assert_eq!(count(other, &guarded).unwrap_err().kind, FormErrorKind::AmbiguousName);
+    }
+}
