@@ -35,7 +35,7 @@ const STEPS: [Step; 5] = [
 
 /// Why the checks failed.
 #[derive(Debug, Error)]
-pub enum CheckError {
+pub(crate) enum CheckError {
     /// A command could not be started.
     #[error("cannot start {0}: {1}")]
     Start(&'static str, io::Error),
@@ -51,7 +51,7 @@ pub enum CheckError {
 }
 
 /// Runs every step on the repository at `root`.
-pub fn check(root: &Path) -> Result<(), CheckError> {
+pub(crate) fn check(root: &Path) -> Result<(), CheckError> {
     for step in &STEPS {
         match step {
             Step::Cargo { title, arguments } => cargo(root, title, arguments)?,
@@ -77,7 +77,7 @@ fn path_with_tools(root: &Path) -> OsString {
 }
 
 /// Runs only tidy and prints its findings.
-pub fn tidy(root: &Path) -> Result<(), CheckError> {
+pub(crate) fn tidy(root: &Path) -> Result<(), CheckError> {
     println!("== tidy: edges, files, words and lengths");
     let repository = tidy::Repository::load(root).map_err(|error| CheckError::Read(error.to_string()))?;
     let findings = tidy::run(&repository);

@@ -16,7 +16,7 @@ const BYTES_MIN: u64 = 1024;
 
 /// The size of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Size {
+pub(crate) enum Size {
     /// One document of this many strings, numbers, `true`s and `false`s.
     Fields(u64),
     /// One document of this many bytes, padded with white space after the last record.
@@ -27,14 +27,14 @@ pub enum Size {
 
 /// The documents to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Order {
+pub(crate) struct Order {
     size: Size,
     seed: u64,
 }
 
 /// Errors of the arguments.
 #[derive(Debug, PartialEq, Eq, Error)]
-pub enum OrderError {
+pub(crate) enum OrderError {
     /// Not exactly one of `--fields`, `--bytes`, `--lines`.
     #[error("examples: give one of --fields N, --bytes N, --lines N")]
     OneSize,
@@ -48,7 +48,7 @@ pub enum OrderError {
 
 impl Order {
     /// Reads `--fields N`, `--bytes N` or `--lines N`, and `--seed N`.
-    pub fn parse(arguments: &[String]) -> Result<Self, OrderError> {
+    pub(crate) fn parse(arguments: &[String]) -> Result<Self, OrderError> {
         let (mut size, mut seed) = (None, 1);
         for pair in arguments.chunks(2) {
             let name = pair[0].as_str();
@@ -75,7 +75,7 @@ impl Order {
 }
 
 /// Writes the documents of `order` to `out`.
-pub fn write(order: &Order, out: &mut impl Write) -> io::Result<()> {
+pub(crate) fn write(order: &Order, out: &mut impl Write) -> io::Result<()> {
     let mut random = Random(order.seed);
     match order.size {
         Size::Fields(fields) => write_fields(&mut random, fields, out)?,

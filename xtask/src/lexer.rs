@@ -6,7 +6,7 @@
 
 /// Code and comments of one file, each as long as the source.
 #[derive(Debug)]
-pub struct Masked {
+pub(crate) struct Masked {
     /// The source with comments and the content of literals blanked; the quotes of strings remain.
     pub code: String,
     /// The source with everything except comments blanked; the comment markers remain.
@@ -21,7 +21,7 @@ enum Kind {
 }
 
 /// Separates `source` into code and comments. The result for invalid Rust is unspecified, but it never panics.
-pub fn mask(source: &str) -> Masked {
+pub(crate) fn mask(source: &str) -> Masked {
     let bytes = source.as_bytes();
     let mut code = Vec::with_capacity(bytes.len());
     let mut comments = Vec::with_capacity(bytes.len());
@@ -127,12 +127,12 @@ fn raw_string(rest: &[u8]) -> Option<usize> {
 }
 
 /// Whether `byte` is allowed in a Rust name.
-pub fn is_name(byte: u8) -> bool {
+pub(crate) fn is_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
 
 /// Offsets in `text` of `pattern` as whole words: a pattern that begins or ends with a letter does not match inside a longer name.
-pub fn words<'a>(text: &'a str, pattern: &'a str) -> impl Iterator<Item = usize> + 'a {
+pub(crate) fn words<'a>(text: &'a str, pattern: &'a str) -> impl Iterator<Item = usize> + 'a {
     let (first, last) = (pattern.as_bytes()[0], pattern.as_bytes()[pattern.len() - 1]);
     let goes_on = move |inner: u8, outer: Option<u8>| is_name(inner) && outer.is_some_and(is_name);
     text.match_indices(pattern).map(|(at, _)| at).filter(move |&at| {
@@ -143,7 +143,7 @@ pub fn words<'a>(text: &'a str, pattern: &'a str) -> impl Iterator<Item = usize>
 }
 
 /// Offset just after the bracket that closes the one at `open` (any of `{`, `(`, `[`), or the end of the text.
-pub fn closing(code: &str, open: usize) -> usize {
+pub(crate) fn closing(code: &str, open: usize) -> usize {
     let mut depth = 0_usize;
     for (index, byte) in code.bytes().enumerate().skip(open) {
         match byte {

@@ -43,7 +43,7 @@ The notices of the Rust standard library, which the program contains too, are in
 
 /// Why the notices cannot be written.
 #[derive(Debug)]
-pub enum LicenseError {
+pub(crate) enum LicenseError {
     /// Cargo could not resolve the packages.
     Metadata(cargo_metadata::Error),
     /// A file or folder cannot be read.
@@ -90,7 +90,7 @@ struct Licensed {
 ///
 /// # Errors
 /// Fails, without writing anything, if a package has no licence text or its source cannot be read.
-pub fn write(root: &Path, target: &str, out: &mut impl Write) -> Result<(), LicenseError> {
+pub(crate) fn write(root: &Path, target: &str, out: &mut impl Write) -> Result<(), LicenseError> {
     let libraries = metadata::libraries(root, PROGRAM, target).map_err(LicenseError::Metadata)?;
     let packages = libraries.into_iter().map(licensed).collect::<Result<Vec<_>, _>>()?;
     let own = read_text(&root.join(OWN))?;

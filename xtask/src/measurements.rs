@@ -8,9 +8,9 @@ use serde::Deserialize;
 use crate::source::Source;
 
 /// The folder of the results, and the page generated from them.
-pub const RESULTS: &str = "benches/results/";
+pub(crate) const RESULTS: &str = "benches/results/";
 /// The page.
-pub const PAGE: &str = "docs/measurements.md";
+pub(crate) const PAGE: &str = "docs/measurements.md";
 
 const HEAD: &str = "\
 # Measurements
@@ -74,7 +74,7 @@ struct Table {
 ///
 /// # Errors
 /// If files cannot be read or written, or results are invalid.
-pub fn write(root: &Path, sources: &[Source]) -> Result<(), Box<dyn Error>> {
+pub(crate) fn write(root: &Path, sources: &[Source]) -> Result<(), Box<dyn Error>> {
     Ok(fs::write(root.join(PAGE), page(sources)?)?)
 }
 
@@ -82,7 +82,7 @@ pub fn write(root: &Path, sources: &[Source]) -> Result<(), Box<dyn Error>> {
 ///
 /// # Errors
 /// A message with the path of the invalid result.
-pub fn page(sources: &[Source]) -> Result<String, String> {
+pub(crate) fn page(sources: &[Source]) -> Result<String, String> {
     let mut index = None;
     let mut runs = BTreeMap::new();
     for source in sources {

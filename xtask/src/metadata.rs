@@ -11,7 +11,7 @@ use crate::source::relative;
 
 /// How a dependency is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
+pub(crate) enum Use {
     /// By the library or program, or by its build script.
     Shipped,
     /// Only by tests and benchmarks.
@@ -20,7 +20,7 @@ pub enum Use {
 
 /// A dependency of a package.
 #[derive(Clone, Debug)]
-pub struct Dependency {
+pub(crate) struct Dependency {
     /// The package's original name, even if the dependency renames it.
     pub name: String,
     /// What uses the dependency.
@@ -29,7 +29,7 @@ pub struct Dependency {
 
 /// The root file of a target.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub(crate) struct Target {
     /// Path relative to the repository's root.
     pub path: String,
     /// Cargo's kinds.
@@ -38,7 +38,7 @@ pub struct Target {
 
 impl Target {
     /// Whether the target is built into the product.
-    pub fn is_shipped(&self) -> bool {
+    pub(crate) fn is_shipped(&self) -> bool {
         use TargetKind::{Bin, CDyLib, Lib, ProcMacro, RLib, StaticLib};
         self.kinds.iter().any(|kind| matches!(kind, Lib | RLib | Bin | CDyLib | StaticLib | ProcMacro))
     }
@@ -46,7 +46,7 @@ impl Target {
 
 /// A member of a workspace.
 #[derive(Clone, Debug)]
-pub struct Package {
+pub(crate) struct Package {
     /// Folder relative to the repository's root.
     pub folder: String,
     /// Name without the project's prefix, as in the table of crates; `bindings` for every binding.
@@ -59,7 +59,7 @@ pub struct Package {
 
 /// A third-party package in a program.
 #[derive(Clone, Debug, Default)]
-pub struct Library {
+pub(crate) struct Library {
     /// The package's name.
     pub name: String,
     /// Its version.
@@ -76,7 +76,7 @@ pub struct Library {
 ///
 /// # Errors
 /// Fails if Cargo cannot be run or reports an invalid manifest.
-pub fn load(root: &Path, manifest: &Path) -> Result<Vec<Package>, cargo_metadata::Error> {
+pub(crate) fn load(root: &Path, manifest: &Path) -> Result<Vec<Package>, cargo_metadata::Error> {
     let metadata = MetadataCommand::new().cargo_path(env!("CARGO")).manifest_path(manifest).no_deps().exec()?;
     Ok(metadata.packages.iter().map(|item| package(root, item)).collect())
 }
@@ -88,7 +88,7 @@ pub fn load(root: &Path, manifest: &Path) -> Result<Vec<Package>, cargo_metadata
 ///
 /// # Errors
 /// Fails if Cargo cannot be run or reports an invalid workspace or target.
-pub fn libraries(root: &Path, program: &str, target: &str) -> Result<Vec<Library>, cargo_metadata::Error> {
+pub(crate) fn libraries(root: &Path, program: &str, target: &str) -> Result<Vec<Library>, cargo_metadata::Error> {
     let options = ["--locked", "--filter-platform", target].map(str::to_owned);
     let metadata = MetadataCommand::new().cargo_path(env!("CARGO")).current_dir(root).other_options(options).exec()?;
     let nodes = metadata.resolve.iter().flat_map(|graph| &graph.nodes);
@@ -142,7 +142,7 @@ fn target(root: &Path, item: &cargo_metadata::Target) -> Target {
 }
 
 /// A package's name without the project's prefix.
-pub fn short(name: &str) -> &str {
+pub(crate) fn short(name: &str) -> &str {
     name.strip_prefix("fieldseal-").unwrap_or(name)
 }
 

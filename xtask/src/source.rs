@@ -11,7 +11,7 @@ use crate::lexer::{self, Masked};
 
 /// Whether a line is shipped or belongs to tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Region {
+pub(crate) enum Region {
     /// Built into the product.
     Shipped,
     /// In `tests/`, `benches/`, `fuzz/`, a `#[cfg(test)]` item or a module that only tests declare.
@@ -20,7 +20,7 @@ pub enum Region {
 
 /// One text file.
 #[derive(Debug)]
-pub struct Source {
+pub(crate) struct Source {
     /// Path relative to the repository's root, with `/` between its parts.
     pub path: String,
     /// The whole text.
@@ -33,7 +33,7 @@ pub struct Source {
 
 impl Source {
     /// Analyses a file. `path` is relative to the repository's root.
-    pub fn new(path: &str, text: &str) -> Self {
+    pub(crate) fn new(path: &str, text: &str) -> Self {
         let rust = path.ends_with(".rs");
         let masked = if rust { lexer::mask(text) } else { Masked { code: String::new(), comments: String::new() } };
         let regions = regions(path, text, &masked.code);
@@ -41,13 +41,13 @@ impl Source {
     }
 
     /// Whether this is Rust.
-    pub fn is_rust(&self) -> bool {
+    pub(crate) fn is_rust(&self) -> bool {
         self.path.ends_with(".rs")
     }
 
     /// Returns the crate or folder that a file belongs to: `document` for `crates/document/src/x.rs`, `build.rs` for build scripts,
     /// otherwise the first part of the path.
-    pub fn area(&self) -> &str {
+    pub(crate) fn area(&self) -> &str {
         if self.name() == "build.rs" {
             return "build.rs";
         }
@@ -57,27 +57,27 @@ impl Source {
     }
 
     /// The file's name.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or_default()
     }
 
     /// Returns the line, from 1, that contains byte `offset`.
-    pub fn line_of(&self, offset: usize) -> usize {
+    pub(crate) fn line_of(&self, offset: usize) -> usize {
         1 + self.text.as_bytes()[..offset].iter().filter(|&&byte| byte == b'\n').count()
     }
 
     /// The region of line `line`, counted from 1.
-    pub fn region(&self, line: usize) -> Region {
+    pub(crate) fn region(&self, line: usize) -> Region {
         self.regions.get(line - 1).copied().unwrap_or(Region::Shipped)
     }
 
     /// Marks the whole file as test code: another file declares it below `#[cfg(test)]`.
-    pub fn make_test(&mut self) {
+    pub(crate) fn make_test(&mut self) {
         self.regions.fill(Region::Test);
     }
 
     /// The lines of the file with their numbers, from 1.
-    pub fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         self.text.split('\n').enumerate().map(|(index, line)| (index + 1, line))
     }
 }
@@ -103,12 +103,12 @@ fn regions(path: &str, text: &str, code: &str) -> Vec<Region> {
 }
 
 /// Returns the end of the item at `start`: after its body, or after its semicolon if it has none.
-pub fn item_end(code: &str, start: usize) -> usize {
+pub(crate) fn item_end(code: &str, start: usize) -> usize {
     body(code, start).map_or_else(|end| end, |open| lexer::closing(code, open))
 }
 
 /// Returns the offset of the `{` that opens the body of the item at `start`, or the end of an item without a body.
-pub fn body(code: &str, start: usize) -> Result<usize, usize> {
+pub(crate) fn body(code: &str, start: usize) -> Result<usize, usize> {
     let mut depth = 0_usize;
     for (index, byte) in code.bytes().enumerate().skip(start) {
         match byte {
@@ -123,7 +123,7 @@ pub fn body(code: &str, start: usize) -> Result<usize, usize> {
 }
 
 /// Reads every text file below `root` that `.gitignore` does not exclude; skips files that are not UTF-8.
-pub fn load(root: &Path) -> io::Result<Vec<Source>> {
+pub(crate) fn load(root: &Path) -> io::Result<Vec<Source>> {
     let mut walk = ignore::WalkBuilder::new(root);
     walk.hidden(false).require_git(false).parents(false).git_global(false).git_exclude(true);
     walk.sort_by_file_path(Path::cmp).filter_entry(|entry| entry.file_name() != ".git");
@@ -143,14 +143,14 @@ pub fn load(root: &Path) -> io::Result<Vec<Source>> {
 }
 
 /// `path` below `root`, with `/` between its parts.
-pub fn relative(root: &Path, path: &Path) -> String {
+pub(crate) fn relative(root: &Path, path: &Path) -> String {
     let below = path.strip_prefix(root).unwrap_or(path);
     below.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join("/")
 }
 
 /// Returns the repository's root: the folder above this package. The path that cargo sets at run time takes precedence over the one from
 /// compile time, because two clones that share a target folder may share the program.
-pub fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     let package = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     Path::new(&package).parent().expect("the package stands below the root").to_owned()
 }

@@ -34,9 +34,9 @@ impl AsRef<str> for Code {
 }
 
 /// An error for JavaScript.
-pub type Fault = napi::Error<Code>;
+pub(crate) type Fault = napi::Error<Code>;
 /// The result of the module's functions.
-pub type Result<T> = std::result::Result<T, Fault>;
+pub(crate) type Result<T> = std::result::Result<T, Fault>;
 
 pub(crate) fn fault(code: Code, reason: impl Into<String>) -> Fault {
     Fault::new(code, reason.into())

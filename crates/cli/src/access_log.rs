@@ -17,7 +17,7 @@ use crate::output::Output;
 const LINES_MAX: usize = 16_384;
 
 /// Writes lines on its own thread.
-pub struct LineWriter {
+pub(crate) struct LineWriter {
     format: LogFormat,
     lines: SyncSender<String>,
     shared: Arc<Shared>,
@@ -51,7 +51,7 @@ impl LineWriter {
     ///
     /// # Errors
     /// If the file cannot be opened.
-    pub fn start(path: &Path, format: LogFormat) -> Outcome<Self> {
+    pub(crate) fn start(path: &Path, format: LogFormat) -> Outcome<Self> {
         let destination = if path == Path::new("-") {
             // Checked here, so that a closed descriptor is reported at the start.
             Output::standard()?.finish()?;
@@ -71,7 +71,7 @@ impl LineWriter {
 
     /// Closes the file and opens it again at its path, for example after log rotation renamed it. Lines received before are in the old
     /// file.
-    pub fn reopen(&self) {
+    pub(crate) fn reopen(&self) {
         self.shared.is_reopen_due.store(true, Ordering::Release);
         // An empty line wakes the thread. If the queue is full the thread is awake.
         let _ = self.lines.try_send(String::new());

@@ -10,7 +10,7 @@ use tikv_jemallocator::Jemalloc;
 static ALLOCATOR: WipingAllocator<Jemalloc> = WipingAllocator::new(Jemalloc);
 
 /// Sets whether memory is overwritten when it is freed: `engine.wipe_buffers`, and `wipe_buffers` of a relay.
-pub fn set_wiping(is_wiping: bool) {
+pub(crate) fn set_wiping(is_wiping: bool) {
     ALLOCATOR.set_wiping(is_wiping);
 }
 

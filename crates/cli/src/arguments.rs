@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fieldseal_engine::{Curve, Keying, OnFailure};
 
-pub use bench::{
+pub(crate) use bench::{
     BenchArguments, BenchCommand, EchoArguments, InterferenceArguments, OperationName, OverloadArguments,
     SoakArguments, TableArguments,
 };
-pub use load::{LoadArguments, LoadCommand, LoadReportArguments, LoadRunArguments};
+pub(crate) use load::{LoadArguments, LoadCommand, LoadReportArguments, LoadRunArguments};
 
 mod bench;
 mod load;
@@ -28,7 +28,7 @@ Example:
 /// Encrypts and decrypts the chosen fields of JSON documents.
 #[derive(Debug, Parser)]
 #[command(name = "fieldseal", version, about, after_help = EXIT_CODES, max_term_width = 110, subcommand_required = true)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Folder, configuration file and overrides.
     #[command(flatten)]
     pub global: GlobalArguments,
@@ -39,7 +39,7 @@ pub struct Arguments {
 
 /// The global options: folder, configuration file and overrides.
 #[derive(Debug, Clone, Args)]
-pub struct GlobalArguments {
+pub(crate) struct GlobalArguments {
     /// Folder of the keystore, keys, certificates and fieldseal.toml
     #[arg(
         long,
@@ -60,7 +60,7 @@ pub struct GlobalArguments {
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Start a local engine for development; creates missing keys and certificates
     Dev(DevArguments),
     /// Run the engine
@@ -106,7 +106,7 @@ pub enum Command {
 
 /// How an answer is printed.
 #[derive(Debug, Clone, Copy, Args)]
-pub struct Form {
+pub(crate) struct Form {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -118,7 +118,7 @@ pub struct Form {
     after_help = "Examples:\n  fieldseal dev\n  fieldseal dev --port-base 20000\n  fieldseal dev --port 0 --json"
 )]
 #[command(mut_arg("json", |it| it.help("Print one line of JSON once the engine is ready: addresses, app and certificates")))]
-pub struct DevArguments {
+pub(crate) struct DevArguments {
     /// App to create, unless it exists
     #[arg(long, default_value = "app_dev", value_name = "APP")]
     pub app: String,
@@ -147,7 +147,7 @@ SIGHUP reloads certificates, keys, client authorities and log.level; set server.
 Example:
   fieldseal --dir /etc/fieldseal serve --address 0.0.0.0:3443")]
 #[command(mut_arg("json", |it| it.help("Print one line of JSON once the engine is ready: its addresses")))]
-pub struct ServeArguments {
+pub(crate) struct ServeArguments {
     /// Address to listen on [default: server.address]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub address: Option<std::net::SocketAddr>,
@@ -167,7 +167,7 @@ SIGHUP reloads the file and certificates and reopens the access log; requests in
 Example:
   fieldseal --dir /etc/fieldseal relay --file /etc/fieldseal/relay.toml")]
 #[command(mut_arg("json", |it| it.help("Print one line of JSON once the relay listens: its addresses, by listener")))]
-pub struct RelayArguments {
+pub(crate) struct RelayArguments {
     /// Relay configuration: listeners, routes and rules [default: DIR/relay.toml]
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
@@ -186,7 +186,7 @@ Examples:
   fieldseal probe --app acme --connect localhost:3443 --relay https://localhost:8444/probe --limit 250ms
   fieldseal probe --app acme --connect localhost:3443 --rounds 1 --json")]
 #[command(mut_arg("json", |it| it.help("Print one line of JSON per round: the alarm, and the time and failure of each request")))]
-pub struct ProbeArguments {
+pub(crate) struct ProbeArguments {
     /// App whose keys the engine encrypts with
     #[arg(long, value_name = "APP")]
     pub app: String,
@@ -241,7 +241,7 @@ fn time(text: &str) -> Result<std::time::Duration, String> {
 
 /// A running engine, in place of the store in `--dir`.
 #[derive(Debug, Clone, Args)]
-pub struct ConnectArguments {
+pub(crate) struct ConnectArguments {
     /// Use the engine at HOST:PORT instead of the keystore in --dir
     #[arg(long, value_name = "HOST:PORT", help_heading = "Engine")]
     pub connect: Option<String>,
@@ -265,7 +265,7 @@ pub struct ConnectArguments {
 /// Input and output of a command.
 #[derive(Debug, Clone, Args)]
 #[command(mut_arg("json", |it| it.help("Print one line of JSON on standard error at the end: operation, count and seconds")))]
-pub struct StreamArguments {
+pub(crate) struct StreamArguments {
     /// Input file; - or none means standard input
     #[arg(value_name = "FILE")]
     pub input: Option<PathBuf>,
@@ -282,7 +282,7 @@ pub struct StreamArguments {
 
 /// The form of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub(crate) enum Format {
     /// JSON Lines for .jsonl and .ndjson files, else JSON
     Auto,
     /// One JSON document
@@ -293,7 +293,7 @@ pub enum Format {
 
 /// A curve by its short name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum CurveName {
+pub(crate) enum CurveName {
     /// P-256
     R1,
     /// secp256k1
@@ -302,7 +302,7 @@ pub enum CurveName {
 
 impl CurveName {
     /// The curve.
-    pub fn curve(self) -> Curve {
+    pub(crate) fn curve(self) -> Curve {
         match self {
             Self::R1 => Curve::P256,
             Self::K1 => Curve::Secp256k1,
@@ -312,7 +312,7 @@ impl CurveName {
 
 /// A keying by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum KeyingName {
+pub(crate) enum KeyingName {
     /// A fresh ephemeral key for each value
     Field,
     /// One ephemeral key per document, line or file
@@ -323,7 +323,7 @@ pub enum KeyingName {
 
 impl KeyingName {
     /// The keying.
-    pub fn keying(self) -> Keying {
+    pub(crate) fn keying(self) -> Keying {
         match self {
             Self::Field => Keying::Field,
             Self::Request => Keying::Request,
@@ -334,7 +334,7 @@ impl KeyingName {
 
 /// The action for an envelope that fails to decrypt, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum OnFailureName {
+pub(crate) enum OnFailureName {
     /// Fail the command
     Fail,
     /// Leave the envelope unchanged
@@ -345,7 +345,7 @@ pub enum OnFailureName {
 
 impl OnFailureName {
     /// Returns the engine's value.
-    pub fn on_failure(self) -> OnFailure {
+    pub(crate) fn on_failure(self) -> OnFailure {
         match self {
             Self::Fail => OnFailure::Fail,
             Self::Leave => OnFailure::Leave,
@@ -362,7 +362,7 @@ Examples:
   fieldseal encrypt --app acme --role pci customers.jsonl -o sealed.jsonl
   fieldseal encrypt --app acme --file scan.pdf -o scan.pdf.enc
   fieldseal encrypt --app acme --connect localhost:3443 < payment.json")]
-pub struct EncryptArguments {
+pub(crate) struct EncryptArguments {
     /// The app whose keys are used
     #[arg(long, value_name = "APP")]
     pub app: String,
@@ -402,7 +402,7 @@ Examples:
   fieldseal decrypt --app acme sealed.json
   fieldseal decrypt --app acme --select '$.card' sealed.json
   fieldseal decrypt --app acme --file scan.pdf.enc -o scan.pdf")]
-pub struct DecryptArguments {
+pub(crate) struct DecryptArguments {
     /// The app whose keys are used
     #[arg(long, value_name = "APP")]
     pub app: String,
@@ -434,7 +434,7 @@ pub struct DecryptArguments {
 #[command(
     after_help = "Example:\n  fieldseal keys rotate acme\n  fieldseal rewrap --app acme sealed.jsonl -o sealed.jsonl"
 )]
-pub struct RewrapArguments {
+pub(crate) struct RewrapArguments {
     /// The app whose keys are used
     #[arg(long, value_name = "APP")]
     pub app: String,
@@ -462,7 +462,7 @@ Examples:
   fieldseal inspect 'ev:UVRD:…:$'
   fieldseal inspect --app acme --json sealed.json")]
 #[command(mut_arg("json", |it| it.help("Print JSON: an array with the metadata of each envelope")))]
-pub struct InspectArguments {
+pub(crate) struct InspectArguments {
     /// Envelopes, or one text file that contains envelopes; - or none means standard input
     #[arg(value_name = "ENVELOPE|FILE")]
     pub inputs: Vec<String>,
@@ -479,7 +479,7 @@ pub struct InspectArguments {
 
 /// `fieldseal keys`.
 #[derive(Debug, Subcommand)]
-pub enum KeysCommand {
+pub(crate) enum KeysCommand {
     /// Create an app with fresh keys; also creates the keystore and root key if there are none
     #[command(after_help = "Example:\n  fieldseal keys create acme")]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: the app and its newest key version")))]
@@ -565,7 +565,7 @@ pub enum KeysCommand {
 
 /// `fieldseal certs`.
 #[derive(Debug, Subcommand)]
-pub enum CertsCommand {
+pub(crate) enum CertsCommand {
     /// Create an authority (CA) and a server certificate in DIR/certs, or renew the certificate and add names to it
     #[command(after_help = "Example:\n  fieldseal certs init --name engine.internal --name localhost --ip 10.0.0.7")]
     Init {
@@ -632,7 +632,7 @@ pub enum CertsCommand {
 
 /// The operations that a client may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Allowed {
+pub(crate) enum Allowed {
     /// Encrypt values
     Encrypt,
     /// Decrypt envelopes
@@ -641,7 +641,7 @@ pub enum Allowed {
 
 /// `fieldseal api-keys`.
 #[derive(Debug, Subcommand)]
-pub enum ApiKeysCommand {
+pub(crate) enum ApiKeysCommand {
     /// Create a key for an app and print it, only once: the keystore holds its hash
     #[command(after_help = "Example:\n  fieldseal api-keys create acme --allow encrypt,decrypt --role pci")]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: the key, its id and its permissions")))]
@@ -676,7 +676,7 @@ pub enum ApiKeysCommand {
 
 /// The operations that an API key allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ApiAllowed {
+pub(crate) enum ApiAllowed {
     /// Encrypt values
     Encrypt,
     /// Decrypt envelopes
@@ -689,7 +689,7 @@ pub enum ApiAllowed {
 
 /// `fieldseal store`.
 #[derive(Debug, Subcommand)]
-pub enum StoreCommand {
+pub(crate) enum StoreCommand {
     /// Check that the keystore is intact and that every key can be opened
     #[command(after_help = "Example:\n  fieldseal store check")]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: counts of apps, key versions, clients, API keys; faults")))]
@@ -702,7 +702,7 @@ pub enum StoreCommand {
 
 /// `fieldseal config`.
 #[derive(Debug, Subcommand)]
-pub enum ConfigCommand {
+pub(crate) enum ConfigCommand {
     /// Report everything that would stop `serve` or `relay`: keys, files, certificates, the keystore and its root key
     #[command(after_help = "\
 The check opens no listener, so it can run beside the programs. It migrates a keystore of an older version, as serve does.
@@ -744,7 +744,7 @@ Example:
 
 /// A program that reads the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Program {
+pub(crate) enum Program {
     /// The engine
     Serve,
     /// The relay
@@ -753,7 +753,7 @@ pub enum Program {
 
 /// `fieldseal generate`.
 #[derive(Debug, Args)]
-pub struct GenerateArguments {
+pub(crate) struct GenerateArguments {
     /// Folder for man/man1 and completions; created if it does not exist
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
@@ -762,7 +762,7 @@ pub struct GenerateArguments {
 /// `fieldseal info`.
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |it| it.help("Print one line of JSON: version, CPU features, implementation of each primitive")))]
-pub struct InfoArguments {
+pub(crate) struct InfoArguments {
     /// The form.
     #[command(flatten)]
     pub form: Form,

@@ -20,14 +20,14 @@ const ROOT_KEY_VARIABLE: &str = "FIELDSEAL_ROOT_KEY";
 const CONFIG_FILE: &str = "fieldseal.toml";
 
 /// The folder and the configuration of a run.
-pub struct Context {
+pub(crate) struct Context {
     global: GlobalArguments,
     loaded: Loaded,
 }
 
 /// Whether something was created or existed before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Created {
+pub(crate) enum Created {
     /// Created now.
     Now,
     /// It existed.
@@ -36,7 +36,7 @@ pub enum Created {
 
 impl Context {
     /// Loads the configuration, valid or not, selects the implementations of primitives, and sets whether memory is wiped.
-    pub fn read(global: &GlobalArguments) -> Self {
+    pub(crate) fn read(global: &GlobalArguments) -> Self {
         let (file, presence) = match &global.config {
             Some(file) => (file.clone(), Presence::Required),
             None => (global.dir.join(CONFIG_FILE), Presence::Optional),
@@ -53,17 +53,17 @@ impl Context {
     ///
     /// # Errors
     /// All problems of the configuration.
-    pub fn reloaded(&self) -> Outcome<Self> {
+    pub(crate) fn reloaded(&self) -> Outcome<Self> {
         Self::checked(&self.global)
     }
 
     /// The configuration's file, whether it exists or not.
-    pub fn config_file(&self) -> PathBuf {
+    pub(crate) fn config_file(&self) -> PathBuf {
         self.global.config.clone().unwrap_or_else(|| self.global.dir.join(CONFIG_FILE))
     }
 
     /// Loads the configuration and refuses it if it has problems.
-    pub fn checked(global: &GlobalArguments) -> Outcome<Self> {
+    pub(crate) fn checked(global: &GlobalArguments) -> Outcome<Self> {
         let context = Self::read(global);
         match context.loaded.problems.as_slice() {
             [] => Ok(context),
@@ -72,27 +72,27 @@ impl Context {
     }
 
     /// The configuration with the origins of its values.
-    pub fn loaded(&self) -> &Loaded {
+    pub(crate) fn loaded(&self) -> &Loaded {
         &self.loaded
     }
 
     /// The configuration in effect.
-    pub fn config(&self) -> &Config {
+    pub(crate) fn config(&self) -> &Config {
         &self.loaded.config
     }
 
     /// The folder that `--dir` names.
-    pub fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         &self.global.dir
     }
 
     /// A configured path.
-    pub fn path(&self, configured: &Path) -> PathBuf {
+    pub(crate) fn path(&self, configured: &Path) -> PathBuf {
         self.folder().join(configured)
     }
 
     /// The folder with certificates.
-    pub fn certificates(&self) -> PathBuf {
+    pub(crate) fn certificates(&self) -> PathBuf {
         self.folder().join("certs")
     }
 
@@ -105,7 +105,7 @@ impl Context {
     }
 
     /// Opens the store, which must exist.
-    pub fn store(&self) -> Outcome<SqliteKeystore> {
+    pub(crate) fn store(&self) -> Outcome<SqliteKeystore> {
         let path = self.store_path();
         if !path.exists() {
             return Err(admin::Error::NoStore(path).into());
@@ -114,7 +114,7 @@ impl Context {
     }
 
     /// Everything that prevents the store from being opened.
-    pub fn store_problems(&self) -> Vec<Failure> {
+    pub(crate) fn store_problems(&self) -> Vec<Failure> {
         let path = self.store_path();
         let missing = (!path.exists()).then(|| admin::Error::NoStore(path.clone()).into());
         match (missing, self.root_key()) {
@@ -127,12 +127,12 @@ impl Context {
     }
 
     /// Opens the engine over the store.
-    pub fn engine(&self) -> Outcome<Engine> {
+    pub(crate) fn engine(&self) -> Outcome<Engine> {
         Ok(Engine::new(Box::new(self.store()?), self.config().engine.clone()))
     }
 
     /// An engine over an empty temporary store, for commands that need no keys.
-    pub fn engine_without_keys(&self) -> Outcome<Engine> {
+    pub(crate) fn engine_without_keys(&self) -> Outcome<Engine> {
         let folder = tempfile::tempdir().map_err(|error| Failure::writing("the folder for temporary files", &error))?;
         let root_key = LocalRootKey::generate(&mut system_random());
         let path = folder.path().join("keystore.db");
@@ -142,7 +142,7 @@ impl Context {
     }
 
     /// Opens the store, or creates it with its root key; notes on standard error what was created.
-    pub fn store_or_new(&self) -> Outcome<SqliteKeystore> {
+    pub(crate) fn store_or_new(&self) -> Outcome<SqliteKeystore> {
         let path = self.store_path();
         if path.exists() {
             return self.open(OpenMode::CreateIfMissing, self.root_key()?);
@@ -158,7 +158,7 @@ impl Context {
     }
 
     /// Creates a store, and its root key if it is missing; returns whether the root key was created.
-    pub fn new_store(&self) -> Outcome<(SqliteKeystore, Created)> {
+    pub(crate) fn new_store(&self) -> Outcome<(SqliteKeystore, Created)> {
         let (key, key_created) = self.root_key_or_new()?;
         Ok((self.open(OpenMode::CreateIfMissing, key)?, key_created))
     }
@@ -237,7 +237,7 @@ fn environment(root_key: LocalRootKey) -> Environment {
 }
 
 /// Creates a folder that only its owner may enter, and its parents.
-pub fn make_folder(folder: &Path) -> Outcome {
+pub(crate) fn make_folder(folder: &Path) -> Outcome {
     use std::os::unix::fs::DirBuilderExt;
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|error| Failure::writing(folder.display(), &error))

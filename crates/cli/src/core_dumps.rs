@@ -8,7 +8,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 ///
 /// # Errors
 /// If the system does not permit that.
-pub fn forbid() -> io::Result<()> {
+pub(crate) fn forbid() -> io::Result<()> {
     // The hard limit too, so that nothing raises it again.
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
     // The limit does not apply to a dump that `core_pattern` pipes to a program (core(5)); this does.

@@ -21,7 +21,7 @@ const LOOKUPS: usize = 32;
 const UNITS_MIN: usize = 4;
 
 /// Raises the soft limit of descriptors to the hard one, and returns the limit in effect. If the system refuses, that is the soft limit.
-pub fn raise() -> usize {
+pub(crate) fn raise() -> usize {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     // A refusal is not fatal: the limit in effect is checked.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
@@ -29,7 +29,7 @@ pub fn raise() -> usize {
 }
 
 /// The limit that [`raise`] would reach.
-pub fn hard_limit() -> usize {
+pub(crate) fn hard_limit() -> usize {
     number(getrlimit(Resource::Nofile).maximum)
 }
 
@@ -128,7 +128,7 @@ impl Plan<'_> {
 ///
 /// # Errors
 /// Advice if no usable limits fit.
-pub fn fit_engine(settings: &mut ServerSettings, beside: usize, limit: usize) -> Result<Option<String>, String> {
+pub(crate) fn fit_engine(settings: &mut ServerSettings, beside: usize, limit: usize) -> Result<Option<String>, String> {
     let has_api = settings.api.address.is_some();
     let has_operator = settings.operator.address.is_some();
     let listeners = 1 + usize::from(has_api) + usize::from(has_operator);
@@ -159,7 +159,7 @@ pub fn fit_engine(settings: &mut ServerSettings, beside: usize, limit: usize) ->
 ///
 /// # Errors
 /// Advice if no usable limits fit.
-pub fn fit_relay(configuration: &mut Configuration, limit: usize) -> Result<Option<String>, String> {
+pub(crate) fn fit_relay(configuration: &mut Configuration, limit: usize) -> Result<Option<String>, String> {
     let threads = configuration.process.threads;
     let sockets = threads * (configuration.inbound.len() + configuration.outbound.len());
     let limits = &mut configuration.limits;

@@ -16,7 +16,7 @@ fn is_envelope_byte(byte: u8) -> bool {
 }
 
 /// Every part of `text` from `ev:` to the next `$` with only characters of envelopes in between. JSON's `\/` counts as `/`.
-pub fn anywhere(text: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
+pub(crate) fn anywhere(text: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
     let mut position = 0;
     std::iter::from_fn(move || {
         loop {
@@ -35,7 +35,7 @@ pub fn anywhere(text: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
 
 /// The content of every JSON string in `json`, a valid document, that looks like an envelope and is not a member name: its range
 /// without quotation marks, and its text.
-pub fn in_json(json: &[u8]) -> Vec<(Range<usize>, Cow<'_, [u8]>)> {
+pub(crate) fn in_json(json: &[u8]) -> Vec<(Range<usize>, Cow<'_, [u8]>)> {
     let mut found = Vec::new();
     let mut position = 0;
     while let Some(quote) = json[position..].iter().position(|&byte| byte == b'"') {

@@ -13,7 +13,7 @@ use thiserror::Error;
 
 /// Exit codes; `docs/configuration.md` has the same table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
+pub(crate) enum Exit {
     /// The operation failed: decrypt failed, not JSON, unknown app, not permitted.
     Failed = 1,
     /// Wrong usage or configuration. Nothing was done.
@@ -33,7 +33,7 @@ pub enum Exit {
 /// Why a command failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{message}")]
-pub struct Failure {
+pub(crate) struct Failure {
     /// The exit code.
     pub exit: Exit,
     /// One or more lines, without the prefix `fieldseal:`.
@@ -41,41 +41,41 @@ pub struct Failure {
 }
 
 /// The result of commands.
-pub type Outcome<T = ()> = Result<T, Failure>;
+pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 
 impl Failure {
     /// The operation failed.
-    pub fn failed(message: impl Into<String>) -> Self {
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
         Self { exit: Exit::Failed, message: message.into() }
     }
 
     /// Wrong usage or configuration.
-    pub fn usage(message: impl Into<String>) -> Self {
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self { exit: Exit::Usage, message: message.into() }
     }
 
     /// The store or the engine cannot be reached.
-    pub fn unreachable(message: impl Into<String>) -> Self {
+    pub(crate) fn unreachable(message: impl Into<String>) -> Self {
         Self { exit: Exit::Unreachable, message: message.into() }
     }
 
     /// A bug, or a system error.
-    pub fn internal(message: impl Into<String>) -> Self {
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self { exit: Exit::Internal, message: message.into() }
     }
 
     /// Stopped by a signal before there was a result.
-    pub fn interrupted() -> Self {
+    pub(crate) fn interrupted() -> Self {
         Self { exit: Exit::Interrupted, message: String::new() }
     }
 
     /// Reading `path` failed.
-    pub fn reading(path: &Path, error: &io::Error) -> Self {
+    pub(crate) fn reading(path: &Path, error: &io::Error) -> Self {
         Self::usage(format!("cannot read {}: {}", path.display(), plain(error)))
     }
 
     /// Writing to `place` failed.
-    pub fn writing(place: impl fmt::Display, error: &io::Error) -> Self {
+    pub(crate) fn writing(place: impl fmt::Display, error: &io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self { exit: Exit::BrokenPipe, message: String::new() };
         }
@@ -89,7 +89,7 @@ impl Failure {
     }
 
     /// Adds a location before the message.
-    pub fn at(self, place: impl fmt::Display) -> Self {
+    pub(crate) fn at(self, place: impl fmt::Display) -> Self {
         if self.message.is_empty() {
             return self;
         }
@@ -97,13 +97,13 @@ impl Failure {
     }
 
     /// Adds advice after the message.
-    pub fn advise(self, advice: impl fmt::Display) -> Self {
+    pub(crate) fn advise(self, advice: impl fmt::Display) -> Self {
         Self { message: format!("{}: {advice}", self.message), ..self }
     }
 }
 
 /// An I/O error without `(os error N)`.
-pub fn plain(error: &io::Error) -> String {
+pub(crate) fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     let end = text.find(" (os error").unwrap_or(text.len());
     let mut text = text[..end].to_owned();

@@ -13,10 +13,10 @@ use crate::context::Context;
 use crate::failure::{Failure, Outcome, plain};
 
 /// Interval of expiry checks.
-pub const EXPIRY_PERIOD: Duration = Duration::from_secs(3600);
+pub(crate) const EXPIRY_PERIOD: Duration = Duration::from_secs(3600);
 
 /// The paths of certificates and keys.
-pub struct IdentityFiles {
+pub(crate) struct IdentityFiles {
     /// The engine's certificate chain.
     pub chain: PathBuf,
     /// Its private key.
@@ -28,7 +28,7 @@ pub struct IdentityFiles {
 }
 
 /// The content of the files.
-pub struct Identity {
+pub(crate) struct Identity {
     /// For the engine's listener.
     pub tls: TlsSettings,
     /// For the API's listener, if it is enabled.
@@ -39,7 +39,7 @@ pub struct Identity {
 
 impl IdentityFiles {
     /// The files that the configuration names.
-    pub fn configured(context: &Context, has_api: bool) -> Self {
+    pub(crate) fn configured(context: &Context, has_api: bool) -> Self {
         let files = &context.config().certificates;
         let path = |configured: &Path| context.path(configured);
         Self {
@@ -51,7 +51,7 @@ impl IdentityFiles {
     }
 
     /// All paths.
-    pub fn paths(&self) -> Vec<PathBuf> {
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
         let mut paths = vec![self.chain.clone(), self.key.clone(), self.authorities.clone()];
         paths.extend(self.api.iter().flat_map(|(chain, key)| [chain.clone(), key.clone()]));
         paths
@@ -59,13 +59,13 @@ impl IdentityFiles {
 
     /// Removes what killed processes left behind, perhaps with a private key in it: temporary files beside these, and of any key or
     /// certificate in the folder of certificates.
-    pub fn remove_abandoned(&self, context: &Context) {
+    pub(crate) fn remove_abandoned(&self, context: &Context) {
         self.paths().iter().for_each(|path| remove_abandoned(path));
         remove_abandoned_in(&context.certificates());
     }
 
     /// Everything that is wrong with the files: those that cannot be read, and what the others hold, each with its file.
-    pub fn problems(&self) -> Vec<String> {
+    pub(crate) fn problems(&self) -> Vec<String> {
         let content = self.content();
         let unread = content.failure().map_or(String::new(), |failure| failure.message);
         let Content { tls, api, unreadable } = content;
@@ -86,7 +86,7 @@ impl IdentityFiles {
     ///
     /// # Errors
     /// Every file that cannot be read, one per line.
-    pub fn read(&self) -> Outcome<Identity> {
+    pub(crate) fn read(&self) -> Outcome<Identity> {
         let content = self.content();
         if let Some(failure) = content.failure() {
             return Err(failure);

@@ -12,7 +12,7 @@ const READ_SIZE: usize = 256 << 10;
 
 /// A file or standard input.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Input {
+pub(crate) enum Input {
     /// Standard input.
     Standard,
     /// A file.
@@ -21,7 +21,7 @@ pub enum Input {
 
 /// A limit and the key that sets it.
 #[derive(Debug, Clone, Copy)]
-pub struct Bound {
+pub(crate) struct Bound {
     /// The maximum size in bytes.
     pub size_max: usize,
     /// The key of the limit, for the error message.
@@ -36,7 +36,7 @@ impl Bound {
 }
 
 /// Reads a whole file; if it has more than `size_max` bytes it cannot be a `kind`, and is not read further.
-pub fn read_file(path: &Path, size_max: u64, kind: &str) -> Outcome<Vec<u8>> {
+pub(crate) fn read_file(path: &Path, size_max: u64, kind: &str) -> Outcome<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(size_max.saturating_add(1)).read_to_end(&mut bytes));
     read.map_err(|error| Failure::reading(path, &error))?;
@@ -48,7 +48,7 @@ pub fn read_file(path: &Path, size_max: u64, kind: &str) -> Outcome<Vec<u8>> {
 
 impl Input {
     /// `-` and `None` mean standard input.
-    pub fn new(path: Option<&Path>) -> Self {
+    pub(crate) fn new(path: Option<&Path>) -> Self {
         match path {
             Some(path) if path != Path::new("-") => Self::File(path.to_owned()),
             _ => Self::Standard,
@@ -56,7 +56,7 @@ impl Input {
     }
 
     /// Whether the name has an extension of JSON Lines.
-    pub fn is_named_json_lines(&self) -> bool {
+    pub(crate) fn is_named_json_lines(&self) -> bool {
         let Self::File(path) = self else { return false };
         let extension = path.extension().and_then(|extension| extension.to_str());
         extension.is_some_and(|extension| ["jsonl", "ndjson"].iter().any(|name| extension.eq_ignore_ascii_case(name)))
@@ -91,7 +91,7 @@ impl Input {
     }
 
     /// Reads all of it.
-    pub fn read_whole(&self, bound: Bound) -> Outcome<Vec<u8>> {
+    pub(crate) fn read_whole(&self, bound: Bound) -> Outcome<Vec<u8>> {
         let (reader, size) = self.open()?;
         let too_large = || bound.exceeded("the input");
         if size.is_some_and(|size| size > bound.size_max as u64) {
@@ -108,7 +108,7 @@ impl Input {
     }
 
     /// Reads its lines in blocks.
-    pub fn blocks(&self, line: Bound, lines_max: usize, size_max: usize) -> Outcome<Blocks> {
+    pub(crate) fn blocks(&self, line: Bound, lines_max: usize, size_max: usize) -> Outcome<Blocks> {
         let (reader, size) = self.open()?;
         let reader = BufReader::with_capacity(READ_SIZE, reader);
         Ok(Blocks { reader, source: self.clone(), size, line, lines_max, size_max, next_line: 1, held: Vec::new() })
@@ -116,7 +116,7 @@ impl Input {
 }
 
 /// The lines of an input, in blocks.
-pub struct Blocks {
+pub(crate) struct Blocks {
     reader: BufReader<Box<dyn Read + Send>>,
     source: Input,
     size: Option<u64>,
@@ -130,7 +130,7 @@ pub struct Blocks {
 
 /// Some consecutive lines.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Block {
+pub(crate) struct Block {
     /// The number of the first line, from 1.
     pub first_line: u64,
     /// The lines with their line breaks; the last one may have none.
@@ -139,7 +139,7 @@ pub struct Block {
 
 impl Block {
     /// The lines with their numbers: text and line break.
-    pub fn lines(&self) -> impl Iterator<Item = (u64, &[u8], &[u8])> {
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (u64, &[u8], &[u8])> {
         let lines = self.text.split_inclusive(|&byte| byte == b'\n').zip(self.first_line..);
         lines.map(|(line, number)| {
             let size = line.strip_suffix(b"\n").map_or(line.len(), <[u8]>::len);
@@ -150,14 +150,14 @@ impl Block {
 
 impl Blocks {
     /// The size of the input in bytes, if known.
-    pub fn size(&self) -> Option<u64> {
+    pub(crate) fn size(&self) -> Option<u64> {
         self.size
     }
 
     /// The next block; `None` at the end.
     ///
     /// A line that is too long is reported only after all lines before it were returned.
-    pub fn next(&mut self) -> Outcome<Option<Block>> {
+    pub(crate) fn next(&mut self) -> Outcome<Option<Block>> {
         let mut block = Block { first_line: self.next_line, text: Vec::new() };
         for count in 0..self.lines_max {
             if self.held.is_empty() && !self.read_line()? {

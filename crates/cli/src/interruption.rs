@@ -38,7 +38,7 @@ fn state() -> MutexGuard<'static, State> {
 ///
 /// # Errors
 /// If the system refuses a thread or signal handlers.
-pub fn watch() -> Outcome {
+pub(crate) fn watch() -> Outcome {
     let runtime = signals::runtime()?;
     let mut deadly = {
         let _context = runtime.enter();
@@ -72,7 +72,7 @@ fn abandon(state: &mut State) -> String {
 }
 
 /// Begins writing `place`; `draft` is the name of the temporary file, if it has one.
-pub fn begin(place: &str, draft: Option<PathBuf>) {
+pub(crate) fn begin(place: &str, draft: Option<PathBuf>) {
     *state() = State::Writing { place: place.to_owned(), draft };
 }
 
@@ -80,7 +80,7 @@ pub fn begin(place: &str, draft: Option<PathBuf>) {
 ///
 /// # Errors
 /// Errors of `put`.
-pub fn commit(put: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+pub(crate) fn commit(put: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     let mut state = state();
     put()?;
     if let State::Writing { place, .. } = &mut *state {

@@ -22,14 +22,14 @@ const LEVELS: [Level; 5] = [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG
 static LEVEL: AtomicU8 = AtomicU8::new(0);
 
 /// Starts the log. A second call in one process only changes the level.
-pub fn start(log: Log) {
+pub(crate) fn start(log: Log) {
     set_level(log.level);
     // Fails only if a log was started before.
     let _ = tracing::subscriber::set_global_default(Lines { format: log.format });
 }
 
 /// Changes the level.
-pub fn set_level(level: Level) {
+pub(crate) fn set_level(level: Level) {
     let place = LEVELS.iter().position(|known| *known == level).unwrap_or_default();
     LEVEL.store(u8::try_from(place).unwrap_or_default(), Ordering::Relaxed);
     tracing::callsite::rebuild_interest_cache();

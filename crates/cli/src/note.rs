@@ -4,6 +4,6 @@ use std::fmt;
 use std::io::{self, Write};
 
 /// Prints a note for a person on standard error. Errors of writing it are ignored.
-pub fn note(text: impl fmt::Display) {
+pub(crate) fn note(text: impl fmt::Display) {
     let _ = writeln!(io::stderr(), "{text}");
 }

@@ -19,7 +19,7 @@ use crate::interruption;
 const WRITE_SIZE: usize = 256 << 10;
 
 /// An open output.
-pub struct Output {
+pub(crate) struct Output {
     writer: BufWriter<Destination>,
     place: String,
 }
@@ -136,14 +136,14 @@ impl Write for Destination {
 
 impl Output {
     /// Standard output, without the standard library's buffer, which flushes at line breaks and hides a closed descriptor.
-    pub fn standard() -> Outcome<Self> {
+    pub(crate) fn standard() -> Outcome<Self> {
         let place = "standard output";
         let handle = io::stdout().as_fd().try_clone_to_owned().map_err(|error| Failure::writing(place, &error))?;
         Ok(Self::new(Destination::Direct(File::from(handle)), place.to_owned()))
     }
 
     /// `-` and `None` mean standard output.
-    pub fn open(path: Option<&Path>) -> Outcome<Self> {
+    pub(crate) fn open(path: Option<&Path>) -> Outcome<Self> {
         match path {
             Some(path) if path != Path::new("-") => Self::file(path),
             _ => Self::standard(),
@@ -177,17 +177,17 @@ impl Output {
     }
 
     /// Whether the output is a terminal.
-    pub fn is_terminal(&self) -> bool {
+    pub(crate) fn is_terminal(&self) -> bool {
         matches!(self.writer.get_ref(), Destination::Direct(file) if file.is_terminal())
     }
 
     /// Writes bytes, buffered.
-    pub fn write(&mut self, bytes: &[u8]) -> Outcome {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Outcome {
         self.writer.write_all(bytes).map_err(|error| Failure::writing(&self.place, &error))
     }
 
     /// Writes buffered bytes; a file is then in its place and synced to disk.
-    pub fn finish(self) -> Outcome {
+    pub(crate) fn finish(self) -> Outcome {
         let Self { mut writer, place } = self;
         let failure = |error: io::Error| Failure::writing(&place, &error);
         writer.flush().map_err(failure)?;
@@ -202,14 +202,14 @@ impl Output {
 }
 
 /// Prints `text` on standard output.
-pub fn print(text: &str) -> Outcome {
+pub(crate) fn print(text: &str) -> Outcome {
     let mut output = Output::standard()?;
     output.write(text.as_bytes())?;
     output.finish()
 }
 
 /// Prints one line of JSON on standard output.
-pub fn print_json(value: &serde_json::Value) -> Outcome {
+pub(crate) fn print_json(value: &serde_json::Value) -> Outcome {
     print(&format!("{value}\n"))
 }
 

@@ -3,12 +3,12 @@
 use fieldseal_engine::{CurveLanes, Lanes, LanesUnavailable, use_curve_lanes, use_lanes};
 
 /// The variable for short messages of AES-GCM.
-pub const LANES_VARIABLE: &str = "FIELDSEAL_LANES";
+pub(crate) const LANES_VARIABLE: &str = "FIELDSEAL_LANES";
 /// The variable for fresh keys.
-pub const CURVES_VARIABLE: &str = "FIELDSEAL_CURVES";
+pub(crate) const CURVES_VARIABLE: &str = "FIELDSEAL_CURVES";
 
 /// Selects the implementations that the environment names; returns problems.
-pub fn choose(environment: &[(String, String)]) -> Vec<String> {
+pub(crate) fn choose(environment: &[(String, String)]) -> Vec<String> {
     let value = |variable| environment.iter().find(|(name, _)| name == variable).map(|(_, value)| value.as_str());
     // By default the second follows the first.
     let lanes = choice(LANES_VARIABLE, value(LANES_VARIABLE), &Lanes::ALL, Lanes::name, use_lanes);

@@ -18,31 +18,31 @@ const STEPS: &str = "{msg} {bar:30} {pos}/{len} {eta}";
 const FIGURES: &str = "{spinner} {msg}";
 
 /// A bar that counts bytes or steps; removed on drop.
-pub struct Progress(ProgressBar);
+pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
     /// A bar up to `size` bytes, or a spinner if that is unknown.
-    pub fn bytes(what: &'static str, size: Option<u64>) -> Self {
+    pub(crate) fn bytes(what: &'static str, size: Option<u64>) -> Self {
         Self::new(what, if size.is_some() { BYTES } else { BYTES_WITHOUT_END }, size)
     }
 
     /// A bar up to `count` steps.
-    pub fn steps(what: &'static str, count: usize) -> Self {
+    pub(crate) fn steps(what: &'static str, count: usize) -> Self {
         Self::new(what, STEPS, Some(count as u64))
     }
 
     /// A line of figures, empty at first.
-    pub fn figures() -> Self {
+    pub(crate) fn figures() -> Self {
         Self::new("", FIGURES, None)
     }
 
     /// Whether it is visible.
-    pub fn is_shown(&self) -> bool {
+    pub(crate) fn is_shown(&self) -> bool {
         !self.0.is_hidden()
     }
 
     /// Sets the figures.
-    pub fn set_figures(&self, figures: String) {
+    pub(crate) fn set_figures(&self, figures: String) {
         self.0.set_message(figures);
     }
 
@@ -57,12 +57,12 @@ impl Progress {
     }
 
     /// Sets the progress.
-    pub fn set(&self, bytes: u64) {
+    pub(crate) fn set(&self, bytes: u64) {
         self.0.set_position(bytes);
     }
 
     /// Adds to the progress.
-    pub fn add(&self, bytes: u64) {
+    pub(crate) fn add(&self, bytes: u64) {
         self.0.inc(bytes);
     }
 }

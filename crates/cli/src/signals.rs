@@ -12,7 +12,7 @@ use crate::failure::{Failure, Outcome};
 
 /// Which signal arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub(crate) enum Ending {
     /// SIGINT, from a user at the keyboard, who does not want to wait.
     Interrupt,
     /// SIGTERM, as service managers send it.
@@ -20,7 +20,7 @@ pub enum Ending {
 }
 
 /// Waits for SIGINT or SIGTERM.
-pub struct Signals {
+pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
 }
@@ -30,12 +30,12 @@ impl Signals {
     ///
     /// # Errors
     /// If the system refuses.
-    pub fn listen() -> Outcome<Self> {
+    pub(crate) fn listen() -> Outcome<Self> {
         Ok(Self { interrupt: kept(SignalKind::interrupt())?, terminate: kept(SignalKind::terminate())? })
     }
 
     /// The next of these signals.
-    pub async fn next(&mut self) -> Ending {
+    pub(crate) async fn next(&mut self) -> Ending {
         tokio::select! {
             _ = self.interrupt.recv() => Ending::Interrupt,
             _ = self.terminate.recv() => Ending::Terminate,
@@ -43,7 +43,7 @@ impl Signals {
     }
 
     /// Waits for this time, or until a signal arrives.
-    pub async fn next_within(&mut self, limit: Duration) {
+    pub(crate) async fn next_within(&mut self, limit: Duration) {
         // Either way the wait is over.
         let _ = timeout(limit, self.next()).await;
     }
@@ -51,7 +51,7 @@ impl Signals {
 
 /// Waits for a signal that ends a command which does not wait for signals itself. A signal that the process ignored from the start stays
 /// ignored.
-pub struct TerminationSignals {
+pub(crate) struct TerminationSignals {
     interrupt: Option<Signal>,
     terminate: Option<Signal>,
     hangup: Option<Signal>,
@@ -62,7 +62,7 @@ impl TerminationSignals {
     ///
     /// # Errors
     /// If the system refuses.
-    pub fn listen() -> Outcome<Self> {
+    pub(crate) fn listen() -> Outcome<Self> {
         Ok(Self {
             interrupt: kept_unless_ignored(SignalKind::interrupt())?,
             terminate: kept_unless_ignored(SignalKind::terminate())?,
@@ -71,7 +71,7 @@ impl TerminationSignals {
     }
 
     /// The number of the next signal.
-    pub async fn next(&mut self) -> u8 {
+    pub(crate) async fn next(&mut self) -> u8 {
         let kind = tokio::select! {
             () = received(&mut self.interrupt) => SignalKind::interrupt(),
             () = received(&mut self.terminate) => SignalKind::terminate(),
@@ -85,7 +85,7 @@ impl TerminationSignals {
 ///
 /// # Errors
 /// If the system refuses.
-pub fn hangups() -> Outcome<Signal> {
+pub(crate) fn hangups() -> Outcome<Signal> {
     kept(SignalKind::hangup())
 }
 
@@ -108,7 +108,7 @@ fn kept(kind: SignalKind) -> Outcome<Signal> {
 ///
 /// # Errors
 /// If the system refuses.
-pub fn runtime() -> Outcome<Runtime> {
+pub(crate) fn runtime() -> Outcome<Runtime> {
     Builder::new_current_thread()
         .enable_all()
         .build()

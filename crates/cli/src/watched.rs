@@ -11,7 +11,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval_at};
 type Fingerprint = Option<(u64, u64, u64, i64, i64)>;
 
 /// Some files, and their state at the last check.
-pub struct Watched {
+pub(crate) struct Watched {
     /// `None` if they are not checked.
     ticks: Option<Interval>,
     files: Vec<PathBuf>,
@@ -20,7 +20,7 @@ pub struct Watched {
 
 impl Watched {
     /// Checks `files` every `period`; never if that is zero. Call it on a runtime.
-    pub fn new(period: Duration, files: Vec<PathBuf>) -> Self {
+    pub(crate) fn new(period: Duration, files: Vec<PathBuf>) -> Self {
         let ticks = (!period.is_zero()).then(|| {
             let mut ticks = interval_at(tokio::time::Instant::now() + period, period);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -31,7 +31,7 @@ impl Watched {
     }
 
     /// Waits until one of the files has changed, appeared or disappeared.
-    pub async fn changed(&mut self) {
+    pub(crate) async fn changed(&mut self) {
         let Some(ticks) = &mut self.ticks else { return std::future::pending().await };
         loop {
             ticks.tick().await;
@@ -44,12 +44,12 @@ impl Watched {
     }
 
     /// The files are about to be read: earlier changes do not count any more.
-    pub fn mark(&mut self) {
+    pub(crate) fn mark(&mut self) {
         self.seen = look(&self.files);
     }
 
     /// Replaces the files.
-    pub fn set(&mut self, files: Vec<PathBuf>) {
+    pub(crate) fn set(&mut self, files: Vec<PathBuf>) {
         if files != self.files {
             self.seen = look(&files);
             self.files = files;

@@ -11,7 +11,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Connects to the engine at `address` with the certificate of the client `dev`.
-pub async fn round_trip(address: &str, app: &str, certs: &Path) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn round_trip(address: &str, app: &str, certs: &Path) -> Result<(), Box<dyn Error>> {
     let tls = ClientTls::from_files(&certs.join("ca.pem"), &certs.join("dev.pem"), &certs.join("dev.key"))?;
     // Cheap to clone: create one client per process.
     let client = Client::connect(ClientSettings::new(address, tls)).await?;

@@ -6,7 +6,7 @@
 //! The payload is identified by its strings, in their order, because only strings can change when it is decrypted. White space, escapes,
 //! names of members and numbers do not count, because JSON libraries write them differently; nothing of them is decrypted.
 
-pub mod fuzzing;
+pub(crate) mod fuzzing;
 
 use std::collections::BTreeSet;
 use std::time::Duration;

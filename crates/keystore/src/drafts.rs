@@ -19,7 +19,7 @@ const ATTEMPTS: u64 = 8;
 
 /// An empty file for what another is to hold.
 #[derive(Debug)]
-pub struct Draft {
+pub(crate) struct Draft {
     /// To be written. Locked until it is dropped.
     pub file: File,
     /// Its path, until it is renamed, linked or removed.
@@ -31,7 +31,7 @@ impl Draft {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn create(path: &Path, mode: u32, random: u64) -> io::Result<Self> {
+    pub(crate) fn create(path: &Path, mode: u32, random: u64) -> io::Result<Self> {
         remove_abandoned(path);
         let mut last = io::Error::from(ErrorKind::AlreadyExists);
         for attempt in 0..ATTEMPTS {

@@ -14,15 +14,15 @@ mod imp {
 
     /// A kernel timer (timerfd), polled by the runtime. When it expires, eight bytes can be read from it.
     #[derive(Debug)]
-    pub struct Timer(Receiver);
+    pub(super) struct Timer(Receiver);
 
     impl Timer {
-        pub fn new() -> io::Result<Self> {
+        pub(super) fn new() -> io::Result<Self> {
             let fd = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
             Receiver::from_owned_fd_unchecked(fd).map(Timer)
         }
 
-        pub async fn wait_until(&mut self, moment: Instant) -> io::Result<()> {
+        pub(super) async fn wait_until(&mut self, moment: Instant) -> io::Result<()> {
             let wait = moment.saturating_duration_since(Instant::now());
             if wait.is_zero() {
                 return Ok(());

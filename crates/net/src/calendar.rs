@@ -10,7 +10,7 @@ pub fn utc(unix_s: u64) -> String {
 }
 
 /// Formats Unix milliseconds as UTC: `2026-03-14T09:26:53.589Z` (RFC 3339), with the same limit as [`utc`].
-pub fn utc_milliseconds(unix_ms: u64) -> String {
+pub(crate) fn utc_milliseconds(unix_ms: u64) -> String {
     format!("{:.3}Z", date_and_time(unix_ms))
 }
 

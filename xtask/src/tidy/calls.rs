@@ -88,7 +88,7 @@ const BANS: [Ban; 23] = [
 ];
 
 /// All bans over all Rust files.
-pub fn check(repository: &Repository) -> Vec<Finding> {
+pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     let banned = |source| BANS.iter().flat_map(move |ban| apply(ban, source));
     let others = repository.rust().flat_map(|source| [exits, debug_fields, timings].map(|check| check(source)));
     repository.rust().flat_map(banned).chain(others.flatten()).collect()

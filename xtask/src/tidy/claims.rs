@@ -8,7 +8,7 @@ const PAGE: &str = "docs/threat-model.md";
 const ATTACKS: &str = "## Attacks and defences";
 
 /// Rows without tests, and tests that do not exist.
-pub fn check(repository: &Repository) -> Vec<Finding> {
+pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     let Some(page) = repository.find(PAGE) else { return Vec::new() };
     let mut findings = Vec::new();
     let mut is_in_table = false;

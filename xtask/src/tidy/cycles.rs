@@ -23,7 +23,7 @@ const KNOWN: [(&str, &[&str]); 3] = [
 const TABLE: &str = "xtask/src/tidy/cycles.rs";
 
 /// Reports cycles that are not in the table, and lines of the table that are no longer cycles.
-pub fn check(repository: &Repository) -> Vec<Finding> {
+pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     check_against(&KNOWN, repository)
 }
 

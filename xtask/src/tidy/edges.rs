@@ -138,7 +138,7 @@ const LIBRARIES: [Library; 9] = [
 ];
 
 /// Compares the edges of the workspace with the tables above.
-pub fn check(repository: &Repository) -> Vec<Finding> {
+pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     repository.packages.iter().flat_map(|package| check_package(repository, package)).collect()
 }
 

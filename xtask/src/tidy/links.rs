@@ -6,7 +6,7 @@ use super::{Finding, Repository};
 use crate::source::Source;
 
 /// Reports broken links.
-pub fn check(repository: &Repository) -> Vec<Finding> {
+pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     let pages = repository.sources.iter().filter(|source| source.path.ends_with(".md"));
     pages.flat_map(|page| broken(repository, page)).collect()
 }

@@ -25,7 +25,7 @@ use crate::{
 
 /// The input of the rules.
 #[derive(Debug)]
-pub struct Repository {
+pub(crate) struct Repository {
     /// Every text file that git would track, by path.
     pub sources: Vec<Source>,
     /// The members of the product's workspace.
@@ -39,7 +39,7 @@ const MANIFESTS_APART: [&str; 2] = ["fuzz/Cargo.toml", "benches/candidates/Cargo
 
 /// A violation of a rule.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Finding {
+pub(crate) struct Finding {
     path: String,
     line: usize,
     what: String,
@@ -76,7 +76,7 @@ const RULES: [fn(&Repository) -> Vec<Finding>; 12] = [
 
 impl Repository {
     /// Reads the repository at `root`.
-    pub fn load(root: &Path) -> Result<Self, Box<dyn Error>> {
+    pub(crate) fn load(root: &Path) -> Result<Self, Box<dyn Error>> {
         let mut packages_apart = Vec::new();
         for manifest in MANIFESTS_APART.map(|path| root.join(path)) {
             if manifest.exists() {
@@ -102,7 +102,7 @@ impl Repository {
 }
 
 /// Returns all findings, sorted by file and line.
-pub fn run(repository: &Repository) -> Vec<Finding> {
+pub(crate) fn run(repository: &Repository) -> Vec<Finding> {
     let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| rule(repository)).collect();
     findings.sort();
     findings.dedup();
@@ -116,14 +116,14 @@ mod sample {
     use crate::metadata::{Dependency, Target, Use};
 
     /// Creates a repository of these files, with a library package for every `…/Cargo.toml` among them.
-    pub fn repository(files: &[(&str, &str)]) -> Repository {
+    pub(super) fn repository(files: &[(&str, &str)]) -> Repository {
         let sources = files.iter().map(|(path, text)| Source::new(path, text)).collect();
         let manifests = files.iter().filter_map(|(path, _)| path.strip_suffix("/Cargo.toml"));
         Repository::new(sources, manifests.map(|folder| package(folder, &[])).collect(), Vec::new())
     }
 
     /// Creates a library package in `folder` with these dependencies.
-    pub fn package(folder: &str, dependencies: &[(&str, Use)]) -> Package {
+    pub(super) fn package(folder: &str, dependencies: &[(&str, Use)]) -> Package {
         let last = folder.rsplit('/').next().unwrap_or_default();
         let name = if folder.starts_with("bindings/") { "bindings" } else { last };
         Package {
@@ -141,7 +141,7 @@ mod sample {
     }
 
     /// Returns the findings of `rule` as text, joined by line breaks.
-    pub fn findings(rule: fn(&Repository) -> Vec<Finding>, files: &[(&str, &str)]) -> String {
+    pub(super) fn findings(rule: fn(&Repository) -> Vec<Finding>, files: &[(&str, &str)]) -> String {
         rule(&repository(files)).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     }
 }

@@ -18,7 +18,7 @@ use crate::{
 const PURPOSE_WORDS_MIN: usize = 3;
 
 /// Checks purpose, name and reachability of every Rust file.
-pub fn check(repository: &Repository) -> Vec<Finding> {
+pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     let packages = repository.packages.iter().chain(&repository.packages_apart);
     let reached = reach(&repository.sources, packages);
     repository.rust().flat_map(|source| [purpose(source), name(source), dead(source, &reached)]).flatten().collect()
@@ -44,7 +44,7 @@ fn dead(source: &Source, reached: &HashMap<String, Region>) -> Option<Finding> {
 }
 
 /// Marks as test code every file that only tests reach.
-pub fn mark_tests<'a>(sources: &mut [Source], packages: impl Iterator<Item = &'a Package>) {
+pub(super) fn mark_tests<'a>(sources: &mut [Source], packages: impl Iterator<Item = &'a Package>) {
     let reached = reach(sources, packages);
     for source in sources {
         if reached.get(&source.path) == Some(&Region::Test) {
@@ -84,7 +84,7 @@ fn start(target: &Target) -> (String, Region, Place) {
 }
 
 /// Returns the modules of a target that shipped code declares, by their paths.
-pub fn tree<'a>(sources: &'a [Source], target: &Target) -> BTreeMap<Vec<String>, &'a Source> {
+pub(super) fn tree<'a>(sources: &'a [Source], target: &Target) -> BTreeMap<Vec<String>, &'a Source> {
     let files: HashMap<&str, &Source> = sources.iter().map(|source| (source.path.as_str(), source)).collect();
     let mut tree = BTreeMap::new();
     let mut open = vec![(Vec::new(), target.path.clone(), Place::OwnsFolder)];
@@ -100,7 +100,7 @@ pub fn tree<'a>(sources: &'a [Source], target: &Target) -> BTreeMap<Vec<String>,
 }
 
 /// Names of the inline modules of this file around byte `at`, the outermost first.
-pub fn inline_around(source: &Source, at: usize) -> Vec<String> {
+pub(super) fn inline_around(source: &Source, at: usize) -> Vec<String> {
     let code = &source.masked.code;
     let opened = words(code, "mod").take_while(|&word| word < at).filter_map(|word| {
         let rest = code[word + 3..].trim_start();

@@ -13,7 +13,7 @@ const BESIDE_VECTORS: [&str; 6] = ["README.md", "LICENSE", ".gitattributes", ".p
 const TESTS: [&str; 7] = [".rs", ".py", ".js", ".mjs", ".ts", ".java", ".sh"];
 
 /// Decision records, vectors and fuzz targets.
-pub fn check(repository: &Repository) -> Vec<Finding> {
+pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     let mut findings = records(repository);
     findings.extend(vectors(repository));
     findings.extend(fuzz_targets(repository));

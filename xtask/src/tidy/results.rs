@@ -4,7 +4,7 @@ use super::{Finding, Repository};
 use crate::measurements::{PAGE, page};
 
 /// Reports a page that was not generated from the results, and invalid results.
-pub fn check(repository: &Repository) -> Vec<Finding> {
+pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     let Some(found) = repository.sources.iter().find(|source| source.path == PAGE) else { return Vec::new() };
     let again = "run `cargo xtask measurements`";
     match page(&repository.sources) {

@@ -34,7 +34,7 @@ const GENERATED: [&str; 2] = ["docs/cli.md", "examples/load/reports/"];
 const WRITTEN: [&str; 9] = ["rs", "toml", "sh", "py", "js", "mjs", "ts", "java", "md"];
 
 /// Checks lengths, widths and white space.
-pub fn check(repository: &Repository) -> Vec<Finding> {
+pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for source in &repository.sources {
         if source.is_rust() {

@@ -16,7 +16,7 @@ const FFI_CRATE: &str = "crypto";
 const STATEMENT_LINES_MAX: usize = 6;
 
 /// Checks the crate roots, and place and notes of each `unsafe`.
-pub fn check(repository: &Repository) -> Vec<Finding> {
+pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     let mut findings = roots(repository);
     for source in repository.rust() {
         findings.extend(places(source));

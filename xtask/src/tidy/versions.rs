@@ -6,7 +6,7 @@ use super::{Finding, Repository};
 use crate::source::Source;
 
 /// Reports manifests that set the version of a library that the workspace or another package also sets.
-pub fn check(repository: &Repository) -> Vec<Finding> {
+pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     let manifests = repository.packages.iter().filter_map(|package| repository.find(&manifest_path(&package.folder)));
     let mut declared: BTreeMap<&str, Vec<(&Source, usize)>> = BTreeMap::new();
     for manifest in manifests {

@@ -88,7 +88,7 @@ const LOCKS: [&str; 6] =
     ["Cargo.lock", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "uv.lock", "poetry.lock"];
 
 /// Reports machine paths and registries in all files, unfinished work and replaced words, and unexpected hosts in lock files.
-pub fn check(repository: &Repository) -> Vec<Finding> {
+pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for source in &repository.sources {
         if LOCKS.contains(&source.name()) {

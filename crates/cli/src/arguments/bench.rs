@@ -20,7 +20,7 @@ Examples:
   fieldseal bench --fields 30,2000 --curve r1 --keying request --json > bench.json
   fieldseal bench --fields 30 --operation encrypt --rate 1000 --set server.workers=2"
 )]
-pub struct BenchArguments {
+pub(crate) struct BenchArguments {
     /// The table.
     #[command(flatten)]
     pub table: TableArguments,
@@ -31,7 +31,7 @@ pub struct BenchArguments {
 
 /// Experiments.
 #[derive(Debug, Subcommand)]
-pub enum BenchCommand {
+pub(crate) enum BenchCommand {
     /// Measure whether small requests wait for large ones: their latency alone and beside them, and the system's own share
     #[command(after_help = "Example:\n  fieldseal bench interference --duration 40s --json")]
     Interference(InterferenceArguments),
@@ -52,7 +52,7 @@ pub enum BenchCommand {
 /// `fieldseal bench interference`.
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |it| it.help("Print one line of JSON: the plan, the machine, and the latencies of each case")))]
-pub struct InterferenceArguments {
+pub(crate) struct InterferenceArguments {
     /// Small requests per second, with Poisson arrivals
     #[arg(long, value_name = "RATE", default_value = "100", value_parser = rate)]
     pub rate: f64,
@@ -82,7 +82,7 @@ pub struct InterferenceArguments {
 /// `fieldseal bench overload`.
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |it| it.help("Print one line of JSON: the plan, the machine, the capacity and the outcome of the requests")))]
-pub struct OverloadArguments {
+pub(crate) struct OverloadArguments {
     /// Load as a multiple of the engine's capacity
     #[arg(long, value_name = "FACTOR", default_value = "10", value_parser = rate)]
     pub factor: f64,
@@ -118,7 +118,7 @@ pub struct OverloadArguments {
 /// `fieldseal bench soak`.
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |it| it.help("Print one line of JSON: the plan, the machine, the counts and the memory over time")))]
-pub struct SoakArguments {
+pub(crate) struct SoakArguments {
     /// Duration of the run
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time)]
     pub duration: Duration,
@@ -135,7 +135,7 @@ pub struct SoakArguments {
 
 /// `fieldseal bench echo`.
 #[derive(Debug, Args)]
-pub struct EchoArguments {
+pub(crate) struct EchoArguments {
     /// Per port: bytes of a request, bytes of its answer, and microseconds of work between them
     #[arg(long = "exchange", value_name = "REQUEST:ANSWER:WORK", required = true, value_parser = exchange)]
     pub exchanges: Vec<Exchange>,
@@ -155,7 +155,7 @@ fn exchange(text: &str) -> Result<Exchange, String> {
 /// The table of throughput, latency and CPU time.
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |it| it.help("Print one line of JSON: the plan, the machine, and the figures of each row")))]
-pub struct TableArguments {
+pub(crate) struct TableArguments {
     /// Values per request, separated by commas [default: 1,30,150,2000,10000,60000]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub fields: Vec<u32>,
@@ -211,7 +211,7 @@ pub struct TableArguments {
 
 /// The operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum OperationName {
+pub(crate) enum OperationName {
     /// Encrypt values
     Encrypt,
     /// Decrypt envelopes
@@ -220,7 +220,7 @@ pub enum OperationName {
 
 impl OperationName {
     /// The operation.
-    pub fn operation(self) -> Operation {
+    pub(crate) fn operation(self) -> Operation {
         match self {
             Self::Encrypt => Operation::Encrypt,
             Self::Decrypt => Operation::Decrypt,
@@ -230,7 +230,7 @@ impl OperationName {
 
 /// How the times between arrivals vary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ProcessName {
+pub(crate) enum ProcessName {
     /// Constant intervals
     Even,
     /// Random intervals, as from independent callers
@@ -239,7 +239,7 @@ pub enum ProcessName {
 
 impl ProcessName {
     /// The process.
-    pub fn process(self) -> Process {
+    pub(crate) fn process(self) -> Process {
         match self {
             Self::Even => Process::Even,
             Self::Poisson => Process::Poisson,

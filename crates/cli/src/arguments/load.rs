@@ -23,7 +23,7 @@ Examples:
   fieldseal load scenario.yml --metrics http://127.0.0.1:3444/metrics --json > result.json
   fieldseal load report before.json after.json -o report.html"
 )]
-pub struct LoadArguments {
+pub(crate) struct LoadArguments {
     /// A run.
     #[command(flatten)]
     pub run: LoadRunArguments,
@@ -34,7 +34,7 @@ pub struct LoadArguments {
 
 /// Commands for results.
 #[derive(Debug, Subcommand)]
-pub enum LoadCommand {
+pub(crate) enum LoadCommand {
     /// Render the results of one or more runs as one page of plots and figures
     #[command(after_help = "\
 Examples:
@@ -46,7 +46,7 @@ Examples:
 /// A run of a scenario.
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |it| it.help("Print the whole result as JSON, as -o writes it, instead of the table")))]
-pub struct LoadRunArguments {
+pub(crate) struct LoadRunArguments {
     /// Scenario file in Artillery's YAML format (docs/load.md)
     #[arg(value_name = "SCENARIO.yml", required = true)]
     pub scenario: Option<PathBuf>,
@@ -84,7 +84,7 @@ pub struct LoadRunArguments {
 
 /// `fieldseal load report`.
 #[derive(Debug, Args)]
-pub struct LoadReportArguments {
+pub(crate) struct LoadReportArguments {
     /// Result files of `fieldseal load`; each is compared with the first
     #[arg(value_name = "RESULT.json", required = true)]
     pub results: Vec<PathBuf>,

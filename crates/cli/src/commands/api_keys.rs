@@ -14,7 +14,7 @@ use crate::output::{print, print_json};
 use fieldseal_net::utc;
 
 /// `fieldseal api-keys`.
-pub fn run(context: &Context, command: ApiKeysCommand) -> Outcome {
+pub(super) fn run(context: &Context, command: ApiKeysCommand) -> Outcome {
     match command {
         ApiKeysCommand::Create { app, allow, role, form } => {
             let role: BTreeSet<RoleName> = role.iter().map(|role| RoleName::parse(role)).collect::<Result<_, _>>()?;

@@ -26,7 +26,7 @@ use fieldseal_net::utc;
 const RESERVED: [&str; 3] = ["ca", "server", "relay-ca"];
 
 /// `fieldseal certs`.
-pub fn run(context: &Context, command: CertsCommand) -> Outcome {
+pub(super) fn run(context: &Context, command: CertsCommand) -> Outcome {
     match command {
         CertsCommand::Init { name, ip, only, days } => {
             let folder = context.certificates();
@@ -107,7 +107,7 @@ fn server_names(folder: &Path, names: &[String], addresses: &[IpAddr], only: boo
 }
 
 /// The names in the existing server certificate; empty if there is none.
-pub fn present_names(folder: &Path) -> Outcome<Vec<ServerName>> {
+pub(super) fn present_names(folder: &Path) -> Outcome<Vec<ServerName>> {
     let file = folder.join("server.pem");
     if !file.exists() {
         return Ok(Vec::new());
@@ -119,7 +119,7 @@ pub fn present_names(folder: &Path) -> Outcome<Vec<ServerName>> {
 }
 
 /// `names` and those of `added` that it does not contain.
-pub fn union(mut names: Vec<ServerName>, added: impl IntoIterator<Item = ServerName>) -> Vec<ServerName> {
+pub(super) fn union(mut names: Vec<ServerName>, added: impl IntoIterator<Item = ServerName>) -> Vec<ServerName> {
     for name in added {
         if !names.contains(&name) {
             names.push(name);
@@ -129,14 +129,14 @@ pub fn union(mut names: Vec<ServerName>, added: impl IntoIterator<Item = ServerN
 }
 
 /// The names of the local machine.
-pub fn local_names() -> Vec<ServerName> {
+pub(super) fn local_names() -> Vec<ServerName> {
     ["localhost", "127.0.0.1", "::1"].map(ServerName::parse).into()
 }
 
 /// Creates the authority if it is missing and a server certificate; returns the paths of what was created.
 ///
 /// Keeps an existing authority, so that the certificates it has signed stay valid.
-pub fn init(folder: &Path, names: &[ServerName], days: u32) -> Outcome<Vec<PathBuf>> {
+pub(super) fn init(folder: &Path, names: &[ServerName], days: u32) -> Outcome<Vec<PathBuf>> {
     make_folder(folder)?;
     let now = SystemTime::now();
     let mut made = Vec::new();
@@ -159,7 +159,7 @@ pub fn init(folder: &Path, names: &[ServerName], days: u32) -> Outcome<Vec<PathB
 
 /// The outbound relay's authority for destinations, created if missing; returns the paths of certificate and key. It is separate from the
 /// engine's authority: clients that trust it let the relay read their traffic, but have no access to the engine.
-pub fn relay_authority(folder: &Path) -> Outcome<(PathBuf, PathBuf)> {
+pub(super) fn relay_authority(folder: &Path) -> Outcome<(PathBuf, PathBuf)> {
     make_folder(folder)?;
     let (certificate, key) = (folder.join("relay-ca.pem"), folder.join("relay-ca.key"));
     if !certificate.exists() || !key.exists() {
@@ -185,7 +185,7 @@ fn authority(folder: &Path) -> Outcome<Authority> {
 
 /// Which of a client's certificates are accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pinning {
+pub(super) enum Pinning {
     /// Only the newest one.
     ThisOne,
     /// Every certificate with the name that the authority signs.
@@ -193,7 +193,7 @@ pub enum Pinning {
 }
 
 /// The permissions to grant to a client.
-pub struct Grant {
+pub(super) struct Grant {
     /// The apps.
     pub apps: Apps,
     /// The operations.
@@ -205,7 +205,7 @@ pub struct Grant {
 }
 
 /// Issues a certificate for a client and stores its grant; returns the paths of certificate and key.
-pub fn issue(
+pub(super) fn issue(
     context: &Context,
     store: &dyn Keystore,
     name: &ClientName,
@@ -248,7 +248,7 @@ fn write_pem(path: &Path, pem: &[u8]) -> Outcome {
 }
 
 /// The clients that have a certificate and a key in `folder`, by name.
-pub fn client_certificates(folder: &Path) -> Outcome<Vec<String>> {
+pub(crate) fn client_certificates(folder: &Path) -> Outcome<Vec<String>> {
     let mut names = certificate_files(folder)?;
     names.retain(|name| !is_reserved(name) && folder.join(format!("{name}.key")).exists());
     Ok(names)
@@ -270,7 +270,7 @@ fn certificate_files(folder: &Path) -> Outcome<Vec<String>> {
 }
 
 /// Reads the first certificate in a file.
-pub fn read_certificate(path: &Path) -> Outcome<Inspection> {
+pub(super) fn read_certificate(path: &Path) -> Outcome<Inspection> {
     let pem = std::fs::read(path).map_err(|error| Failure::reading(path, &error))?;
     let certificates = inspect(&pem).map_err(|error| Failure::from(error).at(path.display()))?;
     Ok(certificates.into_iter().next().expect("at least one"))

@@ -18,7 +18,7 @@ use crate::note::note;
 use crate::output::{print, print_json};
 
 /// `fieldseal config`.
-pub fn run(context: &Context, command: &ConfigCommand) -> Outcome {
+pub(super) fn run(context: &Context, command: &ConfigCommand) -> Outcome {
     let loaded = context.loaded();
     for warning in &loaded.warnings {
         note(format_args!("fieldseal: warning: {warning}"));

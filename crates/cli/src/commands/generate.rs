@@ -19,7 +19,7 @@ const COMPLETIONS_FOLDER: &str = "completions";
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
 
 /// `fieldseal generate`.
-pub fn run(arguments: &GenerateArguments) -> Outcome {
+pub(super) fn run(arguments: &GenerateArguments) -> Outcome {
     let (man, completions) = (arguments.folder.join(MAN_FOLDER), arguments.folder.join(COMPLETIONS_FOLDER));
     let failed = |folder: &Path, error: std::io::Error| Failure::writing(folder.display(), &error);
     make_folder(&man)?;

@@ -9,7 +9,7 @@ use crate::output::{print, print_json};
 use crate::transform::connect;
 
 /// `fieldseal info`.
-pub fn run(context: &Context, arguments: &InfoArguments) -> Outcome {
+pub(super) fn run(context: &Context, arguments: &InfoArguments) -> Outcome {
     let facts: Vec<(String, String)> = match &arguments.engine.connect {
         Some(address) => {
             let connection = connect(context, address, &arguments.engine)?;

@@ -36,7 +36,7 @@ enum Backend {
 }
 
 /// `fieldseal inspect`.
-pub fn run(context: &Context, arguments: &InspectArguments) -> Outcome {
+pub(super) fn run(context: &Context, arguments: &InspectArguments) -> Outcome {
     let texts = texts(context, &arguments.inputs)?;
     let backend = match &arguments.engine.connect {
         Some(address) => Backend::Remote(connect(context, address, &arguments.engine)?),

@@ -17,7 +17,7 @@ use crate::transform::connect;
 use fieldseal_net::utc;
 
 /// `fieldseal keys`.
-pub fn run(context: &Context, command: KeysCommand) -> Outcome {
+pub(super) fn run(context: &Context, command: KeysCommand) -> Outcome {
     match command {
         KeysCommand::Create { app, form } => {
             let app = AppName::parse(&app)?;

@@ -16,7 +16,7 @@ mod rewrite;
 mod serve;
 mod store;
 
-pub use certs::client_certificates;
+pub(crate) use certs::client_certificates;
 
 use crate::arguments::{Arguments, Command};
 use crate::context::Context;
@@ -27,7 +27,7 @@ use crate::failure::Outcome;
 ///
 /// # Errors
 /// Why the command failed.
-pub fn run(arguments: Arguments) -> Outcome {
+pub(crate) fn run(arguments: Arguments) -> Outcome {
     let Arguments { global, command } = arguments;
     if matches!(command, Command::Serve(_) | Command::Dev(_) | Command::Relay(_) | Command::Load(_) | Command::Bench(_))
     {

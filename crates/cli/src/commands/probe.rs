@@ -13,7 +13,7 @@ use crate::signals::{self, Signals};
 use crate::transform::client_settings;
 
 /// `fieldseal probe`.
-pub fn run(context: &Context, arguments: &ProbeArguments) -> Outcome {
+pub(super) fn run(context: &Context, arguments: &ProbeArguments) -> Outcome {
     if arguments.engine.connect.is_none() && arguments.relay.is_none() {
         return Err(Failure::usage("there is nothing to probe: give --connect, --relay, or both"));
     }

@@ -24,14 +24,14 @@ use crate::signals::{self, Ending, Signals};
 use crate::watched::Watched;
 
 /// The configuration's name in the folder.
-pub const RELAY_FILE: &str = "relay.toml";
+pub(super) const RELAY_FILE: &str = "relay.toml";
 /// Maximum size of such a file in bytes.
 const FILE_SIZE_MAX: u64 = 4 << 20;
 /// Interval at which SDKs poll the destinations.
-pub const POLL_INTERVAL: Duration = Duration::from_secs(5);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// `fieldseal relay`.
-pub fn run(context: &Context, arguments: &RelayArguments) -> Outcome {
+pub(super) fn run(context: &Context, arguments: &RelayArguments) -> Outcome {
     let file = arguments.file.clone().unwrap_or_else(|| context.folder().join(RELAY_FILE));
     let configuration = read(&file)?;
     remove_abandoned_in(&context.certificates());
@@ -86,7 +86,7 @@ pub fn run(context: &Context, arguments: &RelayArguments) -> Outcome {
 ///
 /// # Errors
 /// All its problems, one per line.
-pub fn read(file: &Path) -> Outcome<Configuration> {
+pub(super) fn read(file: &Path) -> Outcome<Configuration> {
     match examine(file)? {
         (Some(configuration), problems) if problems.is_empty() => Ok(configuration),
         (_, problems) => Err(Failure::usage(problems.join("\n"))),
@@ -97,7 +97,7 @@ pub fn read(file: &Path) -> Outcome<Configuration> {
 ///
 /// # Errors
 /// If the file cannot be read or is too large.
-pub fn examine(file: &Path) -> Outcome<(Option<Configuration>, Vec<String>)> {
+pub(super) fn examine(file: &Path) -> Outcome<(Option<Configuration>, Vec<String>)> {
     let reading = |error: std::io::Error| {
         Failure::reading(file, &error).advise("name another with --file; docs/relay.md describes its format")
     };
@@ -116,7 +116,7 @@ pub fn examine(file: &Path) -> Outcome<(Option<Configuration>, Vec<String>)> {
 
 /// The API's information for SDKs about the outbound relay in DIR/relay.toml, if there is one. The relay itself reports errors of the file:
 /// here they are only logged.
-pub fn information(context: &Context) -> Option<RelayInformation> {
+pub(super) fn information(context: &Context) -> Option<RelayInformation> {
     let file = context.folder().join(RELAY_FILE);
     if !file.exists() {
         return None;
@@ -147,7 +147,7 @@ pub fn information(context: &Context) -> Option<RelayInformation> {
 }
 
 /// The addresses of a running relay.
-pub fn addresses(relay: &Relay) -> serde_json::Value {
+pub(super) fn addresses(relay: &Relay) -> serde_json::Value {
     let mut reported = json!({ "operator": relay.operator_address().to_string() });
     for address in relay.addresses() {
         reported[&*address.listener] = address.address.to_string().into();

@@ -26,7 +26,7 @@ enum Content {
 }
 
 /// `fieldseal encrypt`.
-pub fn encrypt(context: &Context, arguments: EncryptArguments) -> Outcome {
+pub(super) fn encrypt(context: &Context, arguments: EncryptArguments) -> Outcome {
     let content = content(&arguments.stream, arguments.file);
     let keying = arguments.keying.map(KeyingName::keying);
     // A key agreement per line would cost more than everything else; a session's limits of time and count apply.
@@ -46,7 +46,7 @@ pub fn encrypt(context: &Context, arguments: EncryptArguments) -> Outcome {
 }
 
 /// `fieldseal decrypt`.
-pub fn decrypt(context: &Context, arguments: DecryptArguments) -> Outcome {
+pub(super) fn decrypt(context: &Context, arguments: DecryptArguments) -> Outcome {
     let content = content(&arguments.stream, arguments.file);
     let job = Job {
         operation: Operation::Decrypt,
@@ -62,7 +62,7 @@ pub fn decrypt(context: &Context, arguments: DecryptArguments) -> Outcome {
 }
 
 /// `fieldseal rewrap`.
-pub fn rewrap(context: &Context, arguments: RewrapArguments) -> Outcome {
+pub(super) fn rewrap(context: &Context, arguments: RewrapArguments) -> Outcome {
     let content = content(&arguments.stream, false);
     let job = Job {
         operation: Operation::Rewrap,

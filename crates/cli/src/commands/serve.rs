@@ -24,7 +24,7 @@ use crate::signals::{self, Ending, Signals};
 use crate::watched::Watched;
 
 /// `fieldseal serve`.
-pub fn run(context: &Context, arguments: &ServeArguments) -> Outcome {
+pub(super) fn run(context: &Context, arguments: &ServeArguments) -> Outcome {
     let engine = context.engine()?;
     let mut settings = context.config().server.clone();
     settings.address = arguments.address.unwrap_or(settings.address);
@@ -51,7 +51,7 @@ pub fn run(context: &Context, arguments: &ServeArguments) -> Outcome {
 }
 
 /// The parts of a running engine that a reload changes.
-pub struct Reloader<'c, F> {
+pub(super) struct Reloader<'c, F> {
     /// The folder and configuration that it runs with.
     pub context: &'c Context,
     /// The API's information about a relay.
@@ -103,14 +103,14 @@ impl<F: Fn(&Context) -> IdentityFiles> Reloader<'_, F> {
 
 /// The address of the operator port for a listener at `listener`: if the system chooses the listener's port, it chooses the
 /// operator port too, unless the configuration sets it.
-pub fn operator_address(context: &Context, listener: SocketAddr) -> Option<SocketAddr> {
+pub(super) fn operator_address(context: &Context, listener: SocketAddr) -> Option<SocketAddr> {
     let configured = context.config().server.operator.address;
     let is_free = listener.port() == 0 && !context.loaded().is_set("operator.address");
     configured.map(|address| if is_free { SocketAddr::new(address.ip(), 0) } else { address })
 }
 
 /// The addresses of a running engine: `address`, and `operator` if that port is enabled.
-pub fn addresses(server: &Server) -> serde_json::Value {
+pub(super) fn addresses(server: &Server) -> serde_json::Value {
     let mut addresses = json!({ "address": server.local_addr().to_string() });
     if let Some(operator) = server.operator_addr() {
         addresses["operator"] = operator.to_string().into();
@@ -141,7 +141,7 @@ fn changed_keys(running: &Context, fresh: &Context) -> Vec<&'static str> {
 /// Serves, calls `ready`, and shuts down gracefully on SIGTERM, after `server.drain_delay`, or SIGINT, without it. A further signal skips
 /// the rest of the delay, or else the wait for requests in flight. The value of `ready` is kept while it serves. Reloads on SIGHUP, and on
 /// changes of its files if so configured.
-pub fn until_stopped<R>(
+pub(super) fn until_stopped<R>(
     engine: Engine,
     settings: ServerSettings,
     ready: impl FnOnce(&Server) -> Outcome<R>,

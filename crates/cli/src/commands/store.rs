@@ -9,7 +9,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{print, print_json};
 
 /// `fieldseal store`.
-pub fn run(context: &Context, command: &StoreCommand) -> Outcome {
+pub(super) fn run(context: &Context, command: &StoreCommand) -> Outcome {
     let StoreCommand::Check { form } = command;
     let report = context.store()?.check()?;
     let faults: Vec<String> = report.faults.iter().map(ToString::to_string).collect();

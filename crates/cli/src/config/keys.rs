@@ -13,7 +13,7 @@ use fieldseal_server::Scheduling;
 use super::Config;
 
 /// One key of the configuration.
-pub struct Key {
+pub(crate) struct Key {
     /// `section.key`. The environment variable is `FIELDSEAL_SECTION_KEY`.
     pub name: &'static str,
     /// The kind of value.
@@ -30,22 +30,22 @@ pub struct Key {
 
 impl Key {
     /// The key of this name.
-    pub fn find(name: &str) -> Option<&'static Self> {
+    pub(crate) fn find(name: &str) -> Option<&'static Self> {
         KEYS.iter().find(|key| key.name == name)
     }
 
     /// Section and key.
-    pub fn parts(&self) -> (&'static str, &'static str) {
+    pub(crate) fn parts(&self) -> (&'static str, &'static str) {
         self.name.split_once('.').expect("every name has a section")
     }
 
     /// A value as JSON.
-    pub fn json(&self, value: &Value) -> serde_json::Value {
+    pub(crate) fn json(&self, value: &Value) -> serde_json::Value {
         serde_json::from_str(&self.kind.write(value)).expect("values are written as JSON")
     }
 
     /// The environment variable.
-    pub fn variable(&self) -> String {
+    pub(crate) fn variable(&self) -> String {
         format!("FIELDSEAL_{}", self.name.replace('.', "_").to_ascii_uppercase())
     }
 }
@@ -63,7 +63,7 @@ const ORIGINS: Item = Item {
 };
 
 /// Every key.
-pub static KEYS: &[Key] = &[
+pub(crate) static KEYS: &[Key] = &[
     choice!("engine.curve", engine.curve, "The curve used when a request does not name one.",
         "r1" => Curve::P256, "k1" => Curve::Secp256k1),
     choice!("engine.keying", engine.keying,

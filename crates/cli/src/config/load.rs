@@ -14,7 +14,7 @@ use super::{Config, KEYS};
 use crate::paths::{CURVES_VARIABLE, LANES_VARIABLE};
 
 /// Maximum size of a configuration file in bytes; a typical one has a few hundred.
-pub const FILE_SIZE_MAX: u64 = 1 << 20;
+pub(super) const FILE_SIZE_MAX: u64 = 1 << 20;
 
 /// Variables that commands read themselves.
 const OTHER_VARIABLES: [&str; 5] =
@@ -22,7 +22,7 @@ const OTHER_VARIABLES: [&str; 5] =
 
 /// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
+pub(crate) enum Origin {
     /// The default.
     Default,
     /// A line of the file, counted from 1.
@@ -35,7 +35,7 @@ pub enum Origin {
 
 /// A configuration and the origins of its values.
 #[derive(Debug)]
-pub struct Loaded {
+pub(crate) struct Loaded {
     /// The configuration.
     pub config: Config,
     /// The file, if there is one.
@@ -50,12 +50,12 @@ pub struct Loaded {
 
 impl Loaded {
     /// The origin of a key's value.
-    pub fn origin(&self, key: &Key) -> Origin {
+    pub(crate) fn origin(&self, key: &Key) -> Origin {
         self.origins.get(key.name).cloned().unwrap_or(Origin::Default)
     }
 
     /// Whether the key with this name is set by something other than the default.
-    pub fn is_set(&self, name: &str) -> bool {
+    pub(crate) fn is_set(&self, name: &str) -> bool {
         self.origins.contains_key(name)
     }
 
@@ -71,7 +71,7 @@ impl Loaded {
 }
 
 /// The sources of a configuration.
-pub struct Sources<'a> {
+pub(crate) struct Sources<'a> {
     /// The file to read.
     pub file: &'a Path,
     /// Whether the file must exist.
@@ -84,7 +84,7 @@ pub struct Sources<'a> {
 
 /// Whether a file must exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Presence {
+pub(crate) enum Presence {
     /// It was named explicitly.
     Required,
     /// It is the default file.
@@ -92,7 +92,7 @@ pub enum Presence {
 }
 
 /// Loads the configuration from `sources`.
-pub fn load(sources: &Sources<'_>) -> Loaded {
+pub(crate) fn load(sources: &Sources<'_>) -> Loaded {
     let mut loaded = Loaded {
         config: Config::default(),
         file: None,

@@ -20,16 +20,16 @@ use fieldseal_net::LogFormat;
 use fieldseal_net::OperatorSettings;
 use fieldseal_server::{Scheduling, ServerSettings, TlsSettings};
 
-pub use keys::{KEYS, Key};
-pub use load::{Loaded, Origin, Presence, Sources, load};
-pub use schema::{engine_schema, relay_schema};
+pub(crate) use keys::{KEYS, Key};
+pub(crate) use load::{Loaded, Origin, Presence, Sources, load};
+pub(crate) use schema::{engine_schema, relay_schema};
 
 /// The default address of the operator port: loopback, because anyone who can reach the port can read its content.
 const OPERATOR_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 3444);
 
 /// Everything that can be configured.
 #[derive(Debug, Clone)]
-pub struct Config {
+pub(crate) struct Config {
     /// Encryption, caches and documents.
     pub engine: Settings,
     /// Whether memory is overwritten when it is freed.
@@ -54,7 +54,7 @@ pub struct Config {
 
 /// The location of the store; relative paths start at the folder that `--dir` names.
 #[derive(Debug, Clone)]
-pub struct StorePaths {
+pub(crate) struct StorePaths {
     /// The SQLite file.
     pub path: PathBuf,
     /// The file with the root key.
@@ -63,7 +63,7 @@ pub struct StorePaths {
 
 /// PEM files of the listener; relative paths start at the folder that `--dir` names.
 #[derive(Debug, Clone)]
-pub struct CertificatePaths {
+pub(crate) struct CertificatePaths {
     /// The server's certificate chain.
     pub certificate: PathBuf,
     /// Its private key.
@@ -78,7 +78,7 @@ pub struct CertificatePaths {
 
 /// Limits for `--connect`.
 #[derive(Debug, Clone)]
-pub struct ClientBounds {
+pub(crate) struct ClientBounds {
     /// Maximum number of connections.
     pub connections_max: usize,
     /// Maximum number of requests in flight on one connection.
@@ -101,7 +101,7 @@ pub struct ClientBounds {
 
 impl ClientBounds {
     /// The settings for one engine.
-    pub fn settings(&self, address: &str, server_name: Option<&str>, tls: ClientTls) -> ClientSettings {
+    pub(crate) fn settings(&self, address: &str, server_name: Option<&str>, tls: ClientTls) -> ClientSettings {
         ClientSettings {
             server_name: server_name.map(str::to_owned),
             connections_max: self.connections_max,
@@ -156,7 +156,7 @@ impl Default for ClientBounds {
 
 /// Limits on files and standard input. Documents are limited by the engine's own settings.
 #[derive(Debug, Clone)]
-pub struct Input {
+pub(crate) struct Input {
     /// Maximum size in bytes of a file that is encrypted or decrypted in the file form.
     pub file_size_max: usize,
     /// Maximum size in bytes of a line of JSON Lines.
@@ -173,7 +173,7 @@ pub struct Input {
 
 /// The log's level and format.
 #[derive(Debug, Clone, Copy)]
-pub struct Log {
+pub(crate) struct Log {
     /// The minimum severity of logged events.
     pub level: tracing::Level,
     /// The format of lines.
@@ -220,7 +220,7 @@ impl Default for Config {
 
 impl Config {
     /// Warnings about settings that should not be used in production.
-    pub fn warnings(&self) -> Vec<String> {
+    pub(crate) fn warnings(&self) -> Vec<String> {
         let is_fair = self.server.scheduling == Scheduling::Fair;
         let unfair = "server.scheduling is first-come-first-served: small requests wait for large ones; it is for demonstrations, and for \
                       nothing else";
@@ -231,7 +231,7 @@ impl Config {
     ///
     /// # Errors
     /// A sentence for each problem.
-    pub fn check(&self) -> Result<(), Vec<String>> {
+    pub(crate) fn check(&self) -> Result<(), Vec<String>> {
         let mut problems = Vec::new();
         if let Err(error) = self.server.validate() {
             problems.push(format!("section [server]: {error}"));

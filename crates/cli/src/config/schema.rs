@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::{Config, KEYS, Key};
 
 /// The purpose of each section of the engine's file.
-pub const SECTIONS: [(&str, &str); 9] = [
+pub(super) const SECTIONS: [(&str, &str); 9] = [
     ("engine", "Encryption, keys in memory, and how long a worker runs before it yields."),
     ("document", "Limits on JSON documents and selectors. A request that exceeds one is refused."),
     ("keystore", "Where keys are stored, and the limits of the store."),
@@ -22,7 +22,7 @@ pub const SECTIONS: [(&str, &str); 9] = [
 ];
 
 /// The schema of `fieldseal.toml`, made from the table of keys.
-pub fn engine_schema() -> Value {
+pub(crate) fn engine_schema() -> Value {
     let defaults = Config::default();
     let section = |(name, about): (&str, &str)| {
         let keys = KEYS.iter().filter(|key| key.parts().0 == name);
@@ -40,7 +40,7 @@ pub fn engine_schema() -> Value {
 }
 
 /// The schema of `relay.toml`, derived from the types of the relay.
-pub fn relay_schema() -> Value {
+pub(crate) fn relay_schema() -> Value {
     published("The configuration of a Fieldseal relay", Configuration::schema().clone())
 }
 

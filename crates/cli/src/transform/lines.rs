@@ -29,7 +29,7 @@ type Order = (Block, Sender<Done>);
 ///
 /// # Errors
 /// The first failure in the order of the input. The lines before it have been written.
-pub fn transform_lines(
+pub(crate) fn transform_lines(
     backend: &dyn Backend,
     mut blocks: Blocks,
     threads: usize,

@@ -11,7 +11,7 @@ use crate::input::Block;
 use crate::progress::Progress;
 
 /// An engine in this process.
-pub struct Local {
+pub(crate) struct Local {
     engine: Engine,
     job: Job,
     selection: Option<Selection>,
@@ -53,7 +53,7 @@ impl Rewriting {
 
 impl Local {
     /// Compiles the job's selectors once.
-    pub fn new(engine: Engine, job: Job) -> Outcome<Self> {
+    pub(crate) fn new(engine: Engine, job: Job) -> Outcome<Self> {
         let selection = if job.select.is_empty() { None } else { Some(engine.selection(&job.select)?) };
         Ok(Self { engine, job, selection })
     }

@@ -5,10 +5,10 @@ mod local;
 mod remote;
 mod report;
 
-pub use lines::transform_lines;
-pub use local::Local;
-pub use remote::{Connection, Remote, client_settings, connect, curve_on_the_wire, keying_on_the_wire};
-pub use report::Report;
+pub(crate) use lines::transform_lines;
+pub(crate) use local::Local;
+pub(crate) use remote::{Connection, Remote, client_settings, connect, curve_on_the_wire, keying_on_the_wire};
+pub(crate) use report::Report;
 
 use fieldseal_engine::{Curve, Keying, OnFailure};
 
@@ -18,7 +18,7 @@ use crate::progress::Progress;
 
 /// The operation on each value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
+pub(crate) enum Operation {
     /// Values to envelopes.
     Encrypt,
     /// Envelopes to values.
@@ -29,7 +29,7 @@ pub enum Operation {
 
 impl Operation {
     /// The past participle of the operation.
-    pub fn done(self) -> &'static str {
+    pub(crate) fn done(self) -> &'static str {
         match self {
             Self::Encrypt => "encrypted",
             Self::Decrypt => "decrypted",
@@ -40,7 +40,7 @@ impl Operation {
 
 /// The operation, the app and the options.
 #[derive(Debug, Clone)]
-pub struct Job {
+pub(crate) struct Job {
     /// The operation.
     pub operation: Operation,
     /// The app.
@@ -60,7 +60,7 @@ pub struct Job {
 }
 
 /// Runs a job.
-pub trait Backend: Sync {
+pub(crate) trait Backend: Sync {
     /// Transforms a document; returns the result and its report.
     fn document(&self, document: Vec<u8>, progress: &Progress) -> Outcome<(Vec<u8>, Report)>;
 

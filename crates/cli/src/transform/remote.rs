@@ -23,7 +23,7 @@ use crate::progress::Progress;
 const REWRAP_BATCH_SIZE: usize = 1000;
 
 /// A client and its runtime.
-pub struct Connection {
+pub(crate) struct Connection {
     /// The client.
     pub client: Client,
     /// The runtime of its futures.
@@ -31,7 +31,7 @@ pub struct Connection {
 }
 
 /// Connects to the engine at `address` with the certificates that the arguments select.
-pub fn connect(context: &Context, address: &str, arguments: &ConnectArguments) -> Outcome<Connection> {
+pub(crate) fn connect(context: &Context, address: &str, arguments: &ConnectArguments) -> Outcome<Connection> {
     let settings = client_settings(context, address, arguments)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.map_err(|error| Failure::internal(format!("no threads: {error}")))?;
@@ -43,7 +43,11 @@ pub fn connect(context: &Context, address: &str, arguments: &ConnectArguments) -
 }
 
 /// The connection settings for the engine at `address`.
-pub fn client_settings(context: &Context, address: &str, arguments: &ConnectArguments) -> Outcome<ClientSettings> {
+pub(crate) fn client_settings(
+    context: &Context,
+    address: &str,
+    arguments: &ConnectArguments,
+) -> Outcome<ClientSettings> {
     let (certificate, key) = client_files(context, arguments)?;
     let authority = arguments.ca.clone().unwrap_or_else(|| context.certificates().join("ca.pem"));
     let tls = ClientTls::from_files(&authority, &certificate, &key).map_err(Failure::from)?;
@@ -79,14 +83,14 @@ fn client_files(context: &Context, arguments: &ConnectArguments) -> Outcome<(Pat
 }
 
 /// An engine that runs elsewhere.
-pub struct Remote {
+pub(crate) struct Remote {
     connection: Connection,
     job: Arc<Job>,
 }
 
 impl Remote {
     /// Refuses options that a running engine does not support.
-    pub fn new(connection: Connection, job: Job) -> Outcome<Self> {
+    pub(crate) fn new(connection: Connection, job: Job) -> Outcome<Self> {
         if job.operation == Operation::Rewrap && !job.select.is_empty() {
             return Err(Failure::usage(
                 "rewrap does not support --select with --connect, where it re-encrypts every envelope: omit one of them",
@@ -258,7 +262,7 @@ fn ended() -> ClientError {
 }
 
 /// The protocol's curve.
-pub fn curve_on_the_wire(curve: Curve) -> fieldseal_client::Curve {
+pub(crate) fn curve_on_the_wire(curve: Curve) -> fieldseal_client::Curve {
     match curve {
         Curve::P256 => fieldseal_client::Curve::R1,
         Curve::Secp256k1 => fieldseal_client::Curve::K1,
@@ -275,7 +279,7 @@ fn on_failure_on_the_wire(on_failure: fieldseal_engine::OnFailure) -> Option<OnF
 }
 
 /// The protocol's keying.
-pub fn keying_on_the_wire(keying: Keying) -> fieldseal_client::Keying {
+pub(crate) fn keying_on_the_wire(keying: Keying) -> fieldseal_client::Keying {
     match keying {
         Keying::Field => fieldseal_client::Keying::Field,
         Keying::Request => fieldseal_client::Keying::Request,

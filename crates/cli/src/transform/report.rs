@@ -2,7 +2,7 @@
 
 /// Counts, and the paths of the first envelopes that failed to decrypt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Report {
+pub(crate) struct Report {
     /// The number of replaced values.
     pub count: u64,
     /// The number of values that each selector matched, in the order of the selectors. Empty if unknown.
@@ -19,18 +19,18 @@ pub struct Report {
 
 impl Report {
     /// A report with only a count.
-    pub fn of_count(count: u64) -> Self {
+    pub(crate) fn of_count(count: u64) -> Self {
         Self { count, ..Self::default() }
     }
 
     /// Prefixes the line's number to each path.
-    pub fn at_line(mut self, number: u64) -> Self {
+    pub(crate) fn at_line(mut self, number: u64) -> Self {
         self.failures.iter_mut().for_each(|path| *path = format!("line {number}: {path}"));
         self
     }
 
     /// Adds a later report; `failures_max` failures are kept.
-    pub fn add(&mut self, next: Report, failures_max: usize) {
+    pub(crate) fn add(&mut self, next: Report, failures_max: usize) {
         self.count += next.count;
         if self.matched.len() < next.matched.len() {
             self.matched.resize(next.matched.len(), 0);
@@ -44,7 +44,7 @@ impl Report {
     }
 
     /// The selectors of `select` that matched nothing.
-    pub fn unmatched<'s>(&self, select: &'s [String]) -> Vec<&'s str> {
+    pub(crate) fn unmatched<'s>(&self, select: &'s [String]) -> Vec<&'s str> {
         let pairs = select.iter().zip(&self.matched);
         pairs.filter(|(_, matched)| **matched == 0).map(|(selector, _)| selector.as_str()).collect()
     }

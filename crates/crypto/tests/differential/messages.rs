@@ -12,7 +12,7 @@ const SIZE_MAX: usize = 300;
 const AAD_MAX: usize = 100;
 
 /// The kernels of this CPU, and the library's loop.
-pub fn kernels() -> Vec<Lanes> {
+pub(crate) fn kernels() -> Vec<Lanes> {
     let is_here = |lanes: &Lanes| AeadKey::with_lanes(*lanes, AeadAlgorithm::Aes128Gcm, &[0; 16]).is_ok();
     Lanes::ALL.into_iter().filter(|lanes| !matches!(lanes, Lanes::Auto)).filter(is_here).collect()
 }
@@ -31,7 +31,7 @@ fn rust_crypto<A: KeyInit + Aead<NonceSize = aes_gcm::aead::consts::U12>>(
 }
 
 /// Messages of one call, as random as their seed.
-pub struct Group {
+pub(crate) struct Group {
     algorithm: AeadAlgorithm,
     key: Vec<u8>,
     aads: Vec<Vec<u8>>,
@@ -54,7 +54,7 @@ fn bytes(rng: &mut StdRng, size: usize) -> Vec<u8> {
 
 impl Group {
     /// Those of a seed.
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let rng = &mut StdRng::seed_from_u64(seed);
         let algorithm = if rng.random() { AeadAlgorithm::Aes128Gcm } else { AeadAlgorithm::Aes256Gcm };
         let key = bytes(rng, algorithm.key_size());
@@ -99,12 +99,12 @@ impl Group {
     }
 
     /// How many messages.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.messages.len() as u64
     }
 
     /// The difference, if any.
-    pub fn check(&self, kernels: &[Lanes]) -> Result<(), String> {
+    pub(crate) fn check(&self, kernels: &[Lanes]) -> Result<(), String> {
         let key = |lanes| AeadKey::with_lanes(lanes, self.algorithm, &self.key).expect("available");
         let items = self.seal_items();
         let library = key(Lanes::Portable);

@@ -15,7 +15,7 @@ const BASES_MAX: usize = 3;
 type Bytes = [u8; SIZE];
 
 /// Points and scalars of one call, as random as their seed.
-pub struct Group {
+pub(crate) struct Group {
     curve: Curve,
     bases: Vec<PublicKey>,
     scalars: Vec<Bytes>,
@@ -101,7 +101,7 @@ macro_rules! by_rust_crypto {
 
 impl Group {
     /// Those of a seed.
-    pub fn new(curve: Curve, seed: u64) -> Self {
+    pub(crate) fn new(curve: Curve, seed: u64) -> Self {
         let rng = &mut StdRng::seed_from_u64(seed);
         let context = EcContext::new(rng);
         let base_count = rng.random_range(1..=BASES_MAX);
@@ -118,7 +118,7 @@ impl Group {
     }
 
     /// How many products.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         (self.bases.len() * self.scalars.len()) as u64
     }
 
@@ -143,7 +143,7 @@ impl Group {
     }
 
     /// The difference, if any.
-    pub fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         let expected = self.by_libraries()?;
         let curve = if self.curve == Curve::P256 { ec::Curve::P256 } else { ec::Curve::Secp256k1 };
         for kernel in Kernel::detect() {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 /// Names and values of an urlencoded form: the names decoded, the values as ranges of the encoded form.
-pub fn urlencoded(body: &[u8]) -> Vec<(Vec<u8>, Range<usize>)> {
+pub(super) fn urlencoded(body: &[u8]) -> Vec<(Vec<u8>, Range<usize>)> {
     let mut fields = Vec::new();
     let (mut start, mut equals) = (0, None);
     for at in 0..=body.len() {
@@ -22,7 +22,7 @@ pub fn urlencoded(body: &[u8]) -> Vec<(Vec<u8>, Range<usize>)> {
 }
 
 /// WHATWG URL, section 1.3, with `+` for a space.
-pub fn percent_decoded(text: &[u8]) -> Vec<u8> {
+pub(super) fn percent_decoded(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut at = 0;
     while at < text.len() {
@@ -42,13 +42,13 @@ pub fn percent_decoded(text: &[u8]) -> Vec<u8> {
 }
 
 /// The contents of all parts as a lenient parser splits them.
-pub fn lenient_contents(body: &[u8], boundary: &str) -> Vec<Range<usize>> {
+pub(super) fn lenient_contents(body: &[u8], boundary: &str) -> Vec<Range<usize>> {
     lenient_parts(body, boundary).into_iter().map(|(_, content)| content).collect()
 }
 
 /// Returns headers and contents of all parts as a lenient parser splits them: lines end in LF with or without CR, a line with only
 /// the boundary separates, white space after it is ignored, and so is everything before the first and after the last.
-pub fn lenient_parts(body: &[u8], boundary: &str) -> Vec<(Range<usize>, Range<usize>)> {
+pub(super) fn lenient_parts(body: &[u8], boundary: &str) -> Vec<(Range<usize>, Range<usize>)> {
     let cut = format!("--{boundary}").into_bytes();
     let end = format!("--{boundary}--").into_bytes();
     let mut parts = Vec::new();

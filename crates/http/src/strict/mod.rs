@@ -5,7 +5,7 @@
 //! library: unscanned bytes are not passed on.
 
 #[cfg(feature = "fuzzing")]
-pub mod fuzzing;
+pub(crate) mod fuzzing;
 mod scanner;
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@ use super::escaped;
 /// The position of a number in the JSON: keys and indexes, joined by dots. Several positions, separated by spaces, mean the sum of
 /// their values; an object counts as the sum of its numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub(super) struct Place {
     /// The index of the result on the page, unless the enclosing element has it.
     pub result: Option<usize>,
     /// Its path.
@@ -17,7 +17,7 @@ pub struct Place {
 
 impl Place {
     /// A path in the result of the enclosing element.
-    pub fn here(path: impl Into<String>) -> Self {
+    pub(super) fn here(path: impl Into<String>) -> Self {
         Place { result: None, path: path.into() }
     }
 
@@ -32,26 +32,26 @@ impl Place {
 }
 
 /// A number of the result, exact as an attribute and formatted as text.
-pub fn number(place: &Place, value: f64, text: &str) -> String {
+pub(super) fn number(place: &Place, value: f64, text: &str) -> String {
     format!("<data{} value=\"{value}\">{}</data>", place.attributes("path"), escaped(text))
 }
 
 /// The quotient of two numbers, formatted as text.
-pub fn quotient(place: &Place, per: &Place, value: f64, text: &str) -> String {
+pub(super) fn quotient(place: &Place, per: &Place, value: f64, text: &str) -> String {
     format!("<data{}{} value=\"{value}\">{}</data>", place.attributes("path"), per.attributes("per"), escaped(text))
 }
 
 /// A count.
-pub fn count(place: &Place, value: u64) -> String {
+pub(super) fn count(place: &Place, value: u64) -> String {
     number(place, value as f64, &value.to_string())
 }
 
 /// A duration in microseconds.
-pub fn micros(place: &Place, value: f64) -> String {
+pub(super) fn micros(place: &Place, value: f64) -> String {
     number(place, value, &duration(value / 1e6))
 }
 
 /// The number of requests of a series without a successful answer.
-pub fn failures(series: &ResultSeries) -> u64 {
+pub(super) fn failures(series: &ResultSeries) -> u64 {
     series.errors.values().sum()
 }

@@ -8,7 +8,7 @@ use super::svg::{Axis, COLOURS, Form, Layer};
 
 /// A plot with a panel for each result.
 #[derive(Clone, Debug)]
-pub struct Plot {
+pub(super) struct Plot {
     /// Its id in the page.
     pub id: &'static str,
     /// Its title.
@@ -36,7 +36,7 @@ const NO_ANSWERS: &str = "No good answers.";
 
 /// The mark beside a name in the legend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
+pub(super) enum Mark {
     /// A colour by its index.
     Colour(usize),
     /// A cross of any colour.
@@ -52,11 +52,11 @@ const NO_ROWS: (usize, &str) = (0, "");
 
 /// The kinds of requests of all results, in order of size; each has its colour.
 #[derive(Clone, Debug)]
-pub struct Palette(Vec<(usize, String)>);
+pub(super) struct Palette(Vec<(usize, String)>);
 
 impl Palette {
     /// Collects the kinds of all series.
-    pub fn new(results: &[&LoadResult]) -> Self {
+    pub(super) fn new(results: &[&LoadResult]) -> Self {
         let mut all: Vec<(usize, String)> = results
             .iter()
             .flat_map(|result| &result.series)
@@ -68,7 +68,7 @@ impl Palette {
     }
 
     /// Returns the colour of a series, which depends on its size.
-    pub fn colour(&self, series: &ResultSeries) -> usize {
+    pub(super) fn colour(&self, series: &ResultSeries) -> usize {
         spread(self.place(series), self.0.len())
     }
 
@@ -95,7 +95,7 @@ fn spread(place: usize, count: usize) -> usize {
 }
 
 /// Returns all plots for which the results have data; the speed of requests comes first.
-pub fn plots(results: &[&LoadResult]) -> Vec<Plot> {
+pub(super) fn plots(results: &[&LoadResult]) -> Vec<Plot> {
     let palette = Palette::new(results);
     let all = [
         Some(speed(results, &palette)),
@@ -404,7 +404,7 @@ fn seconds(seconds: f64) -> String {
 }
 
 /// A number in thousands or millions.
-pub fn short(number: f64) -> String {
+pub(super) fn short(number: f64) -> String {
     let (number, unit) = match number {
         n if n >= 999_500.0 => (n / 1e6, " M"),
         n if n >= 999.5 => (n / 1e3, " k"),

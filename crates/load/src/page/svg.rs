@@ -9,7 +9,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 /// Number of colours for series; further ones repeat them.
-pub const COLOURS: usize = 6;
+pub(super) const COLOURS: usize = 6;
 /// Radius of a point, in pixels.
 const POINT: i32 = 2;
 /// Half the width of a cross, in pixels. A circle of this radius is its placeholder until the drawing is finished.
@@ -39,7 +39,7 @@ const IN_MEMORY: &str = "a drawing in memory";
 
 /// An axis.
 #[derive(Clone, Copy, Debug)]
-pub struct Axis {
+pub(super) struct Axis {
     /// Its start; above 0 if it is logarithmic.
     pub min: f64,
     /// Its end, above `min`.
@@ -54,7 +54,7 @@ pub struct Axis {
 
 /// A set of points in a plot.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Layer {
+pub(super) struct Layer {
     /// Index of its colour.
     pub colour: usize,
     /// How it is drawn.
@@ -65,7 +65,7 @@ pub struct Layer {
 
 /// How points are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub(super) enum Form {
     /// Separate dots.
     Points,
     /// A line through them.
@@ -79,7 +79,7 @@ pub enum Form {
 
 /// The drawing area of axes.
 #[derive(Clone, Copy, Debug)]
-pub struct Frame<'a> {
+pub(super) struct Frame<'a> {
     /// The horizontal axis.
     pub x: Axis,
     /// The vertical axis.
@@ -108,7 +108,7 @@ impl Frame<'_> {
 }
 
 /// Draws a plot.
-pub fn draw(frame: &Frame<'_>) -> String {
+pub(super) fn draw(frame: &Frame<'_>) -> String {
     let mut out = String::new();
     {
         let root = SVGBackend::with_string(&mut out, frame.size).into_drawing_area();

@@ -94,7 +94,7 @@ impl Part<'_> {
 
 /// Returns sentences, as HTML, that compare two results, each given with its index on the page: failures first, then each figure that
 /// both results have.
-pub fn compared(before: (usize, &LoadResult), after: (usize, &LoadResult)) -> Vec<String> {
+pub(super) fn compared(before: (usize, &LoadResult), after: (usize, &LoadResult)) -> Vec<String> {
     let side = |(index, result), when| Side { index, result, when };
     let sides = [side(before, "before"), side(after, "after")];
     let mut from_small_to_large: Vec<&ResultSeries> = sides[0].result.series.iter().collect();
@@ -231,7 +231,7 @@ fn ratio(was: f64, is: f64, more: &str, less: &str) -> String {
 }
 
 /// A share as a percentage with one decimal. Only exact values are shown as 0 % and 100 %.
-pub fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     match share {
         share if share <= 0.0 => "0 %".to_owned(),
         share if share >= 1.0 => "100 %".to_owned(),

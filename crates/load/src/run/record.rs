@@ -34,7 +34,7 @@ pub struct SeriesId {
 }
 
 /// Returns the series of a script, in the order of its scenarios and their steps.
-pub fn series(script: &Script) -> Vec<SeriesId> {
+pub(super) fn series(script: &Script) -> Vec<SeriesId> {
     let mut all = Vec::new();
     for (scenario, of) in script.scenarios.iter().enumerate() {
         for step in of.flow.steps() {

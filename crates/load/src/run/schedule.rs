@@ -149,7 +149,7 @@ impl Schedule {
 /// The arrivals of one of several connections, which take turns. Each connection iterates over the whole schedule and skips the arrivals
 /// of the others.
 #[derive(Clone, Debug)]
-pub struct Turns {
+pub(super) struct Turns {
     schedule: Schedule,
     /// Its next arrival.
     next: Option<Arrival>,
@@ -159,18 +159,18 @@ pub struct Turns {
 
 impl Turns {
     /// The arrivals of connection `place`, counted from 0, of `places`.
-    pub fn new(mut schedule: Schedule, place: usize, places: usize) -> Self {
+    pub(super) fn new(mut schedule: Schedule, place: usize, places: usize) -> Self {
         let next = schedule.nth(place);
         Turns { schedule, next, others: places - 1 }
     }
 
     /// Returns the next arrival without advancing.
-    pub fn peek(&self) -> Option<Arrival> {
+    pub(super) fn peek(&self) -> Option<Arrival> {
         self.next
     }
 
     /// Returns the next arrival and advances, if it is due.
-    pub fn take_due(&mut self, now: Duration) -> Option<Arrival> {
+    pub(super) fn take_due(&mut self, now: Duration) -> Option<Arrival> {
         let arrival = self.next.filter(|arrival| arrival.due <= now)?;
         self.next = self.schedule.nth(self.others);
         Some(arrival)

@@ -28,13 +28,13 @@ pub const CANCELLED: &str = "cancelled";
 /// Codes of failures that are not answers of the engine.
 pub(super) mod code {
     /// The connection broke while the request was in flight.
-    pub const LOST: &str = "connection_lost";
+    pub(crate) const LOST: &str = "connection_lost";
     /// No connection was available.
-    pub const NOT_CONNECTED: &str = "connect_failed";
+    pub(crate) const NOT_CONNECTED: &str = "connect_failed";
     /// The answer has unexpected content or size.
-    pub const WRONG: &str = "wrong_answer";
+    pub(crate) const WRONG: &str = "wrong_answer";
     /// No answer arrived in time.
-    pub const MISSING: &str = "no_answer";
+    pub(crate) const MISSING: &str = "no_answer";
 }
 
 /// The source of a connection's users.

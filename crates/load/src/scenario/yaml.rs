@@ -54,7 +54,7 @@ impl Problem {
 
 /// A node of the tree.
 #[derive(Clone, Debug)]
-pub struct Node {
+pub(super) struct Node {
     /// Its start.
     pub place: Place,
     /// Its content.
@@ -63,7 +63,7 @@ pub struct Node {
 
 /// The content of a node.
 #[derive(Clone, Debug)]
-pub enum Content {
+pub(super) enum Content {
     /// Text, and whether it is unquoted, so that it may be a number, a boolean or null.
     Scalar(String, bool),
     /// A list.
@@ -78,7 +78,7 @@ impl Node {
     }
 
     /// Whether it is empty: `null`, `~`, or missing.
-    pub fn is_nothing(&self) -> bool {
+    pub(super) fn is_nothing(&self) -> bool {
         matches!(&self.content, Content::Scalar(text, true) if matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL"))
     }
 
@@ -95,7 +95,7 @@ impl Node {
 ///
 /// # Errors
 /// Fails if the text is not YAML, has several documents or a duplicate key, or exceeds a limit.
-pub fn read(text: &str) -> Result<Node, Problem> {
+pub(super) fn read(text: &str) -> Result<Node, Problem> {
     if text.len() > TEXT_SIZE_MAX {
         let message = format!("a scenario file must be at most {TEXT_SIZE_MAX} bytes");
         return Err(Problem::new(Place { line: 1, column: 1 }, message));

@@ -5,7 +5,7 @@
 //! before it is allocated.
 
 mod brotli;
-pub mod fuzzing;
+pub(crate) mod fuzzing;
 mod gzip;
 #[cfg(test)]
 mod tests;

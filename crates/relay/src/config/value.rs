@@ -13,24 +13,24 @@ use serde::{Deserialize, Serialize, Serializer};
 macro_rules! kind {
     ($(#[$about:meta])* $module:ident, $type:ty, $kind:expr, $read:expr, $write:expr) => {
         $(#[$about])*
-        pub mod $module {
+        pub(crate) mod $module {
             use super::*;
 
             const KIND: Kind<'static> = $kind;
 
-            pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<$type, D::Error> {
+            pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<$type, D::Error> {
                 let read: fn(Value) -> $type = $read;
                 deserializer.deserialize_any(Read(KIND)).map(read)
             }
 
             /// For defaults in the schema.
-            pub fn serialize<S: Serializer>(value: &$type, serializer: S) -> Result<S::Ok, S::Error> {
+            pub(crate) fn serialize<S: Serializer>(value: &$type, serializer: S) -> Result<S::Ok, S::Error> {
                 let write: fn(&$type) -> Value = $write;
                 let json: serde_json::Value = serde_json::from_str(&KIND.write(&write(value))).expect("JSON");
                 json.serialize(serializer)
             }
 
-            pub struct Kinded;
+            pub(crate) struct Kinded;
 
             impl JsonSchema for Kinded {
                 fn inline_schema() -> bool {
@@ -111,16 +111,16 @@ impl Visitor<'_> for Read {
 }
 
 /// A list of IP addresses and networks.
-pub mod networks {
+pub(crate) mod networks {
     use super::*;
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Network>, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Network>, D::Error> {
         let texts = Vec::<String>::deserialize(deserializer)?;
         let parse = |text: &String| text.parse().map_err(|error| D::Error::custom(format_args!("{text:?}: {error}")));
         texts.iter().map(parse).collect()
     }
 
-    pub fn serialize<S: Serializer>(networks: &[Network], serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(networks: &[Network], serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(networks.iter().map(ToString::to_string))
     }
 }

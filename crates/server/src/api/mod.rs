@@ -9,7 +9,7 @@ mod body;
 mod call;
 pub(crate) mod counters;
 mod credentials;
-pub mod fuzzing;
+pub(crate) mod fuzzing;
 mod problem;
 mod query;
 mod record;

@@ -17,7 +17,7 @@ use crate::common::script::{Acceptance, Event, Fault, NetworkQuality, Plan};
 const PIECE_SIZE_MAX: usize = 16_384;
 
 /// The proxy; it runs until it is dropped, and then drops every socket.
-pub struct Proxy {
+pub(crate) struct Proxy {
     pub address: SocketAddr,
     state: Arc<State>,
     accepting: JoinSet<()>,
@@ -33,7 +33,7 @@ struct State {
 
 /// Counts of events.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// Injected faults, including refused connections.
     pub faults: u64,
     /// Faults after which some bytes of a connection did not arrive as they were sent.
@@ -46,7 +46,7 @@ pub struct Seen {
 }
 
 impl Proxy {
-    pub async fn start(target: SocketAddr, seed: u64, quality: NetworkQuality) -> Proxy {
+    pub(crate) async fn start(target: SocketAddr, seed: u64, quality: NetworkQuality) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let state = Arc::new(State {
@@ -62,20 +62,20 @@ impl Proxy {
     }
 
     /// Checks that the proxy itself has not failed.
-    pub fn assert_sound(&mut self) {
+    pub(crate) fn assert_sound(&mut self) {
         assert!(self.accepting.try_join_next().is_none(), "the proxy has panicked");
     }
 
     /// Forwards new connections without faults; the others keep their plans.
-    pub fn heal(&self) {
+    pub(crate) fn heal(&self) {
         self.state.is_healed.store(true, Ordering::SeqCst);
     }
 
-    pub fn connections(&self) -> u64 {
+    pub(crate) fn connections(&self) -> u64 {
         self.state.connections.load(Ordering::SeqCst)
     }
 
-    pub fn seen(&self) -> Seen {
+    pub(crate) fn seen(&self) -> Seen {
         *self.state.seen.lock().unwrap()
     }
 }

@@ -10,10 +10,10 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 use tokio::time::timeout;
 
-pub const APP: &str = "acme";
+pub(crate) const APP: &str = "acme";
 
 /// The work of a call, with its expected result.
-pub enum Work {
+pub(crate) enum Work {
     Health,
     Encrypt { texts: Vec<String> },
     Decrypt { texts: Vec<String>, envelopes: Vec<Value> },
@@ -23,7 +23,7 @@ pub enum Work {
     DecryptFile { data: Vec<u8>, sealed: Vec<u8> },
 }
 
-pub struct Call {
+pub(crate) struct Call {
     pub number: usize,
     work: Work,
     deadline_ms: Option<u32>,
@@ -33,7 +33,7 @@ pub struct Call {
 
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     Answered,
     Dropped,
     Failed(ErrorKind),
@@ -41,7 +41,7 @@ pub enum Outcome {
 
 impl Call {
     /// Creates a call. Values to decrypt are encrypted by `control`, whose connection is undisturbed.
-    pub async fn new(number: usize, random: &mut StdRng, name: &str, is_hasty: bool, control: &Client) -> Call {
+    pub(crate) async fn new(number: usize, random: &mut StdRng, name: &str, is_hasty: bool, control: &Client) -> Call {
         let size = [0, 10, 1_000][random.random_range(0..3)];
         let count = random.random_range(1..60);
         let text = |value: usize| format!("{name} value {value} {}", "x".repeat(size));
@@ -69,7 +69,7 @@ impl Call {
     }
 
     /// Makes the call and checks the answer; `control` decrypts what `client` has encrypted.
-    pub async fn make(&self, client: &Client, control: &Client) -> Outcome {
+    pub(crate) async fn make(&self, client: &Client, control: &Client) -> Outcome {
         let made = match self.dropped_after {
             Some(time) => match timeout(time, self.ask(client, control)).await {
                 Ok(made) => made,
@@ -142,7 +142,7 @@ impl Call {
 }
 
 /// Encrypts and decrypts; the value is `name`.
-pub async fn round_trip(client: &Client, name: &str) -> Result<(), ClientError> {
+pub(crate) async fn round_trip(client: &Client, name: &str) -> Result<(), ClientError> {
     let texts = vec![name.to_owned()];
     let envelopes = encrypt(client, &texts, None).await?;
     assert!(decrypt(client, &DecryptOptions::new(APP), &envelopes).await? == texts, "the answer of another call");

@@ -27,7 +27,7 @@ enum Work {
     DecryptFile,
 }
 
-pub struct Call {
+pub(crate) struct Call {
     /// Its index within the schedule; also selects the encrypted values that it decrypts.
     number: usize,
     app: usize,
@@ -40,7 +40,7 @@ pub struct Call {
 }
 
 impl Call {
-    pub fn random(number: usize, random: &mut StdRng) -> Call {
+    pub(crate) fn random(number: usize, random: &mut StdRng) -> Call {
         let name = format!("call {number}");
         let (count, padding) = ([1, 2, 7, 40, 400][random.random_range(0..5)], [0, 10, 400][random.random_range(0..3)]);
         let curve = if random.random() { Curve::R1 } else { Curve::K1 };
@@ -68,7 +68,7 @@ impl Call {
     }
 
     /// Makes the call and checks its result.
-    pub async fn make(&self, world: &World, client: usize, engine: &Client) -> Option<End> {
+    pub(crate) async fn make(&self, world: &World, client: usize, engine: &Client) -> Option<End> {
         let open = world.journal.begin(client);
         let asking = engine.call_raw(self.deadline_ms, |id, deadline_ms, out| {
             self.encode(world.material, id, deadline_ms, out);

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 type Serving = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 #[derive(Default)]
-pub struct Executor {
+pub(crate) struct Executor {
     /// A connection that is being polled is taken out.
     tasks: Mutex<BTreeMap<u64, Option<Task>>>,
     ready: Arc<Ready>,
@@ -61,7 +61,7 @@ impl Executor {
         self.tasks.lock().unwrap()
     }
 
-    pub fn spawn(&self, number: u64, serving: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(&self, number: u64, serving: impl Future<Output = ()> + Send + 'static) {
         let waker = Waker::from(Arc::new(Bell { number, ready: Arc::clone(&self.ready) }));
         // Tokio's cooperative budget is for tasks that share a thread.
         let serving: Serving = Box::pin(tokio::task::unconstrained(serving));
@@ -70,7 +70,7 @@ impl Executor {
     }
 
     /// Polls one of the ready tasks, which `choose` selects from their number; returns its number.
-    pub fn poll_one(&self, choose: impl FnOnce(u64) -> u64) -> Option<u64> {
+    pub(crate) fn poll_one(&self, choose: impl FnOnce(u64) -> u64) -> Option<u64> {
         let number = {
             let mut ready = self.ready.lock();
             let count = ready.numbers.len() as u64;
@@ -92,20 +92,20 @@ impl Executor {
         Some(number)
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.tasks().is_empty()
     }
 
-    pub fn has_ready(&self) -> bool {
+    pub(crate) fn has_ready(&self) -> bool {
         !self.ready.lock().numbers.is_empty()
     }
 
-    pub fn is_ready(&self, number: u64) -> bool {
+    pub(crate) fn is_ready(&self, number: u64) -> bool {
         self.ready.lock().numbers.contains(&number)
     }
 
     /// Waits until a connection is ready.
-    pub async fn wait(&self) {
+    pub(crate) async fn wait(&self) {
         poll_fn(|cx| {
             let mut ready = self.ready.lock();
             if !ready.numbers.is_empty() {

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::network::Opener;
 
 #[derive(Default)]
-pub struct Journal {
+pub(crate) struct Journal {
     state: Mutex<State>,
 }
 
@@ -33,7 +33,7 @@ struct State {
 
 /// Faults of a client's connections.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Trouble {
+pub(crate) struct Trouble {
     /// One of them broke.
     pub is_harmed: bool,
     /// One of them stopped transferring without an error.
@@ -42,7 +42,7 @@ pub struct Trouble {
 
 /// Counts of the clients' events.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub(crate) struct Seen {
     pub answered: u64,
     pub given_up: u64,
     /// Calls that were dropped after their request was sent and before their answer arrived.
@@ -69,14 +69,14 @@ struct Call {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub(crate) enum End {
     Answered,
     Failed(ErrorKind),
     GivenUp,
 }
 
 /// A call in progress. If it is dropped, the call was abandoned.
-pub struct Open {
+pub(crate) struct Open {
     journal: Arc<Journal>,
     number: usize,
     pub began: Instant,
@@ -84,7 +84,7 @@ pub struct Open {
 
 impl Open {
     /// Records the request of the call.
-    pub fn note_request(&self, frame: &[u8]) {
+    pub(crate) fn note_request(&self, frame: &[u8]) {
         let mut state = self.journal.lock();
         let known = state.by_frame.insert(hash(frame), self.number);
         assert!(known.is_none_or(|known| known == self.number), "two calls send the same");
@@ -97,11 +97,11 @@ impl Open {
         state.seen.again += u64::from(is_again);
     }
 
-    pub fn elapsed(&self) -> Duration {
+    pub(crate) fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
 
-    pub fn end(self, end: End) {
+    pub(crate) fn end(self, end: End) {
         self.journal.end(self.number, end);
     }
 }
@@ -125,15 +125,15 @@ impl Journal {
         self.state.lock().unwrap()
     }
 
-    pub fn seen(&self) -> Seen {
+    pub(crate) fn seen(&self) -> Seen {
         self.lock().seen.clone()
     }
 
-    pub fn count(&self, note: impl FnOnce(&mut Seen)) {
+    pub(crate) fn count(&self, note: impl FnOnce(&mut Seen)) {
         note(&mut self.lock().seen);
     }
 
-    pub fn begin(self: &Arc<Self>, client: usize) -> Open {
+    pub(crate) fn begin(self: &Arc<Self>, client: usize) -> Open {
         let mut state = self.lock();
         let number = state.calls.len();
         state.calls.push(Call {
@@ -149,7 +149,7 @@ impl Journal {
     }
 
     /// The call that sent this frame.
-    pub fn call_of(&self, frame: &[u8]) -> Option<usize> {
+    pub(crate) fn call_of(&self, frame: &[u8]) -> Option<usize> {
         self.lock().by_frame.get(&hash(frame)).copied()
     }
 
@@ -174,7 +174,7 @@ impl Journal {
         call.is_cancel_due = !call.is_answer_read;
     }
 
-    pub fn note_harm(&self, opener: Opener, is_silent: bool) {
+    pub(crate) fn note_harm(&self, opener: Opener, is_silent: bool) {
         let mut state = self.lock();
         state.seen.harms += 1;
         let Opener::Client(client) = opener else { return };
@@ -183,12 +183,12 @@ impl Journal {
         trouble.is_silent |= is_silent;
     }
 
-    pub fn trouble(&self, client: usize) -> Trouble {
+    pub(crate) fn trouble(&self, client: usize) -> Trouble {
         self.lock().troubles.get(&client).copied().unwrap_or_default()
     }
 
     /// Records that a client has written a message.
-    pub fn note_written(&self, connection: u64, message: &Message<'_>, frame: &[u8]) {
+    pub(crate) fn note_written(&self, connection: u64, message: &Message<'_>, frame: &[u8]) {
         let mut guard = self.lock();
         let state = &mut *guard;
         match *message {
@@ -212,7 +212,7 @@ impl Journal {
     }
 
     /// Records that a client has read a message.
-    pub fn note_read(&self, connection: u64, message: &Message<'_>) {
+    pub(crate) fn note_read(&self, connection: u64, message: &Message<'_>) {
         let mut guard = self.lock();
         let state = &mut *guard;
         if let Message::Notification { method: GOING_AWAY, .. } = message {
@@ -227,7 +227,7 @@ impl Journal {
 
     /// Checks that all calls have ended, and that the engine received a cancellation of each abandoned one, unless it `has_left` or was
     /// unreachable.
-    pub fn assert_complete(&self, has_left: bool) {
+    pub(crate) fn assert_complete(&self, has_left: bool) {
         let mut state = self.lock();
         let mut due = 0;
         for (number, call) in state.calls.iter().enumerate() {

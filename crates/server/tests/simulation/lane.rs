@@ -15,7 +15,7 @@ const CAPACITY: usize = 64 << 10;
 
 /// How a lane ends for its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub(crate) enum End {
     Orderly,
     Reset,
 }
@@ -28,7 +28,7 @@ enum Transit {
 
 /// The effect of a fault beyond its lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Harm {
+pub(crate) enum Harm {
     /// A peer may wait in vain.
     Silent,
     /// Both sides see the end, after the bytes written before.
@@ -47,7 +47,7 @@ enum Routing {
     Blocked,
 }
 
-pub struct Lane {
+pub(crate) struct Lane {
     events: VecDeque<Event>,
     latency: Duration,
     piece_size: usize,
@@ -72,13 +72,13 @@ pub struct Lane {
 }
 
 /// The result of a write.
-pub struct Written {
+pub(crate) struct Written {
     pub poll: Poll<io::Result<usize>>,
     pub harms: Vec<Harm>,
 }
 
 impl Lane {
-    pub fn new(events: Vec<Event>, latency: Duration) -> Lane {
+    pub(crate) fn new(events: Vec<Event>, latency: Duration) -> Lane {
         Lane {
             events: events.into(),
             latency,
@@ -101,7 +101,7 @@ impl Lane {
     }
 
     /// Accepts bytes up to the next event.
-    pub fn write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Written {
+    pub(crate) fn write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Written {
         let mut harms = Vec::new();
         while let Some(event) = self.events.pop_front_if(|event| event.at <= self.taken) {
             harms.extend(self.suffer(event.fault));
@@ -175,7 +175,7 @@ impl Lane {
     }
 
     /// The writer has finished, or its side is closed. Lanes that drop or block bytes swallow the end, too.
-    pub fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         if self.routing == Routing::ToReader && self.refusal.is_none() {
             self.dispatch(Transit::End);
         }
@@ -183,13 +183,13 @@ impl Lane {
     }
 
     /// The reader has disconnected.
-    pub fn abandon(&mut self) {
+    pub(crate) fn abandon(&mut self) {
         self.refuse(io::ErrorKind::BrokenPipe);
         self.arrived.clear();
     }
 
     /// Drops all bytes in transit.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.in_flight.clear();
         self.in_flight_bytes = 0;
         self.arrived.clear();
@@ -204,7 +204,7 @@ impl Lane {
     }
 
     /// Delivers what is due. Returns when the next bytes are.
-    pub fn arrive(&mut self, now: Instant) -> Option<Instant> {
+    pub(crate) fn arrive(&mut self, now: Instant) -> Option<Instant> {
         while let Some((_, parcel)) = self.in_flight.pop_front_if(|(due, _)| *due <= now) {
             match parcel {
                 Transit::Bytes(bytes) => {
@@ -218,12 +218,12 @@ impl Lane {
         self.next_due()
     }
 
-    pub fn next_due(&self) -> Option<Instant> {
+    pub(crate) fn next_due(&self) -> Option<Instant> {
         self.in_flight.front().map(|(due, _)| *due)
     }
 
     /// Reads up to `size` bytes that have arrived; none at the end.
-    pub fn read(&mut self, cx: &mut Context<'_>, size: usize) -> Poll<io::Result<Vec<u8>>> {
+    pub(crate) fn read(&mut self, cx: &mut Context<'_>, size: usize) -> Poll<io::Result<Vec<u8>>> {
         if !self.arrived.is_empty() {
             let size = size.min(self.arrived.len());
             wake(&mut self.writer);
@@ -233,7 +233,7 @@ impl Lane {
     }
 
     /// Completes once the end has arrived, regardless of unread bytes.
-    pub fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.end {
             Some(End::Orderly) => Poll::Ready(Ok(())),
             Some(End::Reset) => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
@@ -244,7 +244,7 @@ impl Lane {
         }
     }
 
-    pub fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.end.is_some()
     }
 }

@@ -11,13 +11,13 @@ use fieldseal_server::in_process::InProcess;
 use fieldseal_service::EngineService;
 use fieldseal_testkit::ScratchStore;
 
-pub const APPS: [&str; 2] = ["acme", "other"];
+pub(crate) const APPS: [&str; 2] = ["acme", "other"];
 /// Encrypted values per app, as many as a schedule uses at most.
-pub const SEALED: usize = 60;
+pub(crate) const SEALED: usize = 60;
 const ID: u32 = 1;
 const ANSWER_SIZE_MAX: usize = 1 << 28;
 
-pub struct Material {
+pub(crate) struct Material {
     pub store: ScratchStore,
     pub sealed: [Vec<Sealed>; 2],
     /// Decrypts what others have encrypted.
@@ -25,7 +25,7 @@ pub struct Material {
 }
 
 /// Some texts, encrypted in every way.
-pub struct Sealed {
+pub(crate) struct Sealed {
     pub texts: Vec<String>,
     pub envelopes: Vec<Value>,
     pub json: String,
@@ -43,16 +43,16 @@ impl Clock for Still {
 }
 
 /// Texts that name their owner.
-pub fn texts(name: &str, count: usize, padding: usize) -> Vec<String> {
+pub(crate) fn texts(name: &str, count: usize, padding: usize) -> Vec<String> {
     (0..count).map(|value| format!("{name} value {value} {}", "x".repeat(padding))).collect()
 }
 
-pub fn json(name: &str, texts: &[String]) -> String {
+pub(crate) fn json(name: &str, texts: &[String]) -> String {
     format!("{{\"who\":\"{name}\",\"values\":[\"{}\"]}}", texts.join("\",\""))
 }
 
 impl Material {
-    pub fn new() -> Material {
+    pub(crate) fn new() -> Material {
         let store = ScratchStore::new(&["acme", "other"]);
         let engine = Engine::new(Box::new(store.open()), Settings::default());
         let service = EngineService::new(engine, Limits::default(), ANSWER_SIZE_MAX);
@@ -79,7 +79,7 @@ impl Material {
     }
 
     /// The reference engine's answer to a request.
-    pub fn ask<T>(&self, encode: impl FnOnce(&mut Vec<u8>), read: impl FnOnce(RawValue<'_>) -> T) -> T {
+    pub(crate) fn ask<T>(&self, encode: impl FnOnce(&mut Vec<u8>), read: impl FnOnce(RawValue<'_>) -> T) -> T {
         let mut frame = Vec::new();
         encode(&mut frame);
         let judge = self.judge.lock().unwrap();
@@ -93,15 +93,15 @@ impl Material {
     }
 }
 
-pub fn values(result: RawValue<'_>) -> Vec<Value> {
+pub(crate) fn values(result: RawValue<'_>) -> Vec<Value> {
     let values = ValuesResult::decode(result).expect("values").values;
     values.iter().map(|value| Value::from(value.expect("a scalar"))).collect()
 }
 
-pub fn document_of(result: RawValue<'_>) -> Vec<u8> {
+pub(crate) fn document_of(result: RawValue<'_>) -> Vec<u8> {
     DocumentResult::decode(result).expect("a document").document.to_vec()
 }
 
-pub fn file_of(result: RawValue<'_>) -> Vec<u8> {
+pub(crate) fn file_of(result: RawValue<'_>) -> Vec<u8> {
     FileResult::decode(result).expect("a file").data.to_vec()
 }

@@ -25,14 +25,14 @@ const SHORT_READ: usize = 700;
 
 /// The two ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub(crate) enum Side {
     Client,
     Server,
 }
 
 /// Who opened a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Opener {
+pub(crate) enum Opener {
     Client(usize),
     /// An eavesdropper.
     Eavesdropper,
@@ -57,7 +57,7 @@ struct Replay {
 }
 
 /// One end of a connection, which is closed on drop.
-pub struct Endpoint {
+pub(crate) struct Endpoint {
     link: Arc<Link>,
     side: Side,
 }
@@ -257,7 +257,7 @@ impl Drop for Endpoint {
 }
 
 /// The address of a host.
-pub fn address_of(host: usize) -> String {
+pub(crate) fn address_of(host: usize) -> String {
     format!("engine:{host}")
 }
 
@@ -266,7 +266,7 @@ fn host_of(address: &str) -> usize {
 }
 
 /// The network as one client sees it.
-pub struct ClientNetwork {
+pub(crate) struct ClientNetwork {
     pub world: Arc<World>,
     pub client: usize,
 }

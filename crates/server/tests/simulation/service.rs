@@ -15,13 +15,13 @@ use crate::shares::Flow;
 use crate::watch::{self, Number};
 use crate::world::World;
 
-pub struct Watched {
+pub(crate) struct Watched {
     pub service: EngineService,
     pub world: Weak<World>,
 }
 
 /// A caller on one connection.
-pub struct SimulatedCaller {
+pub(crate) struct SimulatedCaller {
     pub connection: u64,
     pub opener: Opener,
     pub caller: Arc<Caller>,

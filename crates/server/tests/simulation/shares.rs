@@ -5,7 +5,7 @@ use std::time::Instant;
 
 /// The owner of the work. All requests of a schedule belong to one client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Flow {
+pub(crate) struct Flow {
     pub app: String,
     pub connection: u64,
 }
@@ -24,10 +24,10 @@ impl Flow {
 }
 
 /// Nanoseconds of worker time.
-pub type Served = BTreeMap<Account, u64>;
+pub(crate) type Served = BTreeMap<Account, u64>;
 
 #[derive(Default)]
-pub struct Shares {
+pub(crate) struct Shares {
     served: Served,
     /// The outermost first.
     slices: Vec<Slice>,
@@ -41,11 +41,11 @@ struct Slice {
 }
 
 impl Shares {
-    pub fn begin_slice(&mut self, now: Instant) {
+    pub(crate) fn begin_slice(&mut self, now: Instant) {
         self.slices.push(Slice { began: now, flow: None });
     }
 
-    pub fn end_slice(&mut self, now: Instant) {
+    pub(crate) fn end_slice(&mut self, now: Instant) {
         let Slice { began, flow } = self.slices.pop().expect("it has begun");
         let Some(flow) = flow else { return };
         let took_ns = nanoseconds(began, now);
@@ -56,19 +56,19 @@ impl Shares {
     }
 
     /// Begins a step. Returns true if it is the first of its slice.
-    pub fn begin_step(&mut self, flow: &Flow) -> bool {
+    pub(crate) fn begin_step(&mut self, flow: &Flow) -> bool {
         let slice = self.slices.last_mut().expect("steps are in slices");
         let is_first = slice.flow.is_none();
         slice.flow.get_or_insert_with(|| flow.clone());
         is_first
     }
 
-    pub fn served(&self) -> Served {
+    pub(crate) fn served(&self) -> Served {
         self.served.clone()
     }
 
     /// By how much `flow` has received more than `other` since then, at the outermost level where they differ; 0 if they do not.
-    pub fn lead_ns(&self, flow: &Flow, other: &Flow, since: &Served) -> u64 {
+    pub(crate) fn lead_ns(&self, flow: &Flow, other: &Flow, since: &Served) -> u64 {
         let (account, other) = match flow.app == other.app {
             true => (flow.connection(), other.connection()),
             false => (flow.app(), other.app()),
@@ -81,7 +81,7 @@ impl Shares {
     }
 
     /// The longest slice so far, including running ones.
-    pub fn longest_ns(&self, now: Instant) -> u64 {
+    pub(crate) fn longest_ns(&self, now: Instant) -> u64 {
         let in_hand = self.slices.iter().map(|slice| nanoseconds(slice.began, now));
         in_hand.fold(self.longest_ns, u64::max)
     }

@@ -12,18 +12,18 @@ use fieldseal_protocol::{CANCEL, Message, Retry, decode_cancel};
 use crate::shares::{Flow, Served, Shares};
 
 /// Identifies a request within a schedule.
-pub type Number = u64;
+pub(crate) type Number = u64;
 
 /// What a step does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     Work,
     /// Plans a part, with which the same worker then begins.
     Plan,
 }
 
 #[derive(Default)]
-pub struct Watch {
+pub(crate) struct Watch {
     state: Mutex<State>,
 }
 
@@ -48,7 +48,7 @@ struct State {
 
 /// Counts of the server's events.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Seen {
+pub(crate) struct Seen {
     pub steps: u64,
     /// Slices nested in others: two workers at the same time.
     pub nested: u64,
@@ -106,16 +106,16 @@ struct Connection {
 }
 
 impl Watch {
-    pub fn new(workers: usize, is_prompt: bool) -> Watch {
+    pub(crate) fn new(workers: usize, is_prompt: bool) -> Watch {
         Watch { state: Mutex::new(State { workers, is_prompt, ..State::default() }) }
     }
 
-    pub fn seen(&self) -> Seen {
+    pub(crate) fn seen(&self) -> Seen {
         self.lock().seen
     }
 
     /// Panics if there was any violation.
-    pub fn assert_sound(&self) {
+    pub(crate) fn assert_sound(&self) {
         let breach = self.lock().breach.clone();
         assert_eq!(breach, None);
     }
@@ -125,7 +125,7 @@ impl Watch {
     }
 
     /// Records that the server has read a message.
-    pub fn note_read(&self, connection: u64, message: &Message<'_>) {
+    pub(crate) fn note_read(&self, connection: u64, message: &Message<'_>) {
         let mut state = self.lock();
         let connection = state.connections.entry(connection).or_default();
         match *message {
@@ -138,7 +138,7 @@ impl Watch {
     }
 
     /// Records that the server has written a message: the only answer to a request that it has read.
-    pub fn note_answer(&self, connection: u64, message: &Message<'_>) {
+    pub(crate) fn note_answer(&self, connection: u64, message: &Message<'_>) {
         let Message::Response { id, result } = *message else { return };
         let mut state = self.lock();
         let is_refused = result.is_err_and(|error| error.error().expect("an error object").retry != Retry::Never);
@@ -151,13 +151,13 @@ impl Watch {
     }
 
     /// Records that everything that the client sent has arrived.
-    pub fn note_end(&self, connection: u64) {
+    pub(crate) fn note_end(&self, connection: u64) {
         self.lock().connections.entry(connection).or_default().has_ended = true;
     }
 
     /// Records that an engine starts a request, that of the client's `call`. It must not be running already, nor have finished: a client
     /// retries a call only if an engine permitted it, or has not started it.
-    pub fn begin(&self, flow: Flow, id: u32, call: Option<usize>, cancellation: Arc<Cancellation>) -> Number {
+    pub(crate) fn begin(&self, flow: Flow, id: u32, call: Option<usize>, cancellation: Arc<Cancellation>) -> Number {
         let mut state = self.lock();
         let number = state.next;
         state.next += 1;
@@ -175,20 +175,20 @@ impl Watch {
         number
     }
 
-    pub fn end(&self, number: Number) {
+    pub(crate) fn end(&self, number: Number) {
         self.lock().live.remove(&number);
     }
 
-    pub fn begin_part(&self) {
+    pub(crate) fn begin_part(&self) {
         self.lock().parts += 1;
     }
 
-    pub fn end_part(&self) {
+    pub(crate) fn end_part(&self) {
         self.lock().parts -= 1;
     }
 
     /// Records the start of a step, which must not belong to a stopped request.
-    pub fn enter(&self, number: Number, step: Step, now: Instant) {
+    pub(crate) fn enter(&self, number: Number, step: Step, now: Instant) {
         let mut state = self.lock();
         state.look(now);
         state.seen.steps += 1;
@@ -205,22 +205,22 @@ impl Watch {
         state.fail(format!("a step of request {number} began after it was stopped"));
     }
 
-    pub fn leave(&self) {
+    pub(crate) fn leave(&self) {
         self.lock().inside.pop();
     }
 
     /// The number of running slices.
-    pub fn depth(&self) -> usize {
+    pub(crate) fn depth(&self) -> usize {
         self.lock().inside.len()
     }
 
     /// Records which requests have been stopped since the last check.
-    pub fn look(&self, now: Instant) {
+    pub(crate) fn look(&self, now: Instant) {
         self.lock().look(now);
     }
 
     /// Records that a worker is about to take a slice of one of the `held` requests.
-    pub fn begin_slice(&self, held: usize, now: Instant) {
+    pub(crate) fn begin_slice(&self, held: usize, now: Instant) {
         let mut state = self.lock();
         state.look(now);
         state.begin_slice(held);
@@ -228,14 +228,14 @@ impl Watch {
     }
 
     /// Records that a worker has run a slice; `has_run` is false if there was none.
-    pub fn end_slice(&self, has_run: bool, now: Instant) {
+    pub(crate) fn end_slice(&self, has_run: bool, now: Instant) {
         let mut state = self.lock();
         state.shares.end_slice(now);
         state.seen.nested += u64::from(has_run && !state.inside.is_empty());
     }
 
     /// Checks the connections. `is_parked` returns those that are idle: they have processed everything they received.
-    pub fn look_at_connections(&self, is_roomy: bool, is_parked: impl Fn(u64) -> bool) {
+    pub(crate) fn look_at_connections(&self, is_roomy: bool, is_parked: impl Fn(u64) -> bool) {
         let mut guard = self.lock();
         let state = &mut *guard;
         let mut forgotten = None;
@@ -252,7 +252,7 @@ impl Watch {
     }
 
     /// Checks that neither a worker nor a connection has anything to do.
-    pub fn look_at_rest(&self) {
+    pub(crate) fn look_at_rest(&self) {
         let mut state = self.lock();
         if let Some((number, live)) = state.live.first_key_value() {
             let breach = format!("request {number} of connection {} lies about", live.flow.connection);
@@ -261,7 +261,7 @@ impl Watch {
     }
 
     /// Checks that nothing is left.
-    pub fn assert_empty(&self) {
+    pub(crate) fn assert_empty(&self) {
         let state = self.lock();
         assert_eq!((state.live.len(), state.parts), (0, 0), "requests and parts that nobody dropped");
     }

@@ -39,14 +39,14 @@ const STEP_BYTES: usize = 4 << 10;
 
 /// The server's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bounds {
+pub(crate) enum Bounds {
     /// Enough for all of the clients' requests.
     Roomy,
     /// Less than they request.
     Tight,
 }
 
-pub struct World {
+pub(crate) struct World {
     pub material: &'static Material,
     pub journal: Arc<Journal>,
     pub watch: Watch,
@@ -105,7 +105,7 @@ fn now(ahead: &AtomicU64) -> Instant {
 }
 
 impl World {
-    pub fn new(material: &'static Material, seed: u64) -> Arc<World> {
+    pub(crate) fn new(material: &'static Material, seed: u64) -> Arc<World> {
         let mut chance = StdRng::seed_from_u64(seed);
         let quality = if chance.random_bool(0.4) { NetworkQuality::Slow } else { NetworkQuality::Lossy };
         let bounds = if chance.random_bool(0.3) { Bounds::Tight } else { Bounds::Roomy };
@@ -158,22 +158,22 @@ impl World {
     }
 
     /// The number of addresses that clients have.
-    pub fn addresses(&self) -> usize {
+    pub(crate) fn addresses(&self) -> usize {
         self.hosts.lock().unwrap().len()
     }
 
     /// All engines so far.
-    pub fn engines(&self) -> Vec<Arc<Simulated<Watched>>> {
+    pub(crate) fn engines(&self) -> Vec<Arc<Simulated<Watched>>> {
         self.hosts.lock().unwrap().iter().flat_map(|host| host.engines.iter().cloned()).collect()
     }
 
     /// The engine that serves at an address, or did so last.
-    pub fn engine_at(&self, host: usize) -> Arc<Simulated<Watched>> {
+    pub(crate) fn engine_at(&self, host: usize) -> Arc<Simulated<Watched>> {
         Arc::clone(self.hosts.lock().unwrap()[host].engines.last().expect("at least one"))
     }
 
     /// Starts a new engine at the address.
-    pub fn restart(self: &Arc<Self>, host: usize) {
+    pub(crate) fn restart(self: &Arc<Self>, host: usize) {
         let engine = self.new_engine();
         let host = &mut self.hosts.lock().unwrap()[host];
         host.engines.push(engine);
@@ -181,16 +181,16 @@ impl World {
     }
 
     /// A random number below `limit`.
-    pub fn below(&self, limit: u64) -> u64 {
+    pub(crate) fn below(&self, limit: u64) -> u64 {
         self.chance.lock().unwrap().random_range(0..limit)
     }
 
     /// A random generator with its own seed.
-    pub fn fork(&self) -> StdRng {
+    pub(crate) fn fork(&self) -> StdRng {
         StdRng::seed_from_u64(self.chance.lock().unwrap().random())
     }
 
-    pub fn plan(&self, connection: u64) -> Plan {
+    pub(crate) fn plan(&self, connection: u64) -> Plan {
         if self.is_healed.load(Ordering::Relaxed) {
             return Plan::fair();
         }
@@ -202,78 +202,78 @@ impl World {
     }
 
     /// Opens new connections without faults.
-    pub fn heal(&self) {
+    pub(crate) fn heal(&self) {
         self.is_healed.store(true, Ordering::Relaxed);
     }
 
     /// Whether an engine listens.
-    pub fn is_listening(&self) -> bool {
+    pub(crate) fn is_listening(&self) -> bool {
         self.hosts.lock().unwrap().iter().any(|host| host.is_listening)
     }
 
-    pub fn is_listening_at(&self, host: usize) -> bool {
+    pub(crate) fn is_listening_at(&self, host: usize) -> bool {
         self.hosts.lock().unwrap()[host].is_listening
     }
 
-    pub fn is_closing(&self) -> bool {
+    pub(crate) fn is_closing(&self) -> bool {
         self.is_closing.load(Ordering::Relaxed)
     }
 
     /// Whether an engine has begun to leave.
-    pub fn is_leaving(&self) -> bool {
+    pub(crate) fn is_leaving(&self) -> bool {
         self.is_leaving.load(Ordering::Relaxed)
     }
 
     /// Whether the only engine has.
-    pub fn is_left_alone(&self) -> bool {
+    pub(crate) fn is_left_alone(&self) -> bool {
         self.addresses() == 1 && self.is_leaving()
     }
 
-    pub fn begin_leaving(&self, host: usize, delay: Duration) {
+    pub(crate) fn begin_leaving(&self, host: usize, delay: Duration) {
         self.is_leaving.store(true, Ordering::Relaxed);
         self.engine_at(host).begin_leaving(delay);
     }
 
-    pub fn begin_draining(&self, host: usize) {
+    pub(crate) fn begin_draining(&self, host: usize) {
         self.is_leaving.store(true, Ordering::Relaxed);
         self.hosts.lock().unwrap()[host].is_listening = false;
         self.engine_at(host).begin_draining();
     }
 
     /// Returns how many requests were abandoned.
-    pub fn begin_closing(&self, host: usize) -> usize {
+    pub(crate) fn begin_closing(&self, host: usize) -> usize {
         if !self.is_listening() {
             self.is_closing.store(true, Ordering::Relaxed);
         }
         self.engine_at(host).begin_closing()
     }
 
-    pub fn request_timeout(&self) -> Duration {
+    pub(crate) fn request_timeout(&self) -> Duration {
         Duration::from_secs(if self.quality == NetworkQuality::Slow { 20 } else { 2 })
     }
 
     /// The longest pause before a client retries a call.
-    pub fn retry_pause_max(&self) -> Duration {
+    pub(crate) fn retry_pause_max(&self) -> Duration {
         Duration::from_millis(50)
     }
 
     /// Checks that no call waits for a lost wake-up until some timer fires.
-    pub fn assert_in_time(&self, call: usize, elapsed: Duration) {
+    pub(crate) fn assert_in_time(&self, call: usize, elapsed: Duration) {
         let is_late = self.quality == NetworkQuality::Slow && elapsed > ANSWER_TIME_MAX;
         assert!(!is_late, "call {call} was answered after {elapsed:?}");
     }
 
     /// Adds an event to the digest, which must be the same when the seed is run again.
-    pub fn note(&self, what: &str, a: u64, b: u64) {
+    pub(crate) fn note(&self, what: &str, a: u64, b: u64) {
         (what, a, b, self.began.elapsed()).hash(&mut *self.digest.lock().unwrap());
     }
 
-    pub fn digest(&self) -> u64 {
+    pub(crate) fn digest(&self) -> u64 {
         self.digest.lock().unwrap().finish()
     }
 
     /// Serves a connection; returns false when the server accepts no more.
-    pub fn accept(&self, host: usize, number: u64, opener: Opener, socket: Endpoint) -> bool {
+    pub(crate) fn accept(&self, host: usize, number: u64, opener: Opener, socket: Endpoint) -> bool {
         let caller = Arc::new(SimulatedCaller { connection: number, opener, caller: Arc::new(Caller::Owner) });
         let Some(serving) = self.engine_at(host).accept(caller, socket) else { return false };
         self.note("accept", number, u64::from(opener == Opener::Eavesdropper));
@@ -281,7 +281,7 @@ impl World {
         true
     }
 
-    pub fn has_connections(&self) -> bool {
+    pub(crate) fn has_connections(&self) -> bool {
         !self.executor.is_empty()
     }
 
@@ -290,7 +290,7 @@ impl World {
     }
 
     /// Runs a step of a request: simulated time passes, in which other workers and the network run.
-    pub fn step(&self, number: Number, step: Step) {
+    pub(crate) fn step(&self, number: Number, step: Step) {
         self.watch.enter(number, step, now(&self.ahead));
         self.ahead.fetch_add(self.below(self.step_ns_max), Ordering::Relaxed);
         self.look();
@@ -325,7 +325,7 @@ impl World {
     }
 
     /// Drives the schedule until `script` has ended.
-    pub async fn play<T>(&self, script: impl Future<Output = T>) -> T {
+    pub(crate) async fn play<T>(&self, script: impl Future<Output = T>) -> T {
         tokio::select! {
             biased;
             reported = script => reported,

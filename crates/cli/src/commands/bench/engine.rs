@@ -37,7 +37,7 @@ const PATH_KEYS: [&str; 5] = [
 ];
 
 /// An engine to measure.
-pub struct Target {
+pub(crate) struct Target {
     /// The connection settings.
     pub client: ClientSettings,
     /// The address of its metrics, if enabled.
@@ -58,7 +58,7 @@ pub struct Target {
 
 impl Target {
     /// Starts an engine. `defaults` apply unless the command line overrides them.
-    pub fn start(global: &GlobalArguments, defaults: &[&str]) -> Outcome<Self> {
+    pub(crate) fn start(global: &GlobalArguments, defaults: &[&str]) -> Outcome<Self> {
         let folder = tempfile::Builder::new().prefix("fieldseal-bench-").tempdir();
         let folder = folder.map_err(|error| Failure::writing("the folder for temporary files", &error))?;
         let settings: Vec<String> =
@@ -83,7 +83,7 @@ impl Target {
     }
 
     /// An engine that runs elsewhere; its settings are assumed to be the defaults.
-    pub fn elsewhere(
+    pub(crate) fn elsewhere(
         global: &GlobalArguments,
         address: &str,
         arguments: &ConnectArguments,
@@ -115,7 +115,7 @@ fn memory_bound(config: &Config) -> u64 {
 }
 
 /// The same with an additional setting; `None` if this program has no such setting.
-pub fn with_setting(global: &GlobalArguments, (key, value): (&str, &str)) -> Option<GlobalArguments> {
+pub(crate) fn with_setting(global: &GlobalArguments, (key, value): (&str, &str)) -> Option<GlobalArguments> {
     let known = KEYS.iter().any(|known| known.name == key);
     known.then(|| GlobalArguments { set: [&global.set[..], &[format!("{key}={value}")]].concat(), ..global.clone() })
 }

@@ -25,7 +25,7 @@ const FIRST_COME_FIRST_SERVED: (&str, &str) = ("server.scheduling", "first-come-
 const FIELD_SIZE: usize = 32;
 
 /// Measures and prints the result.
-pub fn run(global: &GlobalArguments, arguments: &InterferenceArguments) -> CliOutcome {
+pub(super) fn run(global: &GlobalArguments, arguments: &InterferenceArguments) -> CliOutcome {
     let (plan, outcome, settings) = block_on(measured(global, arguments))?;
     let provenance = Provenance::new(settings);
     if arguments.form.json {
@@ -155,7 +155,7 @@ impl Drop for EchoProcess {
 }
 
 /// Runs the echo server until its standard input ends.
-pub fn echo(arguments: &EchoArguments) -> CliOutcome {
+pub(super) fn echo(arguments: &EchoArguments) -> CliOutcome {
     let echo = Echo::start(&arguments.exchanges).map_err(Failure::from)?;
     print_json(&json!({ "addresses": echo.addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>() }))?;
     // Neither the input nor an error matters.

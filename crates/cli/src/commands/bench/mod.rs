@@ -14,7 +14,7 @@ use crate::signals::{self, Signals};
 use fieldseal_load::LoadError;
 
 /// `fieldseal bench`.
-pub fn run(global: &GlobalArguments, arguments: &BenchArguments) -> Outcome {
+pub(super) fn run(global: &GlobalArguments, arguments: &BenchArguments) -> Outcome {
     let is_echo = matches!(arguments.command, Some(BenchCommand::Echo(_)));
     if cfg!(debug_assertions) && !is_echo {
         note("fieldseal: warning: not a release build: the figures are not representative");

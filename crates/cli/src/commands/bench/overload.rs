@@ -24,7 +24,7 @@ const BOUNDS: [&str; 5] = [
 const FIELD_SIZE: usize = 32;
 
 /// Measures and prints the result.
-pub fn run(global: &GlobalArguments, arguments: &OverloadArguments) -> Outcome {
+pub(super) fn run(global: &GlobalArguments, arguments: &OverloadArguments) -> Outcome {
     let (plan, outcome, target) = block_on(overloaded(global, arguments))?;
     let (bound, provenance) = (target.memory_bound, Provenance::new(target.settings.clone()));
     drop(target);

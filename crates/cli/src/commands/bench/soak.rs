@@ -11,7 +11,7 @@ use crate::output::{print, print_json};
 use crate::progress::Progress;
 
 /// Runs and prints the result.
-pub fn run(global: &GlobalArguments, arguments: &SoakArguments) -> Outcome {
+pub(super) fn run(global: &GlobalArguments, arguments: &SoakArguments) -> Outcome {
     let (plan, outcome, settings) = block_on(soaked(global, arguments))?;
     let provenance = Provenance::new(settings);
     if arguments.form.json {

@@ -31,7 +31,7 @@ const OPEN_IN_FLIGHT_MAX: usize = 128;
 const OPENING_KEYS: &str = "engine.opening_keys_max=4";
 
 /// Measures and prints the table.
-pub fn run(global: &GlobalArguments, arguments: &TableArguments) -> Outcome {
+pub(super) fn run(global: &GlobalArguments, arguments: &TableArguments) -> Outcome {
     let (plan, rows, settings) = block_on(measured(global, arguments))?;
     let provenance = Provenance::new(settings);
     if arguments.form.json {

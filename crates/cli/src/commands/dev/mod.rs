@@ -31,7 +31,7 @@ const CLIENT: &str = "dev";
 const DAYS_LEFT_MIN: u64 = 1;
 
 /// `fieldseal dev`.
-pub fn run(context: &Context, arguments: &DevArguments) -> Outcome {
+pub(super) fn run(context: &Context, arguments: &DevArguments) -> Outcome {
     let app = AppName::parse(&arguments.app)?;
     let ports = Ports::chosen(context, arguments);
     // Before anything is created: a user who sees a conflict can just start again.

@@ -15,13 +15,13 @@ const INBOUND_PORT: u16 = 8444;
 const OUTBOUND_PORT: u16 = 8445;
 const UPSTREAM_PORT: u16 = 8446;
 /// The number of ports that `--port-base` uses.
-pub const PORTS: u16 = 7;
+pub(super) const PORTS: u16 = 7;
 /// Base ports that are tried for the advice.
 const BASES: std::ops::Range<u16> = 20_000..30_000;
 
 /// The addresses of all listeners, all on loopback. Port 0 lets the system choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ports {
+pub(super) struct Ports {
     pub engine: SocketAddr,
     pub operator: Option<SocketAddr>,
     pub api: Option<SocketAddr>,
@@ -30,7 +30,7 @@ pub struct Ports {
 
 /// The addresses of the relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RelayPorts {
+pub(super) struct RelayPorts {
     pub operator: SocketAddr,
     pub inbound: SocketAddr,
     pub outbound: SocketAddr,
@@ -43,7 +43,7 @@ fn local(port: u16) -> SocketAddr {
 
 impl Ports {
     /// The addresses from the command line and the configuration.
-    pub fn chosen(context: &Context, arguments: &DevArguments) -> Self {
+    pub(super) fn chosen(context: &Context, arguments: &DevArguments) -> Self {
         let base = arguments.port_base;
         let is_free = arguments.port == Some(0);
         // With a base each listener has a fixed offset; without one it has its own default, or a port chosen by the system.
@@ -92,7 +92,7 @@ impl Ports {
     ///
     /// # Errors
     /// Each port that is not, one per line, and how to use others.
-    pub fn check(&self) -> Outcome {
+    pub(super) fn check(&self) -> Outcome {
         let taken = |(name, address): (&str, SocketAddr)| {
             let error = TcpListener::bind(address).err().filter(|_| address.port() != 0)?;
             Some(format!("cannot listen on {address} ({name}): {}", plain(&error)))

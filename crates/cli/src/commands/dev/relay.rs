@@ -22,20 +22,20 @@ fn connections_max(limit: usize) -> usize {
 }
 
 /// Maximum number of descriptors that it uses, including its upstream.
-pub fn descriptors(limit: usize) -> usize {
+pub(super) fn descriptors(limit: usize) -> usize {
     /// The upstream, the operator port, lookups, connections to the engine and connections that are closing.
     const BESIDE: usize = 256;
     3 * connections_max(limit) + BESIDE
 }
 
 /// A running relay with its upstream.
-pub struct DevRelay {
+pub(super) struct DevRelay {
     relay: Option<Relay>,
     upstream: DemoUpstream,
 }
 
 /// The API's information about it.
-pub fn information(context: &Context) -> Outcome<RelayInformation> {
+pub(super) fn information(context: &Context) -> Outcome<RelayInformation> {
     let (certificate, _) = relay_authority(&context.certificates())?;
     let ca_pem = std::fs::read(&certificate).map_err(|error| Failure::reading(&certificate, &error))?;
     let destination = RelayDestination { id: "dev".to_owned(), domain: DESTINATION.to_owned() };
@@ -44,7 +44,13 @@ pub fn information(context: &Context) -> Outcome<RelayInformation> {
 
 impl DevRelay {
     /// Starts the relay and its upstream.
-    pub fn start(context: &Context, engine: SocketAddr, app: &str, ports: RelayPorts, limit: usize) -> Outcome<Self> {
+    pub(super) fn start(
+        context: &Context,
+        engine: SocketAddr,
+        app: &str,
+        ports: RelayPorts,
+        limit: usize,
+    ) -> Outcome<Self> {
         let folder = context.certificates();
         let identity = dev_files(&folder).read()?.api.expect("dev has a certificate for the API");
         let upstream = DemoUpstream::start(ports.upstream, &identity).map_err(|error| {
@@ -68,7 +74,7 @@ impl DevRelay {
     }
 
     /// Its addresses.
-    pub fn json(&self) -> serde_json::Value {
+    pub(super) fn json(&self) -> serde_json::Value {
         let text = |address: Option<SocketAddr>| address.map(|address| address.to_string());
         serde_json::json!({
             "inbound": text(self.address(false)),
@@ -79,7 +85,7 @@ impl DevRelay {
     }
 
     /// Example commands; SDKs query the API for the destinations that go through it.
-    pub fn text(&self, app: &str, authority: &Path, folder: &Path, api: Option<SocketAddr>) -> String {
+    pub(super) fn text(&self, app: &str, authority: &Path, folder: &Path, api: Option<SocketAddr>) -> String {
         let port = |address: Option<SocketAddr>| address.map_or(0, |address| address.port());
         let (inbound, outbound, upstream) =
             (port(self.address(false)), port(self.address(true)), self.upstream.address().port());

@@ -25,7 +25,7 @@ use crate::progress::Progress;
 use crate::signals::{self, Signals};
 
 /// `fieldseal load`.
-pub fn run(global: &GlobalArguments, arguments: &LoadArguments) -> Outcome {
+pub(super) fn run(global: &GlobalArguments, arguments: &LoadArguments) -> Outcome {
     match &arguments.command {
         Some(LoadCommand::Report(arguments)) => report::run(arguments),
         None => run_scenario(global, &arguments.run),

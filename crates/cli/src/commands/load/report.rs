@@ -14,7 +14,7 @@ use crate::output::Output;
 const RESULTS_MAX: usize = 8;
 
 /// Reads the results and writes the page.
-pub fn run(arguments: &LoadReportArguments) -> Outcome {
+pub(super) fn run(arguments: &LoadReportArguments) -> Outcome {
     let LoadReportArguments { results: paths, output, name: names, title } = arguments;
     if paths.len() > RESULTS_MAX {
         return Err(Failure::usage(format!("a report must have at most {RESULTS_MAX} results")));

@@ -19,7 +19,7 @@ const AUTHORITY: &str = "ca.pem";
 const PEM_SIZE_MAX: u64 = 1 << 20;
 
 /// The connection settings and observable sources of an engine.
-pub struct Engine {
+pub(super) struct Engine {
     /// The connection settings.
     pub client: ClientSettings,
     /// Its observable sources.
@@ -31,7 +31,7 @@ pub struct Engine {
 }
 
 /// The engine of a run. If the command starts one, the script's requests use its app.
-pub fn engine(
+pub(super) fn engine(
     global: &GlobalArguments,
     arguments: &LoadRunArguments,
     path: &Path,

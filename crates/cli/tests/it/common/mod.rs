@@ -12,11 +12,11 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// The program under test.
-pub const PROGRAM: &str = env!("CARGO_BIN_EXE_fieldseal");
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_fieldseal");
 
 /// The result of a command.
 #[derive(Debug)]
-pub struct CommandResult {
+pub(crate) struct CommandResult {
     pub code: i32,
     pub stdout: Vec<u8>,
     pub stderr: String,
@@ -27,19 +27,19 @@ pub struct CommandResult {
 impl CommandResult {
     /// The output of a command that must succeed.
     #[track_caller]
-    pub fn ok(self) -> Vec<u8> {
+    pub(crate) fn ok(self) -> Vec<u8> {
         assert_eq!(self.code, 0, "{}", self.stderr);
         self.stdout
     }
 
     #[track_caller]
-    pub fn text(self) -> String {
+    pub(crate) fn text(self) -> String {
         String::from_utf8(self.ok()).expect("text")
     }
 
     /// The message of a command that must fail with `code` and print nothing on standard output.
     #[track_caller]
-    pub fn fails(self, code: i32) -> String {
+    pub(crate) fn fails(self, code: i32) -> String {
         assert_eq!(self.code, code, "{}", self.stderr);
         assert_eq!(String::from_utf8_lossy(&self.stdout), "");
         assert!(!self.stderr.contains("panicked") && !self.stderr.contains("internal error"), "{}", self.stderr);
@@ -48,35 +48,35 @@ impl CommandResult {
 }
 
 /// A temporary folder with a store.
-pub struct TestFolder(pub TempDir);
+pub(crate) struct TestFolder(pub TempDir);
 
 impl TestFolder {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().expect("folder"))
     }
 
     /// Creates a folder with an app `acme`.
-    pub fn with_app() -> Self {
+    pub(crate) fn with_app() -> Self {
         let test_folder = Self::new();
         test_folder.run(&["keys", "create", "acme"]).ok();
         test_folder
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
-    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(name);
         std::fs::write(&path, content).expect("written");
         path
     }
 
-    pub fn read(&self, name: &str) -> Vec<u8> {
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
         std::fs::read(self.path(name)).expect("read")
     }
 
-    pub fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         command.current_dir(self.0.path()).args(arguments);
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("FIELDSEAL")) {
@@ -85,17 +85,17 @@ impl TestFolder {
         command
     }
 
-    pub fn run(&self, arguments: &[&str]) -> CommandResult {
+    pub(crate) fn run(&self, arguments: &[&str]) -> CommandResult {
         self.run_with(arguments, b"")
     }
 
     /// Runs with `input` on standard input.
-    pub fn run_with(&self, arguments: &[&str], input: &[u8]) -> CommandResult {
+    pub(crate) fn run_with(&self, arguments: &[&str], input: &[u8]) -> CommandResult {
         finish(&mut self.command(arguments), input)
     }
 
     /// Starts `dev` for the app `acme`.
-    pub fn engine(&self, more: &[&str]) -> Running {
+    pub(crate) fn engine(&self, more: &[&str]) -> Running {
         let mut arguments = vec!["dev", "--json", "--port", "0", "--app", "acme"];
         arguments.extend(more);
         let mut command = self.command(&arguments);
@@ -104,7 +104,7 @@ impl TestFolder {
 }
 
 /// Runs a command to its end.
-pub fn finish(command: &mut Command, input: &[u8]) -> CommandResult {
+pub(crate) fn finish(command: &mut Command, input: &[u8]) -> CommandResult {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("started");
     let mut stdin = child.stdin.take().expect("piped");
@@ -138,7 +138,7 @@ pub fn finish(command: &mut Command, input: &[u8]) -> CommandResult {
 }
 
 /// The peak memory of a process in bytes; 0 when it has ended.
-pub fn memory(process: u32) -> u64 {
+pub(crate) fn memory(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
@@ -146,14 +146,14 @@ pub fn memory(process: u32) -> u64 {
 }
 
 /// An engine that stops with the test.
-pub struct Running {
+pub(crate) struct Running {
     pub child: Child,
     pub ready: Value,
 }
 
 impl Running {
     /// Starts an engine and waits until it answers.
-    pub fn start(command: &mut Command) -> Self {
+    pub(crate) fn start(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("started");
         let mut line = String::new();
         let mut output = BufReader::new(child.stdout.take().expect("piped"));
@@ -166,24 +166,24 @@ impl Running {
         Self { child, ready }
     }
 
-    pub fn address(&self) -> &str {
+    pub(crate) fn address(&self) -> &str {
         self.ready["address"].as_str().expect("an address")
     }
 
     /// The flags to connect to it with the certificate of `dev`.
-    pub fn flags(&self) -> Vec<&str> {
+    pub(crate) fn flags(&self) -> Vec<&str> {
         vec!["--connect", self.address(), "--client", "dev"]
     }
 
     /// The same for the client library.
-    pub fn client_settings(&self) -> ClientSettings {
+    pub(crate) fn client_settings(&self) -> ClientSettings {
         let path = |name: &str| Path::new(self.ready[name].as_str().expect("a path"));
         let tls = ClientTls::from_files(path("ca"), path("certificate"), path("key"));
         ClientSettings::new(self.address(), tls.expect("files"))
     }
 
     /// Reads a path of the operator port.
-    pub fn probe(&self, path: &str) -> String {
+    pub(crate) fn probe(&self, path: &str) -> String {
         let operator = self.ready["operator"].as_str().expect("an operator port");
         let mut socket = TcpStream::connect(operator).expect("connected");
         socket.write_all(format!("GET {path} HTTP/1.1\r\nHost: operator\r\n\r\n").as_bytes()).expect("written");
@@ -201,18 +201,18 @@ impl Drop for Running {
 }
 
 /// A file of the repository.
-pub fn repository(path: &str) -> Vec<u8> {
+pub(crate) fn repository(path: &str) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// Concatenates `a` and `b`.
-pub fn with<'a>(a: &[&'a str], b: &[&'a str]) -> Vec<&'a str> {
+pub(crate) fn with<'a>(a: &[&'a str], b: &[&'a str]) -> Vec<&'a str> {
     [a, b].concat()
 }
 
 /// A document with exactly `fields` scalars, mostly strings, in objects of ten as exports have them.
-pub fn document(fields: usize, padding: usize) -> Vec<u8> {
+pub(crate) fn document(fields: usize, padding: usize) -> Vec<u8> {
     let mut out = String::from("[");
     for field in 0..fields {
         let (object, place) = (field / 10, field % 10);

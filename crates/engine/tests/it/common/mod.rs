@@ -12,10 +12,10 @@ use fieldseal_testkit::ScratchStore;
 
 /// A clock that tests advance.
 #[derive(Clone, Default)]
-pub struct ManualClock(Arc<AtomicU64>);
+pub(crate) struct ManualClock(Arc<AtomicU64>);
 
 impl ManualClock {
-    pub fn advance(&self, seconds: u64) {
+    pub(crate) fn advance(&self, seconds: u64) {
         self.0.fetch_add(seconds, Ordering::Relaxed);
     }
 }
@@ -30,17 +30,17 @@ impl Clock for ManualClock {
     }
 }
 
-pub struct TestEngine {
+pub(crate) struct TestEngine {
     pub engine: Engine,
     pub clock: ManualClock,
     pub store: ScratchStore,
 }
 
-pub fn app(name: &str) -> AppName {
+pub(crate) fn app(name: &str) -> AppName {
     AppName::parse(name).expect("a name")
 }
 
-pub fn test_engine_with(settings: Settings) -> TestEngine {
+pub(crate) fn test_engine_with(settings: Settings) -> TestEngine {
     let store = ScratchStore::new(&["acme", "other"]);
     let clock = ManualClock::default();
     let engine = Engine::with_clock(Box::new(store.open()), settings, Box::new(clock.clone()));
@@ -48,12 +48,12 @@ pub fn test_engine_with(settings: Settings) -> TestEngine {
     TestEngine { engine, clock, store }
 }
 
-pub fn test_engine() -> TestEngine {
+pub(crate) fn test_engine() -> TestEngine {
     test_engine_with(Settings::default())
 }
 
 /// A client with these permissions for `acme`.
-pub fn grant(engine: &Engine, name: &str, operations: &[Operation], roles: Roles) -> Caller {
+pub(crate) fn grant(engine: &Engine, name: &str, operations: &[Operation], roles: Roles) -> Caller {
     let client = NewClient {
         name: ClientName::parse(name).expect("a name"),
         apps: Apps::Only(BTreeSet::from([app("acme")])),
@@ -67,7 +67,7 @@ pub fn grant(engine: &Engine, name: &str, operations: &[Operation], roles: Roles
 }
 
 /// The result of rewriting a document.
-pub fn rewritten<R: Rewriter>(mut work: DocumentWork<R>, document: &str) -> Result<String, Error> {
+pub(crate) fn rewritten<R: Rewriter>(mut work: DocumentWork<R>, document: &str) -> Result<String, Error> {
     let mut out = Vec::new();
     while work.step(document.as_bytes(), &mut out)? == Progress::More {}
     Ok(String::from_utf8(out).expect("UTF-8"))

@@ -6,14 +6,14 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use serde_json::Value as Json;
 
-pub struct App {
+pub(crate) struct App {
     pub ec: EcContext,
     pub keys: [(PrivateKey, PublicKey); 2],
 }
 
 /// An opened value, owned.
 #[derive(Debug, PartialEq, Eq, Clone)]
-pub struct Owned {
+pub(crate) struct Owned {
     pub value_type: ValueType,
     pub text: String,
     pub role: Option<String>,
@@ -21,13 +21,13 @@ pub struct Owned {
     pub encrypted_at: Option<u32>,
 }
 
-pub fn vectors(name: &str) -> Json {
+pub(crate) fn vectors(name: &str) -> Json {
     let path = format!("{}/../../vectors/ev-sdk/{name}.json", env!("CARGO_MANIFEST_DIR"));
     serde_json::from_str(&std::fs::read_to_string(path).expect("readable")).expect("JSON")
 }
 
 impl App {
-    pub fn of_the_vectors() -> Self {
+    pub(crate) fn of_the_vectors() -> Self {
         let json = vectors("keys");
         let ec = EcContext::new(&mut StdRng::seed_from_u64(1));
         let keys = [Curve::P256, Curve::Secp256k1].map(|curve| {
@@ -40,16 +40,16 @@ impl App {
         Self { ec, keys }
     }
 
-    pub fn key(&self, curve: Curve) -> &(PrivateKey, PublicKey) {
+    pub(crate) fn key(&self, curve: Curve) -> &(PrivateKey, PublicKey) {
         &self.keys[usize::from(curve == Curve::Secp256k1)]
     }
 
-    pub fn opening_key(&self, ephemeral: &PublicKey) -> OpeningKey {
+    pub(crate) fn opening_key(&self, ephemeral: &PublicKey) -> OpeningKey {
         let (private, public) = self.key(ephemeral.curve());
         OpeningKey::agree(&self.ec, private, public, ephemeral)
     }
 
-    pub fn open(&self, text: &str) -> Result<Owned, OpenError> {
+    pub(crate) fn open(&self, text: &str) -> Result<Owned, OpenError> {
         let envelope = Envelope::parse(text.as_bytes()).map_err(OpenError::Malformed)?;
         let ephemeral = envelope.ephemeral_key().map_err(OpenError::Malformed)?;
         let mut scratch = OpenScratch::default();
@@ -58,7 +58,7 @@ impl App {
     }
 }
 
-pub fn owned(opened: &fieldseal_envelope::Opened<'_>) -> Owned {
+pub(crate) fn owned(opened: &fieldseal_envelope::Opened<'_>) -> Owned {
     let metadata = opened.metadata.unwrap_or_default();
     Owned {
         value_type: opened.value_type,

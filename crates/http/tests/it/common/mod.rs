@@ -29,17 +29,17 @@ use tokio::time::{sleep, timeout};
 use tokio_boring::SslStream;
 
 const PATIENCE: Duration = Duration::from_secs(60);
-pub const TLS1_1: SslVersion = SslVersion::TLS1_1;
-pub const TLS1_2: SslVersion = SslVersion::TLS1_2;
-pub const TLS1_3: SslVersion = SslVersion::TLS1_3;
+pub(crate) const TLS1_1: SslVersion = SslVersion::TLS1_1;
+pub(crate) const TLS1_2: SslVersion = SslVersion::TLS1_2;
+pub(crate) const TLS1_3: SslVersion = SslVersion::TLS1_3;
 
 /// The defaults: no test waits for one of them.
-pub fn settings() -> HttpSettings {
+pub(crate) fn settings() -> HttpSettings {
     HttpSettings::default()
 }
 
 #[derive(Default)]
-pub struct Echo {
+pub(crate) struct Echo {
     hanging: Arc<AtomicUsize>,
     release: Arc<Notify>,
 }
@@ -103,7 +103,7 @@ impl Observer for Silent {
     fn happened(&self, _: &Event<'_>) {}
 }
 
-pub struct Served {
+pub(crate) struct Served {
     pub listener: Listener<Echo>,
     pub release: Arc<Notify>,
     hanging: Arc<AtomicUsize>,
@@ -112,7 +112,7 @@ pub struct Served {
 }
 
 impl Served {
-    pub fn start(settings: HttpSettings, with_tls: bool) -> Served {
+    pub(crate) fn start(settings: HttpSettings, with_tls: bool) -> Served {
         let (certificate, identity) = identity();
         let echo = Arc::new(Echo::default());
         let (release, hanging) = (Arc::clone(&echo.release), Arc::clone(&echo.hanging));
@@ -127,12 +127,12 @@ impl Served {
         Served { listener, release, hanging, address, certificate }
     }
 
-    pub async fn socket(&self) -> TcpStream {
+    pub(crate) async fn socket(&self) -> TcpStream {
         TcpStream::connect(self.address).await.unwrap()
     }
 
     /// Waits until the handler has `count` hanging requests.
-    pub async fn hanging_is(&self, count: usize) {
+    pub(crate) async fn hanging_is(&self, count: usize) {
         let waiting = async {
             while self.hanging.load(Ordering::SeqCst) != count {
                 sleep(Duration::from_millis(2)).await;
@@ -142,7 +142,7 @@ impl Served {
     }
 
     /// Waits until the counters satisfy a condition.
-    pub async fn until(&self, is_so: impl Fn(&HttpCounters) -> bool) {
+    pub(crate) async fn until(&self, is_so: impl Fn(&HttpCounters) -> bool) {
         let waiting = async {
             while !is_so(&self.listener.counters()) {
                 sleep(Duration::from_millis(2)).await;
@@ -169,11 +169,11 @@ fn identity() -> (X509, ServerIdentity) {
     (certificate, identity)
 }
 
-pub async fn tls(socket: TcpStream, served: &Served, is_http2: bool) -> SslStream<TcpStream> {
+pub(crate) async fn tls(socket: TcpStream, served: &Served, is_http2: bool) -> SslStream<TcpStream> {
     try_tls(socket, served, is_http2, TLS1_3).await.expect("the handshake succeeds")
 }
 
-pub async fn try_tls(
+pub(crate) async fn try_tls(
     socket: TcpStream,
     served: &Served,
     is_http2: bool,
@@ -191,23 +191,23 @@ pub async fn try_tls(
     Some(stream)
 }
 
-pub struct Answer {
+pub(crate) struct Answer {
     pub status: StatusCode,
     pub content_type: String,
     pub body: Bytes,
 }
 
-pub enum Client {
+pub(crate) enum Client {
     Http1(http1::SendRequest<Full<Bytes>>),
     Http2(http2::SendRequest<Full<Bytes>>),
 }
 
 impl Client {
-    pub async fn connect(served: &Served, is_http2: bool) -> Client {
+    pub(crate) async fn connect(served: &Served, is_http2: bool) -> Client {
         Client::over(tls(served.socket().await, served, is_http2).await, is_http2).await
     }
 
-    pub async fn over(stream: SslStream<TcpStream>, is_http2: bool) -> Client {
+    pub(crate) async fn over(stream: SslStream<TcpStream>, is_http2: bool) -> Client {
         let stream = TokioIo::new(stream);
         if is_http2 {
             let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await.unwrap();
@@ -231,20 +231,20 @@ impl Client {
     }
 
     /// Sends a request without reading the answer's body.
-    pub async fn begin(&mut self, path: &str) -> Response<Incoming> {
+    pub(crate) async fn begin(&mut self, path: &str) -> Response<Incoming> {
         let request = Request::get(format!("https://localhost{path}")).body(Full::default()).unwrap();
         self.send(request).await.unwrap()
     }
 
     /// Opens a tunnel through the listener.
-    pub async fn connect_through(&mut self) -> hyper::upgrade::Upgraded {
+    pub(crate) async fn connect_through(&mut self) -> hyper::upgrade::Upgraded {
         let request = Request::connect("destination:443").body(Full::default()).unwrap();
         let answer = self.send(request).await.unwrap();
         assert_eq!(answer.status(), StatusCode::OK);
         hyper::upgrade::on(answer).await.unwrap()
     }
 
-    pub async fn try_post(&mut self, path: &str, body: Vec<u8>) -> Option<Answer> {
+    pub(crate) async fn try_post(&mut self, path: &str, body: Vec<u8>) -> Option<Answer> {
         let request = Request::post(format!("https://localhost{path}")).header("host", "localhost");
         let request = request.body(Full::from(body)).unwrap();
         let response = timeout(PATIENCE, self.send(request)).await.expect("an answer in time").ok()?;
@@ -254,7 +254,7 @@ impl Client {
         Some(Answer { status: parts.status, content_type, body })
     }
 
-    pub async fn post(&mut self, path: &str, body: Vec<u8>) -> Answer {
+    pub(crate) async fn post(&mut self, path: &str, body: Vec<u8>) -> Answer {
         self.try_post(path, body).await.expect("the connection holds")
     }
 }

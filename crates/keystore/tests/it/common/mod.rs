@@ -10,16 +10,16 @@ use rand::rand_core::UnwrapErr;
 use rand::rngs::SysRng;
 
 /// The root key of every test store. It protects nothing.
-pub const ROOT_KEY: &str = "fieldseal-root-key-1:WlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlo=";
+pub(crate) const ROOT_KEY: &str = "fieldseal-root-key-1:WlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlo=";
 
 /// Unix seconds that the clock of [`environment`] shows.
-pub const NOW: u64 = 1_750_000_000;
+pub(crate) const NOW: u64 = 1_750_000_000;
 
-pub fn rng() -> impl CryptoRng + Send {
+pub(crate) fn rng() -> impl CryptoRng + Send {
     UnwrapErr(SysRng)
 }
 
-pub fn environment() -> Environment {
+pub(crate) fn environment() -> Environment {
     Environment {
         root_key: Box::new(LocalRootKey::from_text(ROOT_KEY).expect("valid")),
         clock: Box::new(|| NOW),
@@ -27,31 +27,31 @@ pub fn environment() -> Environment {
     }
 }
 
-pub fn open(path: &Path) -> SqliteKeystore {
+pub(crate) fn open(path: &Path) -> SqliteKeystore {
     open_with(path, Limits::default())
 }
 
-pub fn open_with(path: &Path, limits: Limits) -> SqliteKeystore {
+pub(crate) fn open_with(path: &Path, limits: Limits) -> SqliteKeystore {
     SqliteKeystore::open(path, OpenMode::CreateIfMissing, environment(), limits).expect("opened")
 }
 
 /// A folder of the test's own and the path of a store in it.
-pub fn place() -> (tempfile::TempDir, PathBuf) {
+pub(crate) fn place() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("store.db");
     (folder, path)
 }
 
-pub fn app(name: &str) -> AppName {
+pub(crate) fn app(name: &str) -> AppName {
     AppName::parse(name).expect("valid")
 }
 
-pub fn context() -> EcContext {
+pub(crate) fn context() -> EcContext {
     EcContext::new(&mut rng())
 }
 
 /// A key that depends on `curve` and `number` only.
-pub fn key(curve: Curve, number: u32) -> PrivateKey {
+pub(crate) fn key(curve: Curve, number: u32) -> PrivateKey {
     let mut scalar = sha256(&[b"keystore test key", &number.to_be_bytes()]);
     // Below both group orders.
     scalar[0] &= 0x7f;
@@ -59,6 +59,6 @@ pub fn key(curve: Curve, number: u32) -> PrivateKey {
 }
 
 /// Asserts that nothing is wrong with `store`.
-pub fn assert_sound(store: &dyn Keystore) {
+pub(crate) fn assert_sound(store: &dyn Keystore) {
     assert_eq!(store.check().expect("checked").faults, []);
 }

@@ -31,17 +31,17 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 /// Longer than anything in these tests takes on a busy machine; a passing test never waits for it.
-pub const PATIENCE: Duration = Duration::from_secs(60);
-pub const CHECKSUM: HeaderName = HeaderName::from_static("x-checksum");
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const CHECKSUM: HeaderName = HeaderName::from_static("x-checksum");
 
 /// A self-signed certificate for `localhost`, and its key.
-pub struct Identity {
+pub(crate) struct Identity {
     pub certificate: X509,
     pub key: PKey<Private>,
 }
 
 impl Identity {
-    pub fn new() -> Identity {
+    pub(crate) fn new() -> Identity {
         let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap();
         let key = PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap();
         let mut name = X509NameBuilder::new().unwrap();
@@ -61,7 +61,7 @@ impl Identity {
         Identity { certificate: builder.build(), key }
     }
 
-    pub fn of_server(&self) -> ServerIdentity {
+    pub(crate) fn of_server(&self) -> ServerIdentity {
         ServerIdentity {
             certificate_chain_pem: self.certificate.to_pem().unwrap(),
             private_key_pem: self.key.private_key_to_pem_pkcs8().unwrap().into(),
@@ -70,7 +70,7 @@ impl Identity {
 }
 
 /// A relay of one thread, with a plain HTTP/1.1 listener and a TLS listener.
-pub struct TestRelay {
+pub(crate) struct TestRelay {
     relay: Option<Relay>,
     folder: TempDir,
     pub log: Arc<Lines>,
@@ -78,7 +78,7 @@ pub struct TestRelay {
 
 /// An access log in memory.
 #[derive(Default)]
-pub struct Lines(Mutex<Vec<String>>);
+pub(crate) struct Lines(Mutex<Vec<String>>);
 
 impl AccessLog for Lines {
     fn format(&self) -> LogFormat {
@@ -96,7 +96,7 @@ impl AccessLog for Lines {
 
 impl Lines {
     /// Waits for the only line about a path.
-    pub async fn about(&self, path: &str) -> serde_json::Value {
+    pub(crate) async fn about(&self, path: &str) -> serde_json::Value {
         let named = || -> Option<serde_json::Value> {
             let lines = self.0.lock().unwrap();
             let mut lines = lines.iter().map(|line| serde_json::from_str(line).expect("a line of JSON"));
@@ -109,7 +109,7 @@ impl Lines {
 
 impl TestRelay {
     /// Starts a relay in front of an upstream; `upstream` is the content of the section of that name, `routes` follows each listener.
-    pub fn new(origin: &str, identity: &Identity, upstream: &str, routes: &str) -> TestRelay {
+    pub(crate) fn new(origin: &str, identity: &Identity, upstream: &str, routes: &str) -> TestRelay {
         let folder = tempfile::tempdir().unwrap();
         let ServerIdentity { certificate_chain_pem, private_key_pem } = identity.of_server();
         std::fs::write(folder.path().join("certificate.pem"), certificate_chain_pem).unwrap();
@@ -132,7 +132,7 @@ impl TestRelay {
     }
 
     /// The value of a sample in the relay's metrics, by its name with labels.
-    pub async fn metric(&self, sample: &str) -> f64 {
+    pub(crate) async fn metric(&self, sample: &str) -> f64 {
         let mut socket = TcpStream::connect(self.relay.as_ref().expect("running").operator_address()).await.unwrap();
         socket.write_all(b"GET /metrics HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
         let mut text = String::new();
@@ -141,12 +141,12 @@ impl TestRelay {
         value.unwrap_or_else(|| panic!("{sample} in {text}")).parse().unwrap()
     }
 
-    pub fn address(&self, is_tls: bool) -> SocketAddr {
+    pub(crate) fn address(&self, is_tls: bool) -> SocketAddr {
         self.relay.as_ref().expect("running").addresses()[usize::from(is_tls)].address
     }
 
     /// The relay's metrics as text.
-    pub async fn metrics(&self) -> String {
+    pub(crate) async fn metrics(&self) -> String {
         let address = self.relay.as_ref().expect("running").operator_address();
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(TcpStream::connect(address).await.unwrap())).await.unwrap();
@@ -156,7 +156,7 @@ impl TestRelay {
         String::from_utf8(answer.body.to_vec()).unwrap()
     }
 
-    pub async fn client(&self, version: Version) -> Client {
+    pub(crate) async fn client(&self, version: Version) -> Client {
         let is_http2 = version == Version::HTTP_2;
         let socket = TcpStream::connect(self.address(is_http2)).await.unwrap();
         if !is_http2 {
@@ -184,18 +184,18 @@ impl Drop for TestRelay {
 }
 
 /// A body that sends what a test passes in, and ends when the sender is dropped.
-pub struct Pieces(mpsc::UnboundedReceiver<Frame<Bytes>>);
+pub(crate) struct Pieces(mpsc::UnboundedReceiver<Frame<Bytes>>);
 
-pub type PiecesSender = mpsc::UnboundedSender<Frame<Bytes>>;
+pub(crate) type PiecesSender = mpsc::UnboundedSender<Frame<Bytes>>;
 
 impl Pieces {
-    pub fn new() -> (PiecesSender, Pieces) {
+    pub(crate) fn new() -> (PiecesSender, Pieces) {
         let (teller, reported) = mpsc::unbounded_channel();
         (teller, Pieces(reported))
     }
 
     /// A complete body.
-    pub fn of(frames: impl IntoIterator<Item = Frame<Bytes>>) -> Pieces {
+    pub(crate) fn of(frames: impl IntoIterator<Item = Frame<Bytes>>) -> Pieces {
         let (teller, pieces) = Pieces::new();
         frames.into_iter().for_each(|frame| teller.send(frame).unwrap());
         pieces
@@ -215,23 +215,23 @@ impl Body for Pieces {
     }
 }
 
-pub fn data(bytes: &'static [u8]) -> Frame<Bytes> {
+pub(crate) fn data(bytes: &'static [u8]) -> Frame<Bytes> {
     Frame::data(Bytes::from_static(bytes))
 }
 
 /// Trailers with a checksum.
-pub fn trailers(checksum: &'static str) -> Frame<Bytes> {
+pub(crate) fn trailers(checksum: &'static str) -> Frame<Bytes> {
     Frame::trailers(HeaderMap::from_iter([(CHECKSUM, HeaderValue::from_static(checksum))]))
 }
 
-pub enum Client {
+pub(crate) enum Client {
     Http1(http1::SendRequest<Pieces>),
     Http2(http2::SendRequest<Pieces>),
 }
 
 /// A response, read completely.
 #[derive(Debug)]
-pub struct Answer {
+pub(crate) struct Answer {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Bytes,
@@ -239,11 +239,11 @@ pub struct Answer {
 }
 
 impl Answer {
-    pub fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    pub async fn whole(response: Response<Incoming>) -> Answer {
+    pub(crate) async fn whole(response: Response<Incoming>) -> Answer {
         let (head, body) = response.into_parts();
         let body = timeout(PATIENCE, body.collect()).await.expect("a body in time").expect("a body");
         let trailers = body.trailers().cloned();
@@ -252,7 +252,7 @@ impl Answer {
 }
 
 impl Client {
-    pub fn request(&self, method: &str, path: &str, body: Pieces) -> Request<Pieces> {
+    pub(crate) fn request(&self, method: &str, path: &str, body: Pieces) -> Request<Pieces> {
         let target = match self {
             Client::Http1(_) => path.to_owned(),
             Client::Http2(_) => format!("https://shop.example{path}"),
@@ -263,7 +263,7 @@ impl Client {
     }
 
     /// Sends a request and returns the head of the response.
-    pub async fn begin(&mut self, request: Request<Pieces>) -> Response<Incoming> {
+    pub(crate) async fn begin(&mut self, request: Request<Pieces>) -> Response<Incoming> {
         let answer = async {
             match self {
                 Client::Http1(sender) => {
@@ -276,14 +276,14 @@ impl Client {
         timeout(PATIENCE, answer).await.expect("an answer in time").expect("an answer")
     }
 
-    pub async fn send(&mut self, method: &str, path: &str, body: Pieces) -> Answer {
+    pub(crate) async fn send(&mut self, method: &str, path: &str, body: Pieces) -> Answer {
         let request = self.request(method, path, body);
         Answer::whole(self.begin(request).await).await
     }
 }
 
 /// Waits until `condition` holds.
-pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let waiting = async {
         while !condition() {
             sleep(Duration::from_millis(2)).await;

@@ -6,13 +6,13 @@ use fieldseal_engine::admin::{AppName, Apps, ClientName, Keystore, NewClient, Op
 use fieldseal_engine::{Engine, Settings};
 use fieldseal_testkit::ScratchStore;
 
-pub struct EngineFixture {
+pub(crate) struct EngineFixture {
     pub engine: Engine,
     _store: ScratchStore,
 }
 
 /// Creates the client `client`, which may encrypt and decrypt only for `acme`, and an engine over the store.
-pub fn engine(settings: Settings, client: &str, certificate_sha256: Option<[u8; 32]>) -> EngineFixture {
+pub(crate) fn engine(settings: Settings, client: &str, certificate_sha256: Option<[u8; 32]>) -> EngineFixture {
     let store = ScratchStore::new(&["acme", "other"]);
     let client = NewClient {
         name: ClientName::parse(client).expect("a name"),

@@ -1,10 +1,10 @@
 //! Shared by the network tests: generated certificates, a scripted service, raw TLS.
 #![allow(dead_code)]
 
-pub mod engine;
-pub mod operator;
-pub mod script;
-pub mod seeds;
+pub(crate) mod engine;
+pub(crate) mod operator;
+pub(crate) mod script;
+pub(crate) mod seeds;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -26,25 +26,25 @@ use fieldseal_server::{Server, ServerSettings, TlsSettings, issue_client};
 use fieldseal_service::{Part, PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written};
 
 /// Long enough for a slow machine; a passing test never waits for it.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-pub struct Pki {
+pub(crate) struct Pki {
     pub authority: Authority,
     pub authority_pem: Vec<u8>,
 }
 
 impl Pki {
-    pub fn new() -> Pki {
+    pub(crate) fn new() -> Pki {
         let authority = Authority::create("test authority", validity()).unwrap();
         let authority_pem = authority.certificate_pem().unwrap();
         Pki { authority, authority_pem }
     }
 
-    pub fn client(&self, name: &str) -> Issued {
+    pub(crate) fn client(&self, name: &str) -> Issued {
         issue_client(&self.authority, name, validity()).unwrap()
     }
 
-    pub fn server_tls(&self) -> TlsSettings {
+    pub(crate) fn server_tls(&self) -> TlsSettings {
         let names = ["localhost", "127.0.0.1"].map(ServerName::parse);
         let issued = self.authority.issue_server(&names, validity()).unwrap();
         TlsSettings {
@@ -54,7 +54,7 @@ impl Pki {
         }
     }
 
-    pub fn client_tls(&self, issued: Issued) -> ClientTls {
+    pub(crate) fn client_tls(&self, issued: Issued) -> ClientTls {
         ClientTls {
             authorities_pem: self.authority_pem.clone(),
             certificate_chain_pem: issued.certificate_pem,
@@ -63,23 +63,23 @@ impl Pki {
     }
 }
 
-pub fn validity() -> Validity {
+pub(crate) fn validity() -> Validity {
     Validity { now: SystemTime::now(), days: 2 }
 }
 
 /// A server with a [`TestService`].
-pub struct TestServer {
+pub(crate) struct TestServer {
     pub pki: Pki,
     pub service: Arc<TestService>,
     pub server: Server,
 }
 
 impl TestServer {
-    pub fn new() -> TestServer {
+    pub(crate) fn new() -> TestServer {
         TestServer::with(|_| {})
     }
 
-    pub fn with(change: impl FnOnce(&mut ServerSettings)) -> TestServer {
+    pub(crate) fn with(change: impl FnOnce(&mut ServerSettings)) -> TestServer {
         let pki = Pki::new();
         let mut settings = ServerSettings {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -94,7 +94,7 @@ impl TestServer {
     }
 
     /// Starts another server, which the same clients trust.
-    pub fn beside(&self, change: impl FnOnce(&mut ServerSettings)) -> (Arc<TestService>, Server) {
+    pub(crate) fn beside(&self, change: impl FnOnce(&mut ServerSettings)) -> (Arc<TestService>, Server) {
         let mut settings = ServerSettings {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
             network_threads: 1,
@@ -105,32 +105,32 @@ impl TestServer {
         start(settings)
     }
 
-    pub fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.server.local_addr()
     }
 
-    pub fn client_settings(&self) -> ClientSettings {
+    pub(crate) fn client_settings(&self) -> ClientSettings {
         let tls = self.pki.client_tls(self.pki.client("shop"));
         // Without retries, each event of a call is observable.
         ClientSettings { retries_max: 0, ..ClientSettings::new(self.address().to_string(), tls) }
     }
 
-    pub async fn client(&self) -> Client {
+    pub(crate) async fn client(&self) -> Client {
         Client::connect(self.client_settings()).await.unwrap()
     }
 
     /// Opens a TLS connection without our client.
-    pub fn raw(&self) -> Raw {
+    pub(crate) fn raw(&self) -> Raw {
         self.raw_of("shop")
     }
 
     /// The same for another client.
-    pub fn raw_of(&self, client: &str) -> Raw {
+    pub(crate) fn raw_of(&self, client: &str) -> Raw {
         Raw::connect(self.address(), raw_connector(&self.pki, Some(self.pki.client(client))))
     }
 
     /// Checks that the server still serves a well-behaved client.
-    pub fn assert_healthy(&self) {
+    pub(crate) fn assert_healthy(&self) {
         let mut raw = self.raw();
         raw.send(|out| fieldseal_protocol::request::health(9, out));
         let frame = raw.read_frame().expect("an answer");
@@ -147,7 +147,7 @@ fn start(settings: ServerSettings) -> (Arc<TestService>, Server) {
 }
 
 /// Waits until `condition` holds.
-pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let began = Instant::now();
     while !condition() {
         assert!(began.elapsed() < PATIENCE, "waited too long until {what}");
@@ -156,7 +156,7 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// As [`wait_until`], asynchronously.
-pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let began = Instant::now();
     while !condition() {
         assert!(began.elapsed() < PATIENCE, "waited too long until {what}");
@@ -169,7 +169,7 @@ pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
 /// millisecond; `gate` when the gate is open; `panic` panics; `mute` answers nothing; `closed` is forbidden. Names with these prefixes
 /// behave the same.
 #[derive(Default)]
-pub struct TestService {
+pub(crate) struct TestService {
     pub gate_is_open: Arc<AtomicBool>,
     pub begun: AtomicUsize,
     pub alive: Arc<AtomicUsize>,
@@ -180,7 +180,7 @@ pub struct TestService {
     pub cancellations: Mutex<Vec<Arc<Cancellation>>>,
 }
 
-pub struct Caller {
+pub(crate) struct Caller {
     name: String,
 }
 
@@ -188,16 +188,16 @@ pub struct Caller {
 const APPS: [&str; 8] = ["echo", "large", "spread", "sleep", "gate", "panic", "mute", "closed"];
 
 impl TestService {
-    pub fn open_gate(&self) {
+    pub(crate) fn open_gate(&self) {
         self.gate_is_open.store(true, Ordering::SeqCst);
     }
 
-    pub fn begun(&self) -> usize {
+    pub(crate) fn begun(&self) -> usize {
         self.begun.load(Ordering::SeqCst)
     }
 
     /// The number of requests that have not been dropped.
-    pub fn alive(&self) -> usize {
+    pub(crate) fn alive(&self) -> usize {
         self.alive.load(Ordering::SeqCst)
     }
 }
@@ -349,12 +349,12 @@ impl Part for TestPart {
 }
 
 /// The output of a part of `spread`: up to about 70 KB.
-pub fn spread_part(number: usize) -> Vec<u8> {
+pub(crate) fn spread_part(number: usize) -> Vec<u8> {
     vec![b'a' + (number % 26) as u8; number * 7_919 % 70_001]
 }
 
 /// A TLS context that trusts the authority and presents `identity`, if any.
-pub fn raw_connector(pki: &Pki, identity: Option<Issued>) -> SslConnectorBuilder {
+pub(crate) fn raw_connector(pki: &Pki, identity: Option<Issued>) -> SslConnectorBuilder {
     let mut connector = SslConnector::builder(SslMethod::tls()).unwrap();
     let authority = X509::from_pem(&pki.authority_pem).unwrap();
     connector.cert_store_mut().add_cert(authority).unwrap();
@@ -367,7 +367,7 @@ pub fn raw_connector(pki: &Pki, identity: Option<Issued>) -> SslConnectorBuilder
 }
 
 /// A blocking TLS connection that sends whatever a test wants.
-pub struct Raw {
+pub(crate) struct Raw {
     pub stream: SslStream<TcpStream>,
     received: Vec<u8>,
     /// The reasons of `going_away`, in the order of arrival.
@@ -375,11 +375,11 @@ pub struct Raw {
 }
 
 impl Raw {
-    pub fn connect(address: SocketAddr, connector: SslConnectorBuilder) -> Raw {
+    pub(crate) fn connect(address: SocketAddr, connector: SslConnectorBuilder) -> Raw {
         Raw::try_connect(address, connector).unwrap()
     }
 
-    pub fn try_connect(address: SocketAddr, connector: SslConnectorBuilder) -> Result<Raw, String> {
+    pub(crate) fn try_connect(address: SocketAddr, connector: SslConnectorBuilder) -> Result<Raw, String> {
         let socket = TcpStream::connect(address).unwrap();
         socket.set_nodelay(true).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -388,18 +388,18 @@ impl Raw {
     }
 
     /// Writes bytes; the peer may have disconnected.
-    pub fn write(&mut self, bytes: &[u8]) {
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
 
-    pub fn send(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
+    pub(crate) fn send(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
         let mut bytes = Vec::new();
         encode(&mut bytes);
         self.write(&bytes);
     }
 
     /// Returns the next frame, or how the stream ended. `going_away` is recorded and skipped, as old clients do.
-    pub fn read_frame(&mut self) -> Result<Vec<u8>, String> {
+    pub(crate) fn read_frame(&mut self) -> Result<Vec<u8>, String> {
         loop {
             let frame = self.read_any_frame()?;
             match Message::parse(&frame) {
@@ -429,7 +429,7 @@ impl Raw {
     }
 
     /// Returns code and message of a `connection_error`, after which the stream has to end.
-    pub fn read_connection_error(&mut self) -> (String, String) {
+    pub(crate) fn read_connection_error(&mut self) -> (String, String) {
         let frame = self.read_frame().expect("a notification");
         let Ok(Message::Notification { method: "connection_error", params }) = Message::parse(&frame) else {
             panic!("another message");
@@ -441,14 +441,14 @@ impl Raw {
     }
 
     /// Reads to the end, which must come before any response.
-    pub fn read_connection_error_or_alert(&mut self) {
+    pub(crate) fn read_connection_error_or_alert(&mut self) {
         while let Ok(frame) = self.read_frame() {
             assert!(matches!(Message::parse(&frame), Ok(Message::Notification { .. })));
         }
     }
 
     /// Returns id and error code of a response; the code is empty for a success.
-    pub fn read_response(&mut self) -> (u32, String) {
+    pub(crate) fn read_response(&mut self) -> (u32, String) {
         let frame = self.read_frame().expect("a response");
         match Message::parse(&frame) {
             Ok(Message::Response { id, result: Ok(_) }) => (id, String::new()),
@@ -459,7 +459,7 @@ impl Raw {
 }
 
 /// Appends a request to the test service.
-pub fn test_request(id: u32, app: &str, document: &str, out: &mut Vec<u8>) {
+pub(crate) fn test_request(id: u32, app: &str, document: &str, out: &mut Vec<u8>) {
     let options = fieldseal_client::EncryptOptions::new(app);
     fieldseal_protocol::request::encrypt_document(id, &options, None, document.as_bytes(), out);
 }

@@ -8,7 +8,7 @@ use fieldseal_net::OperatorSettings;
 use super::TestServer;
 
 /// Starts a test server with an operator port; also returns the port's address.
-pub fn test_server(change: impl FnOnce(&mut OperatorSettings)) -> (TestServer, SocketAddr) {
+pub(crate) fn test_server(change: impl FnOnce(&mut OperatorSettings)) -> (TestServer, SocketAddr) {
     let test_server = TestServer::with(|settings| {
         settings.operator = settings_of_port();
         change(&mut settings.operator);
@@ -17,18 +17,18 @@ pub fn test_server(change: impl FnOnce(&mut OperatorSettings)) -> (TestServer, S
     (test_server, address)
 }
 
-pub fn settings_of_port() -> OperatorSettings {
+pub(crate) fn settings_of_port() -> OperatorSettings {
     OperatorSettings { address: Some(([127, 0, 0, 1], 0).into()), ..OperatorSettings::default() }
 }
 
-pub fn connect(address: SocketAddr) -> TcpStream {
+pub(crate) fn connect(address: SocketAddr) -> TcpStream {
     let socket = TcpStream::connect(address).unwrap();
     socket.set_read_timeout(Some(super::PATIENCE)).unwrap();
     socket
 }
 
 /// Sends `request` and reads to the end.
-pub fn exchange(address: SocketAddr, request: &str) -> String {
+pub(crate) fn exchange(address: SocketAddr, request: &str) -> String {
     let mut socket = connect(address);
     socket.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
@@ -37,20 +37,20 @@ pub fn exchange(address: SocketAddr, request: &str) -> String {
 }
 
 /// Returns status, head and body.
-pub fn call(address: SocketAddr, method: &str, path: &str) -> (u16, String, String) {
+pub(crate) fn call(address: SocketAddr, method: &str, path: &str) -> (u16, String, String) {
     let answer = exchange(address, &format!("{method} {path} HTTP/1.1\r\nHost: operator\r\n\r\n"));
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
     (status, head.to_ascii_lowercase(), body.to_owned())
 }
 
-pub fn get(address: SocketAddr, path: &str) -> (u16, String) {
+pub(crate) fn get(address: SocketAddr, path: &str) -> (u16, String) {
     let (status, _, body) = call(address, "GET", path);
     (status, body)
 }
 
 /// The value of the sample with this name and labels.
-pub fn sample(metrics: &str, name: &str) -> f64 {
+pub(crate) fn sample(metrics: &str, name: &str) -> f64 {
     let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("no {name} in {metrics}")).parse().expect("a number")
 }

@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 
 /// The quality of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NetworkQuality {
+pub(crate) enum NetworkQuality {
     /// Slow and fragmented, with occasional replays, but every byte arrives.
     Slow,
     /// Connections break in every way, but what arrives is what was sent.
@@ -18,7 +18,7 @@ pub enum NetworkQuality {
 
 /// How a new connection is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Acceptance {
+pub(crate) enum Acceptance {
     Forward,
     /// Accepted, but never served.
     Unserved,
@@ -27,7 +27,7 @@ pub enum Acceptance {
 
 /// A fault, from some byte of one direction on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     Delay(Duration),
     /// Forwards pieces of at most this many bytes, with a pause after each.
     Pieces {
@@ -49,7 +49,7 @@ pub enum Fault {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Event {
+pub(crate) struct Event {
     /// The position in the bytes of the direction.
     pub at: u64,
     pub fault: Fault,
@@ -62,7 +62,7 @@ const BYTES_MAX: u64 = 5_000;
 const WHOLE: Fault = Fault::Pieces { size: usize::MAX, pause: Duration::ZERO };
 
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     pub acceptance: Acceptance,
     pub to_server: Vec<Event>,
     pub to_client: Vec<Event>,
@@ -71,12 +71,12 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub fn fair() -> Plan {
+    pub(crate) fn fair() -> Plan {
         Plan { acceptance: Acceptance::Forward, to_server: Vec::new(), to_client: Vec::new(), replay_at: None }
     }
 
     /// The plan of the connection with this number.
-    pub fn of(seed: u64, quality: NetworkQuality, connection: u64) -> Plan {
+    pub(crate) fn of(seed: u64, quality: NetworkQuality, connection: u64) -> Plan {
         let mut random = StdRng::seed_from_u64(seed.wrapping_mul(0x1_0000_0001).wrapping_add(connection));
         let acceptance = match random.random_range(0..100) {
             0..6 if quality != NetworkQuality::Slow => Acceptance::Unserved,

@@ -10,7 +10,7 @@ const ONE: &str = "FIELDSEAL_SEED";
 const MANY: &str = "FIELDSEAL_SEEDS";
 
 /// Returns the seeds to run: from 0 up to `count`, unless the environment overrides them.
-pub fn seeds(count: u64) -> Vec<u64> {
+pub(crate) fn seeds(count: u64) -> Vec<u64> {
     match (number(ONE), number(MANY)) {
         (Some(seed), _) => vec![seed],
         (None, many) => (0..many.unwrap_or(count)).collect(),
@@ -23,7 +23,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 /// Runs `run` for every seed, `at_a_time` of them concurrently. The first failure is reported with its seed and ends the run.
-pub async fn side_by_side<F, T>(seeds: Vec<u64>, at_a_time: usize, run: impl Fn(u64) -> F) -> Vec<T>
+pub(crate) async fn side_by_side<F, T>(seeds: Vec<u64>, at_a_time: usize, run: impl Fn(u64) -> F) -> Vec<T>
 where
     F: Future<Output = T> + Send + 'static,
     T: Send + 'static,
@@ -52,7 +52,7 @@ fn outcome<T>(joined: Result<T, JoinError>) -> T {
 }
 
 /// Prints its seed if it is dropped by a panic.
-pub struct Named(pub u64);
+pub(crate) struct Named(pub u64);
 
 impl Drop for Named {
     fn drop(&mut self) {
