@@ -8,10 +8,11 @@ use std::mem::MaybeUninit;
 
 use super::BLOCKS_MAX;
 use super::cipher::encrypt;
-use super::hash::{Product, absorb};
+use super::hash::absorb;
 use super::key::Expanded;
 use super::memory::Memory;
 use super::message::Message;
+use super::product::Product;
 use super::vector::{BLOCK_SIZE, Block, LANES_MAX, Vector};
 
 /// Most messages of a group.

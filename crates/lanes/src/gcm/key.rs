@@ -2,7 +2,7 @@
 
 use super::BLOCKS_MAX;
 use super::cipher::encrypt;
-use super::hash::Product;
+use super::product::Product;
 use super::vector::{BLOCK_SIZE, Block, LANES_MAX, Vector};
 use crate::wipe::wipe;
 
@@ -16,7 +16,7 @@ const ROUNDS_MAX: usize = 14;
 #[repr(C, align(64))]
 pub(super) struct Expanded {
     round_keys: [Block; ROUNDS_MAX + 1],
-    /// The hash key and its powers, in the form that `hash` describes.
+    /// The hash key and its powers, in the form that `product` describes.
     powers: [Block; POWERS],
     /// The sum of a power's halves, in both halves: Karatsuba's factor for the middle.
     folded: [Block; POWERS],

@@ -18,6 +18,7 @@ mod key;
 mod known_answers;
 mod memory;
 mod message;
+mod product;
 mod run;
 #[cfg(target_arch = "x86_64")]
 mod vaes256;
