@@ -70,12 +70,24 @@ impl Frame {
         fixed + encoded_size(sealed_size)
     }
 
+    /// Appends a text.
+    #[inline(always)]
+    pub(super) fn append<S: Steps>(&self, cpu: S::Cpu, nonce: &[u8; NONCE_SIZE], sealed: &[u8], out: &mut Vec<u8>) {
+        let size = self.text_size(sealed.len());
+        out.reserve(size);
+        // SAFETY: room for the text was reserved, and `write` writes all of it.
+        unsafe {
+            self.write::<S>(cpu, nonce, sealed, out.as_mut_ptr().add(out.len()));
+            out.set_len(out.len() + size);
+        }
+    }
+
     /// Writes a text.
     ///
     /// # Safety
     /// `out` is writable for [`Frame::text_size`] bytes.
     #[inline(always)]
-    pub(super) unsafe fn write<S: Steps>(&self, cpu: S::Cpu, nonce: &[u8; NONCE_SIZE], sealed: &[u8], out: *mut u8) {
+    unsafe fn write<S: Steps>(&self, cpu: S::Cpu, nonce: &[u8; NONCE_SIZE], sealed: &[u8], out: *mut u8) {
         assert!(sealed.len() >= SEALED_SIZE_MIN, "a tag at least");
         // SAFETY: the caller's promise. `new` has checked that the longest head and middle fit the shortest text.
         unsafe {

@@ -4,7 +4,6 @@
 
 use std::mem::MaybeUninit;
 
-use super::frame::Frame;
 use super::{NONCE_TEXT_SIZE, decoded_size, encoded_size};
 use crate::gcm::NONCE_SIZE;
 
@@ -100,18 +99,7 @@ pub(super) fn decode<S: Steps>(cpu: S::Cpu, text: &[u8], out: &mut [u8]) -> bool
     unsafe { decode_to::<S>(cpu, text, out.as_mut_ptr()) }
 }
 
-#[inline(always)]
-pub(super) fn append<S: Steps>(cpu: S::Cpu, frame: &Frame, nonce: &[u8; NONCE_SIZE], sealed: &[u8], out: &mut Vec<u8>) {
-    let size = frame.text_size(sealed.len());
-    out.reserve(size);
-    // SAFETY: room for the text was reserved, and `write` writes all of it.
-    unsafe {
-        frame.write::<S>(cpu, nonce, sealed, out.as_mut_ptr().add(out.len()));
-        out.set_len(out.len() + size);
-    }
-}
-
-/// The functions that each set of instructions has, compiled for it.
+/// The functions that each set of instructions has, compiled for it. The file that expands this imports `Frame`.
 macro_rules! entries {
     ($cpu:ty, $steps:ty $(, $features:literal)?) => {
         #[allow(unused_unsafe)] // Portable code has none.
@@ -152,7 +140,7 @@ macro_rules! entries {
         pub(super) fn append(cpu: $cpu, frame: &Frame, nonce: &[u8; NONCE_SIZE], sealed: &[u8], out: &mut Vec<u8>) {
             $(#[target_feature(enable = $features)])?
             fn with_features(cpu: $cpu, frame: &Frame, nonce: &[u8; NONCE_SIZE], sealed: &[u8], out: &mut Vec<u8>) {
-                steps::append::<$steps>(cpu, frame, nonce, sealed, out);
+                frame.append::<$steps>(cpu, nonce, sealed, out);
             }
             // SAFETY: the token proves the features.
             unsafe { with_features(cpu, frame, nonce, sealed, out) }
