@@ -7,8 +7,8 @@
 use std::arch::asm;
 use std::arch::x86_64::*;
 
+use super::entry::Entry;
 use super::path::Path;
-use super::table::Entry;
 use super::words::Words;
 use super::{p256, secp256k1};
 use crate::cpu::Adx;

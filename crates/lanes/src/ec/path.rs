@@ -1,7 +1,7 @@
 //! The operations that differ between instruction sets: products in the two fields, and selecting an entry of a table. A path is
 //! the token that proves that the CPU has the instructions.
 
-use super::table::Entry;
+use super::entry::Entry;
 use super::words::Words;
 
 /// The functions of an instruction set. All are constant time in words and indexes.

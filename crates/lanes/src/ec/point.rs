@@ -2,6 +2,7 @@
 
 use super::curve::Curve;
 use super::element::{Element, Field};
+use super::entry::Entry;
 use super::path::Path;
 use super::words::Words;
 
@@ -31,6 +32,19 @@ impl<C: Curve, P: Path> Affine<Element<C, P>> {
         let point = Self { x: element(x), y: element(y) };
         let right = (point.x.square() + element(&C::A)) * point.x + element(&C::B);
         (point.y.square().to_number() == right.to_number()).then_some(point)
+    }
+
+    /// The point of a table's entry.
+    #[inline(always)]
+    pub(super) fn from_entry(path: P, entry: &Entry) -> Self {
+        let [x0, x1, x2, x3, y0, y1, y2, y3] = entry.0;
+        Self { x: Element::new(path, [x0, x1, x2, x3]), y: Element::new(path, [y0, y1, y2, y3]) }
+    }
+
+    /// The entry that [`Affine::from_entry`] reads.
+    pub(super) fn to_entry(self) -> Entry {
+        let ([x0, x1, x2, x3], [y0, y1, y2, y3]) = (self.x.words(), self.y.words());
+        Entry([x0, x1, x2, x3, y0, y1, y2, y3])
     }
 }
 

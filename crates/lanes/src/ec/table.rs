@@ -3,15 +3,11 @@
 
 use super::curve::Curve;
 use super::element::{Element, invert_all};
+use super::entry::Entry;
 use super::path::Path;
 use super::point::{Affine, Jacobian};
 use super::scalar::{WINDOWS, window_entries, window_start};
 use super::words::Words;
-
-/// x and y of a point, in the form that its curve keeps elements in. One line of a cache.
-#[derive(Debug, Clone, Copy)]
-#[repr(C, align(64))]
-pub(super) struct Entry(pub(super) [u64; 8]);
 
 /// Entries of all windows before each, and of all.
 const OFFSETS: [usize; WINDOWS + 1] = {
@@ -26,21 +22,6 @@ const OFFSETS: [usize; WINDOWS + 1] = {
 
 /// Entries of a table.
 pub(super) const ENTRIES: usize = OFFSETS[WINDOWS];
-
-impl Entry {
-    pub(super) const ZERO: Self = Self([0; 8]);
-
-    fn new<C: Curve, P: Path>(point: Affine<Element<C, P>>) -> Self {
-        let ([x0, x1, x2, x3], [y0, y1, y2, y3]) = (point.x.words(), point.y.words());
-        Self([x0, x1, x2, x3, y0, y1, y2, y3])
-    }
-
-    #[inline(always)]
-    pub(super) fn point<C: Curve, P: Path>(&self, path: P) -> Affine<Element<C, P>> {
-        let [x0, x1, x2, x3, y0, y1, y2, y3] = self.0;
-        Affine { x: Element::new(path, [x0, x1, x2, x3]), y: Element::new(path, [y0, y1, y2, y3]) }
-    }
-}
 
 /// The entries of a window.
 #[inline(always)]
@@ -99,7 +80,7 @@ impl Work {
                 multiples.push(multiple);
             }
         }
-        self.entries.extend(to_affine(&multiples).into_iter().map(Entry::new));
+        self.entries.extend(to_affine(&multiples).into_iter().map(Affine::to_entry));
         self.base = [power.x.words(), power.y.words(), power.z.words()];
         self.window += bases.len() / 2;
         self.window == WINDOWS
@@ -132,7 +113,7 @@ mod tests {
         entries
             .iter()
             .map(|entry| {
-                let point = entry.point::<C, P>(path);
+                let point = Affine::<Element<C, P>>::from_entry(path, entry);
                 [point.x.to_number(), point.y.to_number()]
             })
             .collect()

@@ -3,10 +3,11 @@
 
 use super::curve::Curve;
 use super::element::{Element, Field, SideBySide, invert_all};
+use super::entry::Entry;
 use super::path::Path;
 use super::point::{Affine, Jacobian};
 use super::scalar::WINDOWS;
-use super::table::{ENTRIES, Entry, window};
+use super::table::{ENTRIES, window};
 use super::words::write_bytes;
 use super::{GROUP_POINTS_MAX, Point, Scalar};
 use crate::wipe::overwrite;
@@ -82,7 +83,8 @@ fn add_digits<C: Curve, P: Path, const N: usize>(
     let points: [Affine<Element<C, P>>; N] = std::array::from_fn(|i| {
         let (scalar, table) = (&scalars[(first + i) / tables.len()], tables[(first + i) % tables.len()]);
         let digit = scalar.odd.digit(window_index);
-        let point = path.pick(window(table, window_index), digit.index).point(path);
+        let entry = path.pick(window(table, window_index), digit.index);
+        let point = Affine::<Element<C, P>>::from_entry(path, &entry);
         Affine { x: point.x, y: point.y.negate_by(digit.negative) }
     });
     if window_index + 1 == WINDOWS {
