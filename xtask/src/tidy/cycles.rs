@@ -1,4 +1,4 @@
-//! The modules of a crate form no import cycle, except parent and child: each can be read, tested and moved on its own.
+//! Modules of a crate do not import each other in a cycle, parent and child aside: each can be read, tested and moved without the other.
 //!
 //! Counts paths that begin with `crate` or `super`, in shipped code. A name that a parent re-exports counts as the parent's.
 
@@ -11,53 +11,28 @@ use crate::{
     source::{Region, Source},
 };
 
-/// Crate, and modules of it that still import each other. A line goes when its circle is cut; none is added.
-const KNOWN: [(&str, &[&str]); 3] = [
-    // A kernel's path names its table, and the table's entries are points of that path's curve.
-    ("lanes", &["ec::curve", "ec::element", "ec::path", "ec::point", "ec::scalar", "ec::table"]),
-    ("lanes", &["gcm::hash", "gcm::key"]),
-    ("lanes", &["text::frame", "text::steps"]),
-];
-
-/// This file, for findings about the table.
-const TABLE: &str = "xtask/src/tidy/cycles.rs";
-
-/// Reports cycles that are not in the table, and lines of the table that are no longer cycles.
+/// Modules that import each other in a cycle, once for each cycle.
 pub(super) fn check(repository: &Repository) -> Vec<Finding> {
-    check_against(&KNOWN, repository)
+    repository.packages.iter().flat_map(|package| check_package(repository, package)).collect()
 }
 
-fn check_against(known: &[(&str, &[&str])], repository: &Repository) -> Vec<Finding> {
-    repository.packages.iter().flat_map(|package| check_package(known, repository, package)).collect()
-}
-
-fn check_package(known: &[(&str, &[&str])], repository: &Repository, package: &Package) -> Vec<Finding> {
+fn check_package(repository: &Repository, package: &Package) -> Vec<Finding> {
     let shipped = package.targets.iter().filter(|target| target.is_shipped());
     let crates = shipped.map(|target| Crate::new(modules::tree(&repository.sources, target)));
-    let cycles: Vec<(String, Vec<String>)> = crates.flat_map(|one| one.cycles()).collect();
-    let known: Vec<&[&str]> =
-        known.iter().filter(|(name, _)| *name == package.name).map(|(_, modules)| *modules).collect();
-    let new = cycles.iter().filter(|(_, cycle)| !known.iter().any(|modules| cycle == modules));
-    let new = new.map(|(path, cycle)| Finding {
-        path: path.clone(),
+    let cycles = crates.flat_map(|one| one.cycles());
+    let findings = cycles.map(|(path, cycle)| Finding {
+        path,
         line: 1,
         what: format!("modules import each other: {}", cycle.join(", ")),
         instead: "move what both need to a module that imports neither".to_owned(),
     });
-    let gone = known.iter().filter(|modules| !cycles.iter().any(|(_, cycle)| cycle == *modules));
-    let gone = gone.map(|modules| Finding {
-        path: TABLE.to_owned(),
-        line: 1,
-        what: format!("{} no longer has the cycle of {}", package.name, modules.join(", ")),
-        instead: "remove the line from KNOWN, or shorten it to the rest of the cycle".to_owned(),
-    });
-    new.chain(gone).collect()
+    findings.collect()
 }
 
 /// A module by its names, from the crate's root down; the root has none.
 type Path = Vec<String>;
 
-/// The modules of one target and their imports.
+/// The modules of one target, and which imports which.
 struct Crate<'a> {
     sources: BTreeMap<Path, &'a Source>,
     imports: BTreeMap<Path, BTreeSet<Path>>,
@@ -70,7 +45,7 @@ impl<'a> Crate<'a> {
         Self { sources, imports }
     }
 
-    /// Returns each cycle: the path of its first file, and its modules in order.
+    /// Each cycle: the path of its first file, and its modules in order.
     fn cycles(&self) -> Vec<(String, Vec<String>)> {
         let reached: BTreeMap<&Path, BTreeSet<&Path>> =
             self.imports.keys().map(|module| (module, self.reached(module))).collect();
@@ -87,7 +62,7 @@ impl<'a> Crate<'a> {
         cycles
     }
 
-    /// Returns the transitive imports of `module`.
+    /// All that `module` imports, and what that imports, and so on.
     fn reached(&self, module: &Path) -> BTreeSet<&Path> {
         let mut reached = BTreeSet::new();
         let mut open: Vec<&Path> = self.imports[module].iter().collect();
@@ -104,7 +79,7 @@ impl<'a> Crate<'a> {
 fn imports(module: &Path, source: &Source, modules: &BTreeMap<Path, &Source>) -> BTreeSet<Path> {
     let code = &source.masked.code;
     let begins = words(code, "crate::").chain(words(code, "super::"));
-    // The second `super` of `super::super` does not start a path.
+    // The second `super` of `super::super` is no beginning.
     let begins = begins.filter(|&at| !code[..at].ends_with("::"));
     let shipped = begins.filter(|&at| source.region(source.line_of(at)) == Region::Shipped);
     let inside = |at: usize| {
@@ -141,7 +116,7 @@ fn paths<'c>(code: &'c str, at: usize, before: &mut Vec<&'c str>, each: &mut imp
             while at < code.len() && !code[at..].starts_with('}') {
                 let end = paths(code, at, before, each);
                 let end = if code[end..].starts_with(',') { end + 1 } else { end };
-                // Skips everything except names and commas, such as `as` or `*`.
+                // Whatever is neither name nor comma, such as `as` or `*`, is passed over.
                 let next = code[at..].chars().next().map_or(1, char::len_utf8);
                 at = skip(code, end.max(at + next));
             }
@@ -163,7 +138,7 @@ fn paths<'c>(code: &'c str, at: usize, before: &mut Vec<&'c str>, each: &mut imp
     at
 }
 
-/// Returns the next offset from `at` that is not white space.
+/// The next offset from `at` that is no white space.
 fn skip(code: &str, at: usize) -> usize {
     let at = at.min(code.len());
     code.len() - code[at..].trim_start().len()
@@ -173,64 +148,48 @@ fn skip(code: &str, at: usize) -> usize {
 mod tests {
     use super::{super::sample, *};
 
-    fn cycles(known: &[(&str, &[&str])], files: &[(&str, &str)]) -> String {
+    fn cycles(files: &[(&str, &str)]) -> String {
         let mut all = vec![("crates/pool/Cargo.toml", "")];
         all.extend(files);
-        let findings = check_against(known, &sample::repository(&all));
-        findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+        sample::findings(check, &all)
     }
 
     const LIB: (&str, &str) = ("crates/pool/src/lib.rs", "mod a;\nmod b;\nmod c;\npub use a::A;\n");
 
     #[test]
     fn a_cycle_is_named_once_with_all_its_modules() {
-        let text = cycles(
-            &[],
-            &[
-                LIB,
-                ("crates/pool/src/a.rs", "use crate::{b::{self, B}, c::C};\n"),
-                ("crates/pool/src/b.rs", "fn b() -> super::c::C {}\n"),
-                ("crates/pool/src/c.rs", "mod d;\n"),
-                ("crates/pool/src/c/d.rs", "use super::super::a::A;\nuse super::C;\n"),
-            ],
-        );
+        let text = cycles(&[
+            LIB,
+            ("crates/pool/src/a.rs", "use crate::{b::{self, B}, c::C};\n"),
+            ("crates/pool/src/b.rs", "fn b() -> super::c::C {}\n"),
+            ("crates/pool/src/c.rs", "mod d;\n"),
+            ("crates/pool/src/c/d.rs", "use super::super::a::A;\nuse super::C;\n"),
+        ]);
         assert_eq!(text, "", "what a child imports is the child's, and parent and child may know each other");
-        let text = cycles(
-            &[],
-            &[
-                LIB,
-                ("crates/pool/src/a.rs", "use crate::{c::C, b::{self as other, B}};\n"),
-                ("crates/pool/src/b.rs", "fn b() -> super::c::C {}\n"),
-                ("crates/pool/src/c.rs", "use crate::a;\n"),
-            ],
-        );
+        let text = cycles(&[
+            LIB,
+            ("crates/pool/src/a.rs", "use crate::{c::C, b::{self as other, B}};\n"),
+            ("crates/pool/src/b.rs", "fn b() -> super::c::C {}\n"),
+            ("crates/pool/src/c.rs", "use crate::a;\n"),
+        ]);
         assert!(text.starts_with("crates/pool/src/a.rs:1: modules import each other: a, b, c; move"), "{text}");
         assert_eq!(text.lines().count(), 1, "{text}");
     }
 
     #[test]
-    fn tests_and_reexports_of_the_root_make_no_cycle() {
+    fn tests_and_the_names_that_the_root_hands_on_make_no_cycle() {
         let b = "use crate::A;\n// crate::a::A\n#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}\n";
         let files = [LIB, ("crates/pool/src/a.rs", "use crate::b::B;\n"), ("crates/pool/src/b.rs", b)];
-        assert_eq!(cycles(&[], &files), "");
+        assert_eq!(cycles(&files), "");
     }
 
     #[test]
     fn super_in_an_inline_module_is_the_file() {
         let b = "mod inner {\n    use super::a::A;\n    use super::super::a::A as B;\n}\n";
         let files = [LIB, ("crates/pool/src/a.rs", "use crate::b::B;\n"), ("crates/pool/src/b.rs", b)];
-        assert!(cycles(&[], &files).contains("a, b"));
+        assert!(cycles(&files).contains("a, b"));
         let b = "mod inner {\n    use super::a::A;\n}\n";
         let files = [LIB, ("crates/pool/src/a.rs", "use crate::b::B;\n"), ("crates/pool/src/b.rs", b)];
-        assert_eq!(cycles(&[], &files), "");
-    }
-
-    #[test]
-    fn known_cycles_pass_until_they_are_removed() {
-        let a = ("crates/pool/src/a.rs", "use crate::b::B;\n");
-        let known: [(&str, &[&str]); 1] = [("pool", &["a", "b"])];
-        assert_eq!(cycles(&known, &[LIB, a, ("crates/pool/src/b.rs", "use crate::a::A;\n")]), "");
-        let text = cycles(&known, &[LIB, a, ("crates/pool/src/b.rs", "")]);
-        assert!(text.starts_with("xtask/src/tidy/cycles.rs:1: pool no longer has the cycle of a, b; remove"), "{text}");
+        assert_eq!(cycles(&files), "");
     }
 }
