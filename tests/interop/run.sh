@@ -32,10 +32,11 @@ if [[ ${1:-} == silent ]]; then
   exec "$PYTHON" "$root/benches/silent_connections.py" "$@"
 fi
 
-# Both run even when the first fails: one run tells all.
+# Both run even when the first fails, so that one run shows every failure. Three processes, each with files of its own: the tests wait more
+# than they compute. `-n 0` runs them one after the other.
 status=0
 echo '== interop: pytest'
-run_pytest --rootdir "$here" "$here" "$@" || status=$?
+run_pytest --rootdir "$here" -n 3 --dist loadfile "$here" "$@" || status=$?
 echo '== interop: node --test'
 node --test --test-reporter=spec "$here"/node/*.test.mjs || status=$?
 exit "$status"
