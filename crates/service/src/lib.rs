@@ -2,13 +2,14 @@
 //!
 //! A [`Service`] creates a [`Request`] from each frame, and a [`RequestJob`] runs it in steps on the workers, a large one on several at
 //! once. Its output is passed to a [`Receiver`], once, with its share of the memory for answers. [`EngineService`] implements the
-//! protocol's methods over the engine.
+//! protocol's methods over the engine, [`api`] the calls of the HTTPS API.
 //!
 //! Guarantees: no step takes much longer than some tens of microseconds; every request is answered exactly once; memory of answers is
 //! charged before it is allocated. There are no sockets, runtime or TLS here: workers compute, and never wait for a network.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod api;
 mod gathering;
 mod interface;
 mod job;
@@ -23,6 +24,5 @@ pub use job::{RequestJob, SLICE_TIME};
 pub use memory::{Budget, Exhausted, Share};
 pub use reply::{Answered, Effort, Receiver, Reply};
 pub use rope::{FREED_BUFFERS_MAX, MERGE_SIZE_MAX, Rope};
-pub use rpc::convert::{error as error_object, text_kind, wire_curve};
-pub use rpc::parts::{OwnsDocument, next_part};
+pub use rpc::convert::error as error_object;
 pub use rpc::{EngineService, FailureObserver};

@@ -4,14 +4,14 @@
 //! Not part of the crate's interface. Every function panics where a property does not hold.
 
 use fieldseal_engine::{Curve, Keying, OnFailure, fuzzing};
+use fieldseal_service::api::{self, CallOptions};
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 
 use super::body::Form;
 use super::credentials::{API_KEY, Credentials, NoCredentials};
-use super::query::{Options, SupportedOptions};
+use super::query::{SupportedOptions, read_options};
 use super::route::{Call, PATHS};
-use super::work;
 
 /// Parses any bytes as a call: a line with path and query, header lines, an empty line, the body.
 pub fn check_call(bytes: &[u8]) {
@@ -57,7 +57,7 @@ fn check_path(path: &str) {
 }
 
 fn check_query(query: Option<&str>, supported: SupportedOptions) {
-    let found = Options::read(query, supported);
+    let found = read_options(query, supported);
     assert_eq!(found.as_ref().ok(), slow_options(query.unwrap_or_default(), supported).as_ref(), "{supported:?}");
     let Err(message) = found else { return };
     // It contains nothing else, and therefore no value.
@@ -77,8 +77,8 @@ fn check_query(query: Option<&str>, supported: SupportedOptions) {
 }
 
 /// A reference parser for options: each at most once, and only where the call supports it.
-fn slow_options(query: &str, supported: SupportedOptions) -> Option<Options> {
-    let mut options = Options::default();
+fn slow_options(query: &str, supported: SupportedOptions) -> Option<CallOptions> {
+    let mut options = CallOptions::default();
     if supported == SupportedOptions::Anything {
         return Some(options);
     }
@@ -195,9 +195,9 @@ fn check_form(headers: &HeaderMap) {
 /// The refusal of an envelope to inspect does not quote it, and an expiry is a number.
 fn check_inspected(body: &[u8]) {
     let text = std::str::from_utf8(body).unwrap_or_default();
-    match work::envelope_of(body) {
+    match api::envelope_of(body) {
         Ok(envelope) => assert!(text.contains('"') && envelope.len() < text.len(), "it stands between quotation marks"),
         Err(error) => assert!(text.len() <= 16 || !error.message.contains(text), "{}", error.message),
     }
-    assert_eq!(work::expiry(text).is_ok(), text.parse::<u64>().is_ok_and(|number| number >= 1000));
+    assert_eq!(api::expiry(text).is_ok(), text.parse::<u64>().is_ok_and(|number| number >= 1000));
 }

@@ -16,7 +16,6 @@ mod record;
 mod report;
 mod route;
 pub(crate) mod settings;
-mod work;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -44,14 +43,14 @@ use crate::start_error::StartError;
 use body::{Form, answer_json, answer_static};
 use call::Submission;
 use credentials::Credentials;
+use fieldseal_service::api::{self, CallInput, CallOptions, ReportSlot};
 use fieldseal_service::{FailureObserver, gather};
 use problem::{forbidden, invalid, not_found, overloaded, unauthorized};
-use query::{Options, SupportedOptions};
+use query::{SupportedOptions, read_options};
 use record::Record;
-use report::{REPORT, Slot};
+use report::{REPORT, header};
 use route::Call;
 pub use settings::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation, SharedRelayInformation};
-use work::CallInput;
 
 /// The content of `GET /openapi.json`.
 pub(crate) const OPEN_API: &str = include_str!("../../../../docs/openapi.json");
@@ -244,7 +243,7 @@ impl Api {
         {
             return Err(Form::wrong("this call requires application/json"));
         }
-        let options = Options::read(parts.uri.query(), supported(call, is_file)).map_err(invalid)?;
+        let options = read_options(parts.uri.query(), supported(call, is_file)).map_err(invalid)?;
         let size_max = if call == Call::Inspect { settings.inspect_size_max } else { settings.body_size_max };
         let deadline = began + settings.call_timeout;
         let memory = self.memory(&authenticated);
@@ -255,26 +254,26 @@ impl Api {
         let submission = Submission { bytes: size, method: method(call, is_file), began, peer, incoming };
         let accounts = self.accounts(&caller, &app, peer);
         let engine = self.engine.clone();
-        let report = Slot::default();
+        let report = ReportSlot::default();
         // Only calls that continue after an envelope fails to decrypt have failures to log.
         let logged = options.on_failure.map(|_| (caller.clone(), app.clone()));
-        let slot = Slot::clone(&report);
+        let slot = Arc::clone(&report);
         let request = gather(read.pieces.into_vec(), size, move |body| {
             let input = CallInput { engine, caller, app, options, body, report: slot };
             match (call, form) {
-                (Call::Encrypt, Form::Json) => work::encrypt_document(input),
-                (Call::Encrypt, Form::Bytes) => work::encrypt_file(input),
-                (Call::Decrypt, Form::Json) => work::decrypt_document(input, payload),
-                (Call::Decrypt, Form::Bytes) => work::decrypt_file(input),
-                (Call::Inspect, _) => work::inspect(input),
-                _ => work::issue_token(input),
+                (Call::Encrypt, Form::Json) => api::encrypt_document(input),
+                (Call::Encrypt, Form::Bytes) => api::encrypt_file(input),
+                (Call::Decrypt, Form::Json) => api::decrypt_document(input, payload),
+                (Call::Decrypt, Form::Bytes) => api::decrypt_file(input),
+                (Call::Inspect, _) => api::inspect(input),
+                _ => api::issue_token(input),
             }
         });
         let answered = self.run(request, submission, accounts, size, &memory).await;
         let mut response = answered.map(|answer| body::answer(form, answer))?;
         if let Some(reported) = report.get() {
-            if let Some(header) = reported.header() {
-                response.headers_mut().insert(REPORT, header);
+            if let Some(value) = header(reported) {
+                response.headers_mut().insert(REPORT, value);
             }
             if let Some((caller, app)) = logged {
                 self.failures.ended(&caller, &app, &reported.report);
@@ -287,10 +286,10 @@ impl Api {
         let accounts = self.accounts(&caller, app, submission.peer);
         let memory = self.server_state.memory_of(accounts.tenant);
         let team = self.server_state.settings.api.team.clone();
-        let options = Options::default();
-        let (engine, app, body, report) = (self.engine.clone(), app.to_owned(), Vec::new(), Slot::default());
+        let options = CallOptions::default();
+        let (engine, app, body, report) = (self.engine.clone(), app.to_owned(), Vec::new(), ReportSlot::default());
         let input = CallInput { engine, caller, app, options, body, report };
-        let answered = self.run(work::public_keys(input, team), submission, accounts, 0, &memory).await;
+        let answered = self.run(api::public_keys(input, team), submission, accounts, 0, &memory).await;
         answered.map(|answer| body::answer(Form::Json, answer))
     }
 

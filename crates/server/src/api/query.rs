@@ -3,20 +3,8 @@
 use std::borrow::Cow;
 
 use fieldseal_engine::{Curve, Keying, OnFailure};
+use fieldseal_service::api::CallOptions;
 use percent_encoding::percent_decode_str;
-
-/// The query options of encryption and decryption.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Options {
-    pub(crate) role: Option<String>,
-    pub(crate) curve: Option<Curve>,
-    pub(crate) keying: Option<Keying>,
-    /// JSONPath selectors, in the order of the query; empty selects everything.
-    pub(crate) select: Vec<String>,
-    pub(crate) strict: Option<bool>,
-    pub(crate) skip_sealed: Option<bool>,
-    pub(crate) on_failure: Option<OnFailure>,
-}
 
 /// The options that a call supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,73 +21,68 @@ pub(crate) enum SupportedOptions {
     Anything,
 }
 
-impl Options {
-    /// Parses `a=b&c=d`.
-    ///
-    /// # Errors
-    /// A sentence that names the option, and never its value.
-    pub(crate) fn read(query: Option<&str>, supported: SupportedOptions) -> Result<Options, String> {
-        let mut options = Options::default();
-        let pairs = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
-        if supported == SupportedOptions::Anything {
-            return Ok(options);
-        }
-        let is_document = matches!(supported, SupportedOptions::Encryption | SupportedOptions::Decryption);
-        for pair in pairs {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let name = name.as_bytes();
-            let value = decode(value).ok_or("the query is not percent-encoded UTF-8")?;
-            let is_double = match name {
-                b"role" if matches!(supported, SupportedOptions::Encryption | SupportedOptions::Decryption) => {
-                    options.role.replace(value).is_some()
-                }
-                b"curve" if matches!(supported, SupportedOptions::Encryption | SupportedOptions::Curve) => {
-                    let curve = match value.as_str() {
-                        "r1" => Curve::P256,
-                        "k1" => Curve::Secp256k1,
-                        _ => return Err("the option `curve` must be `r1` or `k1`".to_owned()),
-                    };
-                    options.curve.replace(curve).is_some()
-                }
-                b"keying" if supported == SupportedOptions::Encryption => {
-                    let keying = match value.as_str() {
-                        "field" => Keying::Field,
-                        "request" => Keying::Request,
-                        "session" => Keying::Session,
-                        _ => return Err("the option `keying` must be `field`, `request` or `session`".to_owned()),
-                    };
-                    options.keying.replace(keying).is_some()
-                }
-                b"select" if is_document => {
-                    options.select.push(value);
-                    false
-                }
-                b"strict" if is_document => options.strict.replace(truth("strict", &value)?).is_some(),
-                b"skip_sealed" if supported == SupportedOptions::Encryption => {
-                    options.skip_sealed.replace(truth("skip_sealed", &value)?).is_some()
-                }
-                b"on_failure" if supported == SupportedOptions::Decryption => {
-                    let on_failure = match value.as_str() {
-                        "fail" => OnFailure::Fail,
-                        "leave" => OnFailure::Leave,
-                        "null" => OnFailure::Null,
-                        _ => return Err("the option `on_failure` must be `fail`, `leave` or `null`".to_owned()),
-                    };
-                    options.on_failure.replace(on_failure).is_some()
-                }
-                _ => {
-                    return Err(format!(
-                        "the query has an option that this call does not support: {}",
-                        supported.words()
-                    ));
-                }
-            };
-            if is_double {
-                return Err("the query has an option twice".to_owned());
-            }
-        }
-        Ok(options)
+/// Parses `a=b&c=d`.
+///
+/// # Errors
+/// A sentence that names the option, and never its value.
+pub(super) fn read_options(query: Option<&str>, supported: SupportedOptions) -> Result<CallOptions, String> {
+    let mut options = CallOptions::default();
+    let pairs = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+    if supported == SupportedOptions::Anything {
+        return Ok(options);
     }
+    let is_document = matches!(supported, SupportedOptions::Encryption | SupportedOptions::Decryption);
+    for pair in pairs {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let name = name.as_bytes();
+        let value = decode(value).ok_or("the query is not percent-encoded UTF-8")?;
+        let is_double = match name {
+            b"role" if matches!(supported, SupportedOptions::Encryption | SupportedOptions::Decryption) => {
+                options.role.replace(value).is_some()
+            }
+            b"curve" if matches!(supported, SupportedOptions::Encryption | SupportedOptions::Curve) => {
+                let curve = match value.as_str() {
+                    "r1" => Curve::P256,
+                    "k1" => Curve::Secp256k1,
+                    _ => return Err("the option `curve` must be `r1` or `k1`".to_owned()),
+                };
+                options.curve.replace(curve).is_some()
+            }
+            b"keying" if supported == SupportedOptions::Encryption => {
+                let keying = match value.as_str() {
+                    "field" => Keying::Field,
+                    "request" => Keying::Request,
+                    "session" => Keying::Session,
+                    _ => return Err("the option `keying` must be `field`, `request` or `session`".to_owned()),
+                };
+                options.keying.replace(keying).is_some()
+            }
+            b"select" if is_document => {
+                options.select.push(value);
+                false
+            }
+            b"strict" if is_document => options.strict.replace(truth("strict", &value)?).is_some(),
+            b"skip_sealed" if supported == SupportedOptions::Encryption => {
+                options.skip_sealed.replace(truth("skip_sealed", &value)?).is_some()
+            }
+            b"on_failure" if supported == SupportedOptions::Decryption => {
+                let on_failure = match value.as_str() {
+                    "fail" => OnFailure::Fail,
+                    "leave" => OnFailure::Leave,
+                    "null" => OnFailure::Null,
+                    _ => return Err("the option `on_failure` must be `fail`, `leave` or `null`".to_owned()),
+                };
+                options.on_failure.replace(on_failure).is_some()
+            }
+            _ => {
+                return Err(format!("the query has an option that this call does not support: {}", supported.words()));
+            }
+        };
+        if is_double {
+            return Err("the query has an option twice".to_owned());
+        }
+    }
+    Ok(options)
 }
 
 impl SupportedOptions {
@@ -155,38 +138,38 @@ mod tests {
                 bytes[place] = rng.random_range(0x20..0x7f);
             }
             let changed = String::from_utf8(bytes).expect("ASCII");
-            let _ = Options::read(Some(&format!("role={changed}&curve={changed}")), SupportedOptions::Encryption);
+            let _ = read_options(Some(&format!("role={changed}&curve={changed}")), SupportedOptions::Encryption);
         }
     }
 
     #[test]
     fn options_are_read_once_each() {
-        let read = |query| Options::read(Some(query), SupportedOptions::Encryption);
+        let read = |query| read_options(Some(query), SupportedOptions::Encryption);
         let (curve, keying) = (Some(Curve::Secp256k1), Some(Keying::Session));
-        let all = Options { role: Some("pci-1".to_owned()), curve, keying, ..Options::default() };
+        let all = CallOptions { role: Some("pci-1".to_owned()), curve, keying, ..CallOptions::default() };
         assert_eq!(read("role=pci%2D1&curve=k1&keying=session"), Ok(all));
-        assert_eq!(read(""), Ok(Options::default()));
-        assert_eq!(Options::read(None, SupportedOptions::Nothing), Ok(Options::default()));
+        assert_eq!(read(""), Ok(CallOptions::default()));
+        assert_eq!(read_options(None, SupportedOptions::Nothing), Ok(CallOptions::default()));
         assert_eq!(read("&role=a+b&").unwrap().role.as_deref(), Some("a b"));
         let selected = read("select=%24.a&strict=true&select=$..b&skip_sealed=false").unwrap();
         assert_eq!(selected.select, ["$.a", "$..b"]);
         assert_eq!((selected.strict, selected.skip_sealed), (Some(true), Some(false)));
-        let opening = Options::read(Some("on_failure=null&select=$.a"), SupportedOptions::Decryption).unwrap();
+        let opening = read_options(Some("on_failure=null&select=$.a"), SupportedOptions::Decryption).unwrap();
         assert_eq!((opening.on_failure, opening.select.len()), (Some(OnFailure::Null), 1));
         for wrong in ["strict=1", "strict", "strict=true&strict=true", "skip_sealed=", "on_failure=leave"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
         for wrong in ["on_failure=", "on_failure=drop", "skip_sealed=true"] {
-            assert!(Options::read(Some(wrong), SupportedOptions::Decryption).is_err(), "{wrong}");
+            assert!(read_options(Some(wrong), SupportedOptions::Decryption).is_err(), "{wrong}");
         }
-        assert!(Options::read(Some("select=$"), SupportedOptions::Curve).is_err());
+        assert!(read_options(Some("select=$"), SupportedOptions::Curve).is_err());
         for wrong in ["curve=p256", "keying=", "role=a&role=a", "roles=a", "role=%", "role=%g0", "role=%ff", "=", "x"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
         assert!(
-            Options::read(Some("curve=r1"), SupportedOptions::Decryption).unwrap_err().contains("it supports `role`, ")
+            read_options(Some("curve=r1"), SupportedOptions::Decryption).unwrap_err().contains("it supports `role`, ")
         );
-        assert!(Options::read(Some("role=a"), SupportedOptions::Curve).is_err());
-        assert_eq!(Options::read(Some("context=%%%"), SupportedOptions::Anything), Ok(Options::default()));
+        assert!(read_options(Some("role=a"), SupportedOptions::Curve).is_err());
+        assert_eq!(read_options(Some("context=%%%"), SupportedOptions::Anything), Ok(CallOptions::default()));
     }
 }

@@ -1,8 +1,7 @@
 //! The report of an answer: a header with one JSON object, because the body contains only the document.
 
-use std::sync::{Arc, OnceLock};
-
 use fieldseal_engine::Report;
+use fieldseal_service::api::CallReport;
 use hyper::header::HeaderValue;
 use serde_json::{Map, Value, json};
 
@@ -12,50 +11,36 @@ pub(super) const REPORT: &str = "fieldseal-report";
 /// Maximum size of the header in bytes: proxies and clients limit the headers of an answer. Paths that do not fit are omitted.
 const REPORT_SIZE_MAX: usize = 4096;
 
-/// The report about a finished call.
-#[derive(Debug, Default)]
-pub(super) struct WorkReport {
-    pub(super) count: u64,
-    pub(super) report: Report,
-    /// Whether the call has an action for envelopes that fail to decrypt.
-    pub(super) tells_failures: bool,
-}
-
-/// The place where the work stores its report for the answer.
-pub(super) type Slot = Arc<OnceLock<WorkReport>>;
-
-impl WorkReport {
-    /// Returns the header, unless it would contain only the count.
-    pub(super) fn header(&self) -> Option<HeaderValue> {
-        let Report { matched, resealed, skipped, failed, failures } = &self.report;
-        let mut fields = Map::from_iter([("count".to_owned(), json!(self.count))]);
-        if !matched.is_empty() {
-            fields.insert("matched".to_owned(), json!(matched));
+/// Returns the header, unless it would contain only the count.
+pub(super) fn header(call: &CallReport) -> Option<HeaderValue> {
+    let Report { matched, resealed, skipped, failed, failures } = &call.report;
+    let mut fields = Map::from_iter([("count".to_owned(), json!(call.count))]);
+    if !matched.is_empty() {
+        fields.insert("matched".to_owned(), json!(matched));
+    }
+    for (name, number) in [("resealed", resealed), ("skipped", skipped)] {
+        if *number > 0 {
+            fields.insert(name.to_owned(), json!(number));
         }
-        for (name, number) in [("resealed", resealed), ("skipped", skipped)] {
-            if *number > 0 {
-                fields.insert(name.to_owned(), json!(number));
-            }
+    }
+    let mut paths: Vec<&str> = failures.iter().map(|failure| failure.path.as_str()).collect();
+    if call.reports_failures {
+        fields.insert("failed".to_owned(), json!(failed));
+        fields.insert("failures".to_owned(), json!(paths));
+    }
+    if fields.len() == 1 {
+        return None;
+    }
+    loop {
+        let text = in_ascii(&Value::Object(fields.clone()).to_string());
+        if text.len() <= REPORT_SIZE_MAX {
+            return HeaderValue::try_from(text).ok();
         }
-        let mut paths: Vec<&str> = failures.iter().map(|failure| failure.path.as_str()).collect();
-        if self.tells_failures {
-            fields.insert("failed".to_owned(), json!(failed));
+        if paths.pop().is_none() {
+            fields.remove("matched")?;
+        }
+        if call.reports_failures {
             fields.insert("failures".to_owned(), json!(paths));
-        }
-        if fields.len() == 1 {
-            return None;
-        }
-        loop {
-            let text = in_ascii(&Value::Object(fields.clone()).to_string());
-            if text.len() <= REPORT_SIZE_MAX {
-                return HeaderValue::try_from(text).ok();
-            }
-            if paths.pop().is_none() {
-                fields.remove("matched")?;
-            }
-            if self.tells_failures {
-                fields.insert("failures".to_owned(), json!(paths));
-            }
         }
     }
 }
@@ -83,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_report_is_one_header_of_bounded_size() {
-        assert_eq!(WorkReport { count: 3, ..WorkReport::default() }.header(), None);
+        assert_eq!(header(&CallReport { count: 3, ..CallReport::default() }), None);
         let failure = |path: String| Failure { position: 0, path };
         let report = Report {
             matched: vec![1, 0],
@@ -92,17 +77,17 @@ mod tests {
             failed: 900,
             failures: (0..100).map(|number| failure(format!("$['\u{1d11e}é{}'][{number}]", "x".repeat(90)))).collect(),
         };
-        let header =
-            WorkReport { count: 3, report, tells_failures: true }.header().expect("there is something to tell");
-        assert!(header.len() <= REPORT_SIZE_MAX);
-        let read: Value = serde_json::from_slice(header.as_bytes()).expect("JSON");
+        let value = header(&CallReport { count: 3, report, reports_failures: true })
+            .expect("the report has more than the count");
+        assert!(value.len() <= REPORT_SIZE_MAX);
+        let read: Value = serde_json::from_slice(value.as_bytes()).expect("JSON");
         assert_eq!(read["failures"][0], format!("$['\u{1d11e}é{}'][0]", "x".repeat(90)));
         assert_eq!(
             (&read["count"], &read["matched"], &read["resealed"], &read["failed"], read.get("skipped")),
             (&json!(3), &json!([1, 0]), &json!(2), &json!(900), None)
         );
         let many = Report { matched: vec![1_000_000; 2000], resealed: 1, ..Report::default() };
-        let header = WorkReport { report: many, ..WorkReport::default() }.header().expect("some of it");
-        assert_eq!(header, r#"{"count":0,"resealed":1}"#);
+        let value = header(&CallReport { report: many, ..CallReport::default() }).expect("some of it");
+        assert_eq!(value, r#"{"count":0,"resealed":1}"#);
     }
 }

@@ -1,0 +1,52 @@
+//! Encryption and decryption of a file.
+
+use fieldseal_engine::{Error, FileDecryption, FileEncryption, Progress};
+use fieldseal_protocol::ErrorObject;
+
+use super::CallInput;
+use crate::interface::{Request, Step};
+use crate::rpc::convert::error as error_object;
+
+/// The file form of [`CallInput::body`].
+pub fn encrypt_file(input: CallInput) -> Box<dyn Request> {
+    Box::new(File { input, work: None, begin: begin_encryption })
+}
+
+/// The content of the file that [`CallInput::body`] is.
+pub fn decrypt_file(input: CallInput) -> Box<dyn Request> {
+    Box::new(File { input, work: None, begin: begin_decryption })
+}
+
+fn begin_encryption(input: &CallInput) -> Result<FileWork, Error> {
+    input.engine.encrypt_file(&input.caller, &input.app, input.options.curve).map(FileWork::Encrypt)
+}
+
+fn begin_decryption(input: &CallInput) -> Result<FileWork, Error> {
+    input.engine.decrypt_file(&input.caller, &input.app).map(FileWork::Decrypt)
+}
+
+struct File {
+    input: CallInput,
+    work: Option<FileWork>,
+    begin: fn(&CallInput) -> Result<FileWork, Error>,
+}
+
+enum FileWork {
+    Encrypt(FileEncryption),
+    Decrypt(FileDecryption),
+}
+
+impl Request for File {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+        let body = &self.input.body;
+        let progress = match &mut self.work {
+            None => {
+                self.work = Some((self.begin)(&self.input).map_err(error_object)?);
+                return Ok(Step::More);
+            }
+            Some(FileWork::Encrypt(work)) => work.step(body, out),
+            Some(FileWork::Decrypt(work)) => work.step(body, out),
+        };
+        Ok(if progress.map_err(error_object)? == Progress::More { Step::More } else { Step::Done })
+    }
+}
