@@ -195,9 +195,9 @@ impl Guard {
     }
 }
 
-/// Whether some parsers drop the byte at the start of a name.
+/// Whether some parsers drop the byte at the start of a name. None drops a NUL, at which some end the name.
 pub(super) fn is_padding(byte: u8) -> bool {
-    byte <= b' ' || b"[]!?.".contains(&byte)
+    (1..=b' ').contains(&byte) || b"[]!?.".contains(&byte)
 }
 
 /// Appends a byte of a name unless it is part of a long padding. Returns whether it was appended.

@@ -131,4 +131,6 @@ fn a_name_within_long_padding_is_selected_only_if_nothing_but_white_space_surrou
         assert_eq!(count(other.clone(), &names), Ok(0));
         assert_eq!(count(other, &guarded).unwrap_err().kind, FormErrorKind::AmbiguousName);
     }
+    // Everything after a NUL is no name, to any of the readers.
+    assert_eq!(count(format!("{space}\0card=1"), &guarded), Ok(0));
 }
