@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use crate::common::{TestFolder, with};
 use rustix::process::{Pid, Signal, kill_process};
@@ -18,7 +18,7 @@ fn begin(test_folder: &TestFolder) -> Child {
     let arguments = ["encrypt", "--app", "acme", "--format", "jsonl"];
     let sealed = test_folder.run_with(&arguments, line.repeat(1000).as_bytes()).ok();
     let arguments = ["decrypt", "--app", "acme", "--format", "jsonl", "-o", "out.jsonl"];
-    let mut command = test_folder.command(&arguments);
+    let mut command = with_default_signals(&test_folder.command(&arguments));
     let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
     let mut stdin = child.stdin.take().expect("piped");
     for _ in 0..SIZE / sealed.len() {
@@ -26,6 +26,32 @@ fn begin(test_folder: &TestFolder) -> Child {
     }
     child.stdin = Some(stdin);
     child
+}
+
+/// The command, with signals that stop it even where the tests run under `nohup` or in the background of a shell, whose children ignore
+/// SIGHUP or SIGINT.
+fn with_default_signals(command: &Command) -> Command {
+    if !cfg!(target_os = "linux") {
+        return copied(command, Command::new(command.get_program()));
+    }
+    let mut env = Command::new("env");
+    env.arg("--default-signal=HUP,INT,TERM").arg(command.get_program());
+    copied(command, env)
+}
+
+/// `into` with the arguments, folder and environment of `command`.
+fn copied(command: &Command, mut into: Command) -> Command {
+    into.args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => into.env(name, value),
+            None => into.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        into.current_dir(folder);
+    }
+    into
 }
 
 fn stop(mut child: Child, signal: Signal) -> (ExitStatus, String) {
@@ -69,11 +95,9 @@ fn a_signal_that_is_ignored_from_the_start_stays_ignored() {
     let sealed = workplace.run_with(&["encrypt", "--app", "acme"], br#"["4242"]"#).ok();
     // As nohup does it.
     let program = workplace.command(&["decrypt", "--app", "acme", "-o", "out.json"]);
-    let mut shell = std::process::Command::new("sh");
-    shell.args(["-c", "trap '' HUP INT; exec \"$0\" \"$@\""]).arg(program.get_program()).args(program.get_args());
-    shell.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    shell.current_dir(program.get_current_dir().unwrap_or(workplace.0.path()));
-    let mut child = shell.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "trap '' HUP INT; exec \"$0\" \"$@\""]).arg(program.get_program());
+    let mut child = copied(&program, shell).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
     let mut stdin = child.stdin.take().expect("piped");
     // Its handlers, if it sets any, are set before it has taken more than the pipe holds.
     stdin.write_all(&vec![b' '; 1 << 20]).expect("read");
