@@ -15,7 +15,7 @@ mod urlencoded;
 pub use error::{FormError, FormErrorKind};
 pub use media_type::{BOUNDARY_SIZE_MAX, MediaType};
 pub use multipart::{Part, find_parts};
-pub use names::FieldNames;
+pub use names::{FieldNames, is_field_name};
 pub use urlencoded::{FieldValue, decode_field, encode_field, encode_query, find_fields, holds_field};
 
 /// The field that names the charset of a form (HTML, section 4.10.21.5).

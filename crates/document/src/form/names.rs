@@ -195,6 +195,12 @@ impl Guard {
     }
 }
 
+/// Whether forms can have fields of this name that all parsers read alike: it is not empty and has no control characters, at which some
+/// end a name and which some drop.
+pub fn is_field_name(text: &str) -> bool {
+    !text.trim().is_empty() && !text.contains(char::is_control)
+}
+
 /// Whether some parsers drop the byte at the start of a name. None drops a NUL, at which some end the name.
 pub(super) fn is_padding(byte: u8) -> bool {
     (1..=b' ').contains(&byte) || b"[]!?.".contains(&byte)

@@ -4,7 +4,7 @@ use super::{media_type::check_written, slow_form};
 use crate::OtherCase;
 use crate::form::{
     BOUNDARY_SIZE_MAX, FieldNames, FormErrorKind, FormLimits, MediaType, Part, decode_field, encode_field, find_fields,
-    find_parts, holds_field,
+    find_parts, holds_field, is_field_name,
 };
 
 fn limits() -> FormLimits {
@@ -18,7 +18,10 @@ pub fn check_form(bytes: &[u8]) {
     let (Some(media), Some(names), Some(body)) = (lines.next(), lines.next(), lines.next()) else { return };
     let Ok(names) = std::str::from_utf8(names) else { return };
     let names: Vec<&str> = names.split(',').collect();
-    check_urlencoded(body, &names);
+    // A configuration with another name is refused.
+    if names.iter().all(|name| is_field_name(name)) {
+        check_urlencoded(body, &names);
+    }
     let Some(media) = MediaType::parse(media) else { return };
     check_written(&media);
     if media.is_multipart() {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use fieldseal_config::{Document, Problem, line_column};
-use fieldseal_document::form::FieldNames;
+use fieldseal_document::form::{FieldNames, is_field_name};
 use fieldseal_document::{Limits as DocumentLimits, OtherCase as NameCase, Selection};
 use hyper::Method;
 use hyper::header::{self, HeaderName, HeaderValue};
@@ -342,8 +342,8 @@ impl Reader<'_> {
             action: rule.action,
             role: role.and_then(|mut role| role.pop()),
             json: (!rule.json.is_empty()).then_some(JsonFields { selectors: selectors.into(), selection }),
-            form: Arc::new(FieldNames::new(rule.form.iter().map(|name| name.get_ref()))),
-            query: Arc::new(FieldNames::new(rule.query.iter().map(|name| name.get_ref()))),
+            form: Arc::new(FieldNames::new(self.each(&rule.form, "form field", parse_field_name))),
+            query: Arc::new(FieldNames::new(self.each(&rule.query, "query parameter", parse_field_name))),
             headers: self.each(&rule.headers, "header", parse_header),
             replacement: replacement.into(),
             on_failure: rule.on_failure.unwrap_or_default(),
@@ -413,6 +413,12 @@ fn parse_role(text: &str) -> Result<Box<str>, &'static str> {
     let is_role = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let is_valid = (1..=20).contains(&text.len()) && text.bytes().all(is_role);
     is_valid.then(|| text.into()).ok_or("a data role must have 1 to 20 characters of a-z, 0-9 and -")
+}
+
+/// The name of a form field or query parameter.
+fn parse_field_name(text: &str) -> Result<String, &'static str> {
+    let is_valid = is_field_name(text);
+    is_valid.then(|| text.to_owned()).ok_or("a name must not be empty or contain control characters")
 }
 
 fn parse_header(text: &str) -> Result<HeaderName, &'static str> {

@@ -50,6 +50,31 @@ fn unmatched_requests_beside_hiding_routes_cause_a_warning() {
     assert_eq!(warnings(&hides.replace("redact", "decrypt")), []);
 }
 
+#[test]
+fn fields_have_names() {
+    for (key, name, is_valid) in [
+        ("form", "card number", true),
+        ("query", "karte[n\u{fc}mmer]", true),
+        ("form", "", false),
+        ("query", " ", false),
+        ("form", "card\\u0000", false),
+        ("query", "card\\n", false),
+    ] {
+        let rule =
+            format!("[[inbound.route]]\npath = \"/a\"\nrequest = [{{ action = \"redact\", {key} = [\"{name}\"] }}]");
+        let text = format!("[[inbound]]\naddress = \"127.0.0.1:0\"\nupstream = \"http://a\"\n{rule}");
+        match parse(&text) {
+            Ok(_) => assert!(is_valid, "{text}"),
+            Err(problems) => {
+                assert!(
+                    !is_valid && problems[0].message.contains("must not be empty or contain control"),
+                    "{problems:?}"
+                );
+            }
+        }
+    }
+}
+
 /// The first match applies: of two routes in the wrong order the second is never reached.
 #[test]
 fn unreachable_routes_are_reported() {

@@ -14,7 +14,7 @@ pub(super) fn curve(curve: wire::Curve) -> Curve {
 }
 
 /// Converts a curve to the protocol's type.
-pub fn wire_curve(curve: Curve) -> wire::Curve {
+pub(crate) fn wire_curve(curve: Curve) -> wire::Curve {
     match curve {
         Curve::P256 => wire::Curve::R1,
         Curve::Secp256k1 => wire::Curve::K1,
@@ -38,7 +38,7 @@ pub(super) fn value_type(kind: TextKind) -> fieldseal_engine::ValueType {
 }
 
 /// Converts the type of a value to the protocol's type.
-pub fn text_kind(value_type: fieldseal_engine::ValueType) -> TextKind {
+pub(crate) fn text_kind(value_type: fieldseal_engine::ValueType) -> TextKind {
     match value_type {
         fieldseal_engine::ValueType::String => TextKind::String,
         fieldseal_engine::ValueType::Number => TextKind::Number,

@@ -9,7 +9,7 @@ use super::convert;
 use crate::interface::{Part, PartStep, Planned};
 
 /// Owns the bytes of a document while it is processed.
-pub trait OwnsDocument: Send + Sync + 'static {
+pub(crate) trait OwnsDocument: Send + Sync + 'static {
     /// The document, the same on each call.
     fn document(&self) -> &[u8];
 }
@@ -21,7 +21,7 @@ struct PartOfDocument<D, R: Rewriter> {
 }
 
 /// Plans the next part.
-pub fn next_part<D, R>(owner: &Arc<D>, work: &mut DocumentWork<R>) -> Result<Planned, ErrorObject>
+pub(crate) fn next_part<D, R>(owner: &Arc<D>, work: &mut DocumentWork<R>) -> Result<Planned, ErrorObject>
 where
     D: OwnsDocument,
     R: Rewriter + Send + 'static,
