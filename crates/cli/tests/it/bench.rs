@@ -128,7 +128,7 @@ fn an_overloaded_engine_answers_each_request_once() {
 #[test]
 fn a_soak_checks_every_result_and_samples_the_engine() {
     let test_folder = TestFolder::new();
-    let report = json(bench(&test_folder, &["soak", "--duration", "5s", "--connections", "3", "--json"]));
+    let report = json(bench(&test_folder, &["soak", "--duration", "10s", "--connections", "3", "--json"]));
     let counts = &report["counts"];
     assert!(counts["round_trips"].as_u64() > Some(0) && counts["fields"].as_u64() > Some(0), "{counts}");
     let quarters = report["quarters"].as_array().expect("quarters");

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
-const RESPONSE_TIMEOUT: Duration = Duration::from_millis(500);
+const RESPONSE_TIMEOUT: Duration = Duration::from_millis(1_200);
 /// More than the sockets' buffers hold.
 const LARGE: usize = 40 << 20;
 
@@ -48,7 +48,7 @@ async fn answer_slowly(mut socket: TcpStream) {
     let mut bytes = Vec::with_capacity(2 * LARGE);
     let mut piece = vec![0; LARGE / 20];
     while bytes.len() < LARGE {
-        sleep(RESPONSE_TIMEOUT / 8).await;
+        sleep(RESPONSE_TIMEOUT / 10).await;
         socket.read_exact(&mut piece).await.unwrap();
         bytes.extend_from_slice(&piece);
     }
