@@ -100,9 +100,9 @@ pub struct Quarter {
 }
 
 impl Outcome {
-    /// Returns the four quarters, in order; empty without samples.
+    /// Returns the four quarters, in order, whose sizes differ by at most one sample; fewer than four if there are fewer samples.
     pub fn quarters(&self) -> Vec<Quarter> {
-        let size = self.samples.len().div_ceil(4).max(1);
+        let (samples, quarters) = (self.samples.len(), self.samples.len().min(4));
         let of = |samples: &[Resources], what: fn(&Resources) -> u64| {
             median(samples.iter().map(|sample| what(sample) as f64).collect())
         };
@@ -112,7 +112,8 @@ impl Outcome {
             threads: of(samples, |sample| sample.threads),
             descriptors: of(samples, |sample| sample.descriptors),
         };
-        self.samples.chunks(size).map(quarter).collect()
+        let ends = (0..quarters).map(|at| at * samples / quarters..(at + 1) * samples / quarters);
+        ends.map(|range| quarter(&self.samples[range])).collect()
     }
 }
 
@@ -394,8 +395,10 @@ mod tests {
         let memory: Vec<_> = quarters.iter().map(memory).collect();
         assert_eq!(memory, [(20.0, 10.0), (40.0, 30.0), (60.0, 60.0), (70.0, 70.0)]);
         assert!(quarters.iter().all(|quarter| quarter.threads == 5.0));
-        let none = Outcome { samples: Vec::new(), ..outcome };
-        assert!(none.quarters().is_empty() && none.growth().is_none());
+        for count in 0..=12 {
+            let some = Outcome { samples: outcome.samples[..count].to_vec(), ..outcome };
+            assert_eq!((some.quarters().len(), some.growth().is_some()), (count.min(4), count >= 4));
+        }
     }
 
     #[test]
