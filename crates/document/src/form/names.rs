@@ -166,6 +166,12 @@ impl FieldNames {
         self.guard.is_some() && self.meaning(name) != Meaning::Other
     }
 
+    /// Number of leading [`is_padding`] bytes of a name that determine its meaning: no less than a selected name begins with.
+    pub(super) fn padding_max(&self) -> usize {
+        let padding = |name: &str| name.bytes().take_while(|&byte| is_padding(byte)).count();
+        self.names.iter().map(|name| padding(name)).max().unwrap_or(0).max(PADDING_MAX)
+    }
+
     /// Number of bytes that determine the meaning of a name, after leading [`is_padding`] bytes are removed.
     pub(super) fn head_size(&self) -> usize {
         let longest = self.names.iter().map(|name| name.len()).max().unwrap_or(0);
@@ -206,9 +212,9 @@ pub(super) fn is_padding(byte: u8) -> bool {
     (1..=b' ').contains(&byte) || b"[]!?.".contains(&byte)
 }
 
-/// Appends a byte of a name unless it is part of a long padding. Returns whether it was appended.
-pub(super) fn push_name_byte(byte: u8, name: &mut Vec<u8>) -> bool {
-    let is_more = name.len() >= PADDING_MAX && is_padding(byte) && name.iter().all(|&byte| is_padding(byte));
+/// Appends a byte of a name unless it is part of a padding longer than `padding_max`. Returns whether it was appended.
+pub(super) fn push_name_byte(byte: u8, name: &mut Vec<u8>, padding_max: usize) -> bool {
+    let is_more = name.len() >= padding_max && is_padding(byte) && name.iter().all(|&byte| is_padding(byte));
     if !is_more {
         name.push(byte);
     }

@@ -66,13 +66,20 @@ fn encoded_name(field: &[u8]) -> Option<&[u8]> {
 struct NameReader<'n> {
     names: &'n FieldNames,
     head_size: usize,
+    padding_max: usize,
     fields_max: usize,
     name: Vec<u8>,
 }
 
 impl<'n> NameReader<'n> {
     fn new(names: &'n FieldNames, fields_max: usize) -> Self {
-        NameReader { names, head_size: names.head_size(), fields_max, name: Vec::new() }
+        NameReader {
+            names,
+            head_size: names.head_size(),
+            padding_max: names.padding_max(),
+            fields_max,
+            name: Vec::new(),
+        }
     }
 
     /// Classifies a field by its encoded name.
@@ -84,7 +91,7 @@ impl<'n> NameReader<'n> {
                 is_whole = false;
                 break;
             }
-            is_whole &= push_name_byte(byte, &mut self.name);
+            is_whole &= push_name_byte(byte, &mut self.name, self.padding_max);
         }
         match self.names.meaning(&self.name) {
             Meaning::Selected if !is_whole => self.meaning_of_whole(encoded),

@@ -131,6 +131,8 @@ fn a_name_within_long_padding_is_selected_only_if_nothing_but_white_space_surrou
         assert_eq!(count(other.clone(), &names), Ok(0));
         assert_eq!(count(other, &guarded).unwrap_err().kind, FormErrorKind::AmbiguousName);
     }
+    let odd = FieldNames::new(["[][[[[[[[[[[[[card"]);
+    assert_eq!(count("[][[[[[[[[[[[[card=1".to_owned(), &odd), Ok(1));
     // Everything after a NUL is no name, to any of the readers.
     assert_eq!(count(format!("{space}\0card=1"), &guarded), Ok(0));
 }
