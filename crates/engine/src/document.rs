@@ -6,7 +6,6 @@
 mod rewriters;
 
 use std::borrow::Cow;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use fieldseal_document::{

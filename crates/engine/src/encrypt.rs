@@ -1,6 +1,5 @@
 //! Encryption of values: an [`Encryptor`] is one request's permission to encrypt for an app, with its keying.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use fieldseal_crypto::{Curve, PublicKey, Recipient};
@@ -172,7 +171,6 @@ impl Encryptor {
         let mut left = Vec::with_capacity(sealed);
         let done = opener.open_texts(&texts[..sealed], |_, outcome| {
             left.push(matches!(outcome, Ok(Some(_))));
-            ControlFlow::Continue(())
         })?;
         self.tally.add_skipped(left.iter().filter(|&&left| left).count() as u64);
         Ok(Settled { done, left })

@@ -113,13 +113,10 @@ impl Rewriter for Decryptor {
             });
             return result.map_err(|error| placed(error, offered));
         }
-        self.open_texts(&bytes, |index, outcome| {
-            match outcome {
-                Ok(Some(opened)) => write_opened(&opened, copy.replace(&offered[index])),
-                Ok(None) => {}
-                Err(_) => copy.fail(index, &offered[index], on_failure),
-            }
-            ControlFlow::Continue(())
+        self.open_texts(&bytes, |index, outcome| match outcome {
+            Ok(Some(opened)) => write_opened(&opened, copy.replace(&offered[index])),
+            Ok(None) => {}
+            Err(_) => copy.fail(index, &offered[index], on_failure),
         })
     }
 

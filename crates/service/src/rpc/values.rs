@@ -1,6 +1,5 @@
 //! `encrypt` and `decrypt`: lists of native values, read in place in the frame and answered directly into the buffer.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use fieldseal_engine::{
@@ -196,33 +195,24 @@ fn decrypt(
     let (mut fault, mut decrypted) = (None, 0);
     let on_failure = decryptor.on_failure();
     let mut failed = Vec::new();
-    let mut each = |index: usize, opened: Option<Opened<'_>>, out: &mut Vec<u8>| {
-        let written = match opened {
-            Some(opened) => {
-                decrypted += 1;
-                write_opened(&opened, out)
-            }
-            None => {
-                write::scalar(&read.scalars[index], out);
-                Ok(())
-            }
-        };
-        written.inspect_err(|_| decrypted -= 1)
-    };
     let done = match on_failure {
-        OnFailure::Fail => decryptor.decrypt(&texts, |index, opened| {
-            if let Err(error) = each(index, opened, out) {
-                fault.get_or_insert(error.at_index(first + index as u64));
-            }
+        OnFailure::Fail => decryptor.decrypt(&texts, |index, opened| match opened {
+            Some(opened) => match write_opened(&opened, out) {
+                Ok(()) => decrypted += 1,
+                Err(error) => {
+                    fault.get_or_insert(error.at_index(first + index as u64));
+                }
+            },
+            None => write::scalar(&read.scalars[index], out),
         }),
-        OnFailure::Leave | OnFailure::Null => decryptor.open_texts(&texts, |index, outcome| {
-            let is_written = outcome.is_ok_and(|opened| each(index, opened, out).is_ok());
-            if !is_written {
+        OnFailure::Leave | OnFailure::Null => decryptor.open_texts(&texts, |index, outcome| match outcome {
+            Ok(None) => write::scalar(&read.scalars[index], out),
+            Ok(Some(opened)) if write_opened(&opened, out).is_ok() => decrypted += 1,
+            Ok(Some(_)) | Err(_) => {
                 failed.push(index);
                 let left = if on_failure == OnFailure::Null { &Scalar::Nil } else { &read.scalars[index] };
                 write::scalar(left, out);
             }
-            ControlFlow::Continue(())
         }),
     };
     failed.into_iter().for_each(|index| decryptor.note_failure(first + index as u64, String::new));
@@ -234,15 +224,21 @@ fn decrypt(
     Ok(decrypted)
 }
 
+#[inline]
 fn write_opened(opened: &Opened<'_>, out: &mut Vec<u8>) -> Result<(), ErrorObject> {
     match opened.value_type {
         ValueType::String => write::string(opened.text, out),
         ValueType::Boolean => write::boolean(opened.text == "true", out),
-        ValueType::Number => {
-            let number = Scalar::from_number_text(opened.text)
-                .map_err(|fault| ErrorObject::new(ErrorCode::NumberOutOfRange, fault.to_string()))?;
-            write::scalar(&number, out);
-        }
+        ValueType::Number => return write_number(opened.text, out),
     }
+    Ok(())
+}
+
+/// Not inline: strings, which most values are, take the short way.
+#[inline(never)]
+fn write_number(text: &str, out: &mut Vec<u8>) -> Result<(), ErrorObject> {
+    let number = Scalar::from_number_text(text)
+        .map_err(|fault| ErrorObject::new(ErrorCode::NumberOutOfRange, fault.to_string()))?;
+    write::scalar(&number, out);
     Ok(())
 }
