@@ -3,7 +3,8 @@
 //! Nothing is scanned twice. A large frame arrives in pieces of bounded size and leaves with them, so that the thread that reads it
 //! never moves much at a time: a caller that needs it in one buffer puts it together. Small frames are copied out, and the buffer stays.
 //! The buffer grows with what has arrived, never by what a peer claims: at most to twice as much, and as a frame of many values promises
-//! to become by its first ones.
+//! to become by its first ones. Only a caller with memory to spare reserves a large frame's expected size at once
+//! ([`FrameBuffer::reserve_whole`]): the frame then arrives in one buffer and is never copied.
 
 use crate::error::FrameError;
 use crate::limits::Limits;
@@ -13,6 +14,11 @@ use crate::scanner::Scanner;
 pub const READ_SIZE: usize = 16_384;
 /// Bytes of a piece of a frame, at most: what is left of a read that ends a piece may be beyond.
 pub const FRAME_PIECE_SIZE: usize = 256 << 10;
+/// Largest expected size for which a frame's memory is reserved at once.
+const WHOLE_SIZE_MAX: usize = 16 << 20;
+/// The part of a frame's expected size by which its buffer may be too large: lists of values of different lengths become a little
+/// longer than their beginnings promise, and what is left over is not worth another allocation.
+const WHOLE_EXCESS_DIVISOR: usize = 16;
 /// Frames of at least this size are returned with their buffer.
 const COPY_SIZE_MAX: usize = READ_SIZE;
 /// A frame whose size is not known yet grows at least by this part of what has arrived, whatever its values promise: each byte is moved
@@ -29,6 +35,8 @@ pub struct FrameBuffer {
     /// Whether the frame that arrives is not wanted. `pieces_size` then counts what was dropped.
     is_discarding: bool,
     bytes: Vec<u8>,
+    /// The size up to which `bytes` is not cut: that of a piece, or what was reserved for the whole frame.
+    piece_size_max: usize,
     /// Offset in `bytes` at which the current frame begins or continues.
     start: usize,
     scanner: Scanner,
@@ -98,10 +106,35 @@ impl FrameBuffer {
             pieces_capacity: 0,
             is_discarding: false,
             bytes: Vec::new(),
+            piece_size_max: FRAME_PIECE_SIZE,
             start: 0,
             scanner: Scanner::new(limits),
             frame_size_max: limits.frame_size_max,
         }
+    }
+
+    /// The value of [`FrameBuffer::capacity`] after [`FrameBuffer::reserve_whole`]; none unless the frame is about to grow beyond a
+    /// piece, which is when the call saves copies.
+    pub fn capacity_for_whole(&self) -> Option<usize> {
+        let size = self.bytes.len();
+        let is_first_of_large = self.pieces.is_empty() && self.piece_size_max == FRAME_PIECE_SIZE;
+        let is_full = self.bytes.capacity() - size < READ_SIZE && size >= FRAME_PIECE_SIZE / 4;
+        if !is_first_of_large || !is_full || self.start > 0 || self.is_discarding {
+            return None;
+        }
+        let expected = self.scanner.frame_size_expected();
+        let margin = if self.scanner.position() >= expected { 0 } else { expected / (2 * WHOLE_EXCESS_DIVISOR) };
+        let size_max = self.frame_size_max.min(WHOLE_SIZE_MAX);
+        let is_large = (FRAME_PIECE_SIZE - READ_SIZE..=size_max).contains(&expected);
+        is_large.then(|| (expected + margin).min(self.frame_size_max) + READ_SIZE)
+    }
+
+    /// Reserves as much as [`FrameBuffer::capacity_for_whole`] names. A peer can claim much with few bytes: for callers that charge
+    /// the memory first and have enough of it.
+    pub fn reserve_whole(&mut self) {
+        let Some(capacity) = self.capacity_for_whole() else { return };
+        self.bytes.reserve_exact(capacity - self.bytes.len());
+        self.piece_size_max = self.bytes.capacity();
     }
 
     /// The buffer to append what is read to; it has room for at least [`READ_SIZE`] bytes.
@@ -132,7 +165,7 @@ impl FrameBuffer {
         let wanted =
             if is_size_known { missing } else { expected.max(arrived / GROWTH_DIVISOR) }.saturating_add(READ_SIZE);
         let room = (self.frame_size_max.saturating_add(READ_SIZE)).saturating_sub(self.pieces_size + size);
-        let of_piece = FRAME_PIECE_SIZE.saturating_sub(size);
+        let of_piece = self.piece_size_max.saturating_sub(size);
         wanted.min(arrived.max(size)).min(room).min(of_piece).max(READ_SIZE)
     }
 
@@ -164,6 +197,7 @@ impl FrameBuffer {
     /// Drops the frame that is not whole, and what is still to come of it as it arrives. It ends as an empty one.
     pub fn discard_partial(&mut self) {
         self.is_discarding = true;
+        self.piece_size_max = FRAME_PIECE_SIZE;
         self.pieces = Vec::new();
         self.pieces_capacity = 0;
         self.compact();
@@ -192,8 +226,10 @@ impl FrameBuffer {
         if self.start == 0 && (size >= COPY_SIZE_MAX || !self.pieces.is_empty()) {
             let rest = self.bytes.split_off(size);
             let mut last = std::mem::replace(&mut self.bytes, rest);
-            // The frame may wait long, so it must not hold more than one read beyond its own bytes.
-            if last.capacity() - size > READ_SIZE {
+            // The frame may wait long, so it must not hold much more than its own bytes.
+            let excess_max = if self.piece_size_max > FRAME_PIECE_SIZE { size / WHOLE_EXCESS_DIVISOR } else { 0 };
+            self.piece_size_max = FRAME_PIECE_SIZE;
+            if last.capacity() - size > excess_max.max(READ_SIZE) {
                 last.shrink_to_fit();
             }
             let mut pieces = std::mem::take(&mut self.pieces);
@@ -221,12 +257,13 @@ impl FrameBuffer {
         if self.is_discarding {
             return self.drop_passed();
         }
-        if self.bytes.len() + READ_SIZE <= FRAME_PIECE_SIZE {
+        if self.bytes.len() + READ_SIZE <= self.piece_size_max {
             return;
         }
         let passed = self.passed();
         let rest = self.bytes.split_off(passed);
         let mut piece = std::mem::replace(&mut self.bytes, rest);
+        self.piece_size_max = FRAME_PIECE_SIZE;
         piece.shrink_to_fit();
         self.scanner.forget(passed);
         self.pieces_size += piece.len();
@@ -373,6 +410,57 @@ mod tests {
                 assert!(frames == [binary(3), first, binary(5), large.clone(), binary(70_000)]);
             }
         }
+    }
+
+    /// The pieces of `frame`, for whose whole a caller reserves memory as it arrives.
+    fn reserved(frame: &[u8]) -> Vec<Vec<u8>> {
+        let mut buffer = FrameBuffer::new(Limits::default());
+        let mut moved = 0;
+        for bytes in frame.chunks(READ_SIZE) {
+            assert!(buffer.next_frame().unwrap().is_none());
+            if let Some(capacity) = buffer.capacity_for_whole() {
+                moved += buffer.bytes.len();
+                buffer.reserve_whole();
+                assert_eq!(buffer.capacity(), capacity);
+                assert_eq!(buffer.capacity_for_whole(), None);
+                assert_eq!(buffer.capacity_with_spare(), capacity);
+            }
+            buffer.spare().extend_from_slice(bytes);
+        }
+        assert!(moved <= FRAME_PIECE_SIZE, "{moved} bytes moved");
+        let cut = buffer.next_frame().unwrap().expect("the whole frame");
+        assert!(cut.capacity() <= frame.len() + READ_SIZE.max(frame.len() / WHOLE_EXCESS_DIVISOR));
+        assert_eq!(buffer.capacity_for_whole(), None);
+        let pieces = cut.into_pieces();
+        assert!(pieces.concat() == frame);
+        pieces
+    }
+
+    fn list_of(count: usize, size: impl Fn(usize) -> usize) -> Vec<u8> {
+        let mut frame = Vec::new();
+        write::array_header(count, &mut frame);
+        (0..count).for_each(|at| write::string(&"x".repeat(size(at)), &mut frame));
+        frame
+    }
+
+    #[test]
+    fn a_frame_whose_memory_is_reserved_is_in_one_piece() {
+        let sizes = [READ_SIZE, 100_000, FRAME_PIECE_SIZE - 5, FRAME_PIECE_SIZE, 300_000, WHOLE_SIZE_MAX - 5];
+        for frame in sizes.map(binary) {
+            assert_eq!(reserved(&frame).len(), 1, "{} bytes", frame.len());
+        }
+        for frame in [list_of(2_000, |_| 140), list_of(60_000, |_| 140), list_of(60_000, |at| 100 + at * 7919 % 80)] {
+            assert_eq!(reserved(&frame).len(), 1, "{} bytes", frame.len());
+        }
+    }
+
+    #[test]
+    fn a_frame_that_outgrows_its_reservation_or_is_too_large_for_one_is_in_pieces() {
+        for frame in [binary(WHOLE_SIZE_MAX), list_of(20_000, |at| at / 20), list_of(300_000, |_| 100)] {
+            assert!(reserved(&frame).len() > 1, "{} bytes", frame.len());
+        }
+        // Values that become shorter leave memory over, which is given back.
+        assert_eq!(reserved(&list_of(10_000, |at| (10_000 - at) / 10)).len(), 1);
     }
 
     #[test]

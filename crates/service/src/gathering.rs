@@ -1,10 +1,13 @@
-//! Joins a body or frame that arrived in pieces before its request begins: a worker joins one piece per step.
+//! Joins a body or frame that arrived in pieces before its request begins: a worker joins a piece, or a part of a longer one, per step.
 
 use std::mem;
 
-use fieldseal_protocol::{ErrorObject, FRAME_PIECE_SIZE};
+use fieldseal_protocol::{ErrorObject, FRAME_PIECE_SIZE, READ_SIZE};
 
 use crate::interface::{PartStep, Planned, Request, Step, Written};
+
+/// Bytes joined in a step: an ordinary piece.
+const STEP_SIZE: usize = FRAME_PIECE_SIZE + READ_SIZE;
 
 /// Creates the request that `make` returns for a complete body, from its pieces; they have `size` bytes in total.
 pub fn gather(
@@ -16,14 +19,20 @@ pub fn gather(
         return make(pieces.pop().unwrap_or_default());
     }
     let body = Vec::with_capacity(size);
-    Box::new(Gathering::Pieces { pieces: pieces.into_iter(), body, make: Some(Box::new(make)) })
+    Box::new(Gathering::Pieces { pieces: pieces.into_iter(), copied: 0, body, make: Some(Box::new(make)) })
 }
 
 type Make = Box<dyn FnOnce(Vec<u8>) -> Box<dyn Request> + Send>;
 
 /// A request whose body is joined before it begins.
 enum Gathering {
-    Pieces { pieces: std::vec::IntoIter<Vec<u8>>, body: Vec<u8>, make: Option<Make> },
+    /// `copied` counts the bytes of the first piece that are in the body already.
+    Pieces {
+        pieces: std::vec::IntoIter<Vec<u8>>,
+        copied: usize,
+        body: Vec<u8>,
+        make: Option<Make>,
+    },
     Whole(Box<dyn Request>),
 }
 
@@ -45,12 +54,20 @@ impl Gathering {
 
 impl Request for Gathering {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        let (pieces, body, make) = match self {
+        let (pieces, copied, body, make) = match self {
             Gathering::Whole(request) => return request.step(out),
-            Gathering::Pieces { pieces, body, make } => (pieces, body, make),
+            Gathering::Pieces { pieces, copied, body, make } => (pieces, copied, body, make),
         };
-        match pieces.next() {
-            Some(piece) => body.extend_from_slice(&piece),
+        match pieces.as_slice().first() {
+            Some(piece) => {
+                let end = piece.len().min(*copied + STEP_SIZE);
+                body.extend_from_slice(&piece[*copied..end]);
+                *copied = end;
+                if end == piece.len() {
+                    pieces.next();
+                    *copied = 0;
+                }
+            }
             None => {
                 let make = make.take().expect("it is made once");
                 *self = Gathering::Whole(make(mem::take(body)));
@@ -105,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_put_together_one_in_each_step() {
+    fn pieces_are_joined_one_per_step() {
         for size in [0, 1, PIECE, PIECE + 1, 3 * PIECE + 5] {
             let content: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
             let pieces = content.chunks(PIECE).map(<[u8]>::to_vec).collect();
@@ -118,6 +135,21 @@ mod tests {
             assert!(out == content, "{size} bytes");
             assert_eq!(request.fields(), 7);
             assert_eq!(steps, if size > PIECE { size.div_ceil(PIECE) + 1 } else { 0 });
+        }
+    }
+
+    #[test]
+    fn a_long_piece_takes_several_steps() {
+        for size in [STEP_SIZE - 1, STEP_SIZE, STEP_SIZE + 1, 3 * STEP_SIZE] {
+            let pieces = [vec![1; size], vec![2; 5]];
+            let content = pieces.concat();
+            let mut request = gather(pieces.to_vec(), content.len(), |body| Box::new(Echo(body)));
+            let (mut out, mut steps) = (Vec::new(), 0);
+            while request.step(&mut out).expect("no fault") == Step::More {
+                steps += 1;
+            }
+            assert!(out == content, "{size} bytes");
+            assert_eq!(steps, size.div_ceil(STEP_SIZE) + 2);
         }
     }
 }

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// Memory is ample while no more than this part of it is used.
+const AMPLE_PART: usize = 4;
+
 /// The bytes that all connections, those of one client, or one connection may hold for one purpose.
 #[derive(Debug)]
 pub struct Budget {
@@ -30,13 +33,13 @@ impl Budget {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Adds `more` bytes to a share that holds `held`, in this budget and all that it is part of, or in none.
-    fn take(&self, held: usize, more: usize) -> Result<(), Exhausted> {
-        let fits = |used: usize| used + more <= self.max || (self.admits_one && used == held);
+    /// Adds `more` bytes to a share that holds `held`, in this budget and all that it is part of, or in none; up to a `part`-th of each.
+    fn take(&self, held: usize, more: usize, part: usize) -> Result<(), Exhausted> {
+        let fits = |used: usize| used + more <= self.max / part || (part == 1 && self.admits_one && used == held);
         let taken = |used: usize| fits(used).then_some(used + more);
         let update = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken);
         update.map_err(|_| Exhausted)?;
-        let taken = self.whole.as_ref().map_or(Ok(()), |whole| whole.take(held, more));
+        let taken = self.whole.as_ref().map_or(Ok(()), |whole| whole.take(held, more, part));
         if taken.is_err() {
             self.used.fetch_sub(more, Ordering::Relaxed);
         }
@@ -65,9 +68,18 @@ pub struct Exhausted;
 impl Share {
     /// Sets the size of the share. If the budget does not allow it, nothing changes.
     pub fn resize(&mut self, bytes: usize) -> Result<(), Exhausted> {
+        self.resize_in_part(bytes, 1)
+    }
+
+    /// The same for memory that is useful but not needed: succeeds only if at most a quarter of the budget is then used.
+    pub fn resize_while_ample(&mut self, bytes: usize) -> Result<(), Exhausted> {
+        self.resize_in_part(bytes, AMPLE_PART)
+    }
+
+    fn resize_in_part(&mut self, bytes: usize, part: usize) -> Result<(), Exhausted> {
         match bytes.checked_sub(self.bytes) {
             Some(0) => {}
-            Some(more) => self.budget.take(self.bytes, more)?,
+            Some(more) => self.budget.take(self.bytes, more, part)?,
             None => self.budget.give_back(self.bytes - bytes),
         }
         self.bytes = bytes;
@@ -139,6 +151,17 @@ mod tests {
         assert_eq!(budget.used.load(Ordering::Relaxed), 40);
         drop(other);
         assert_eq!(budget.used.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn memory_is_ample_up_to_a_quarter_of_every_budget() {
+        let whole = Arc::new(Budget::new(400, None));
+        let part = Arc::new(Budget::new(200, Some(Arc::clone(&whole))));
+        let (mut first, mut second) = (Share::of(&part), Share::of(&whole));
+        assert_eq!((first.resize_while_ample(51), first.resize_while_ample(50)), (Err(Exhausted), Ok(())));
+        assert_eq!((second.resize_while_ample(51), second.resize_while_ample(50)), (Err(Exhausted), Ok(())));
+        assert_eq!((first.resize_while_ample(40), first.resize(150)), (Ok(()), Ok(())));
+        assert_eq!((part.used(), whole.used()), (150, 200));
     }
 
     #[test]

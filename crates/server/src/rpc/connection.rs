@@ -408,6 +408,11 @@ impl<S: Service, W: Wire> Connection<S, W> {
     /// Charges the memory that the next read needs for incoming frames. Without memory the connection stops reading, so that TCP slows its
     /// peer down; eventually it is closed.
     fn charge_read(&mut self, now: Instant) -> Result<bool, End> {
+        if let Some(capacity) = self.frames.capacity_for_whole()
+            && self.incoming.resize_while_ample(capacity).is_ok()
+        {
+            self.frames.reserve_whole();
+        }
         if self.charge_arriving(self.frames.capacity_with_spare()).is_ok() {
             self.no_room = None;
             return Ok(true);
