@@ -16,6 +16,7 @@ use crate::rpc::gathered::Gathered;
 const DISCARD_SIZE: usize = 16 << 10;
 
 /// The lowest layer: bytes without TLS.
+#[cfg_attr(not(feature = "simulation"), expect(unreachable_pub, reason = "the simulation's sockets implement it"))]
 pub trait Socket: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     /// Completes when the peer has closed its side, without reading; fails if the connection failed.
     fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
