@@ -46,6 +46,7 @@ impl Context {
         let mut loaded = load(&Sources { file: &file, presence, environment, settings: &global.set });
         loaded.problems.extend(wrong_paths);
         allocator::set_wiping(loaded.config.wipe_buffers);
+        loaded.config.server.reserve_large_frames = !loaded.config.wipe_buffers;
         Self { global: global.clone(), loaded }
     }
 

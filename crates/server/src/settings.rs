@@ -73,6 +73,10 @@ pub struct ServerSettings {
     pub client_incoming_bytes_max: usize,
     /// How long a connection waits for room for an incomplete frame before it is closed. Default 5 s.
     pub incoming_wait: Duration,
+    /// Whether a large frame's expected size is reserved at once while at most a quarter of these budgets is used, so that it is not
+    /// copied later. Turn it off if the allocator overwrites what is freed: a network thread would then copy the frame to give back
+    /// what is left over. Default true.
+    pub reserve_large_frames: bool,
     /// Bytes of the buffers of frames in flight on one connection at which the server stops reading until one is answered. Default
     /// 256 MiB.
     pub connection_bytes_max: usize,
@@ -216,6 +220,7 @@ impl ServerSettings {
             incoming_bytes_max: 2 << 30,
             client_incoming_bytes_max: 3 << 29,
             incoming_wait: Duration::from_secs(5),
+            reserve_large_frames: true,
             connection_bytes_max: 256 << 20,
             queue_jobs_max: 16_384,
             queue_bytes_max: 2 << 30,

@@ -408,7 +408,8 @@ impl<S: Service, W: Wire> Connection<S, W> {
     /// Charges the memory that the next read needs for incoming frames. Without memory the connection stops reading, so that TCP slows its
     /// peer down; eventually it is closed.
     fn charge_read(&mut self, now: Instant) -> Result<bool, End> {
-        if let Some(capacity) = self.frames.capacity_for_whole()
+        if self.server_state.settings.reserve_large_frames
+            && let Some(capacity) = self.frames.capacity_for_whole()
             && self.incoming.resize_while_ample(capacity).is_ok()
         {
             self.frames.reserve_whole();

@@ -285,6 +285,33 @@ fn half_a_frame() -> Vec<u8> {
     half
 }
 
+/// The beginning of a frame promises 8 MB, and only that much is charged, while there is plenty.
+#[test]
+fn the_expected_size_of_a_frame_is_charged_while_memory_is_ample() {
+    const CLAIMED: usize = 8_000_000;
+    for (incoming_bytes_max, reserve_large_frames, is_reserved) in
+        [(8 * CLAIMED, true, true), (8 * CLAIMED, false, false), (3 * CLAIMED, true, false)]
+    {
+        let test_server = TestServer::with(|settings| {
+            settings.limits.frame_size_max = 2 * CLAIMED;
+            (settings.incoming_bytes_max, settings.client_incoming_bytes_max) =
+                (incoming_bytes_max, incoming_bytes_max);
+            settings.reserve_large_frames = reserve_large_frames;
+        });
+        let mut raw = test_server.raw();
+        let mut head = Vec::new();
+        write::binary_header(CLAIMED, &mut head);
+        head.resize(600_000, 0);
+        raw.write(&head);
+        wait_until("it has arrived", || test_server.server.counters().incoming_bytes >= 600_000);
+        let charged = test_server.server.counters().incoming_bytes;
+        assert_eq!(charged >= CLAIMED, is_reserved, "{charged} bytes of {incoming_bytes_max}");
+        assert!(charged <= if is_reserved { CLAIMED + 100_000 } else { 1_300_000 }, "{charged} bytes");
+        drop(raw);
+        wait_until("the memory is free", || test_server.server.counters().incoming_bytes == 0);
+    }
+}
+
 #[test]
 fn frames_that_arrive_are_bounded_over_all_connections() {
     let test_server = TestServer::with(|settings| {

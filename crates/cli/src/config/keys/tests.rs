@@ -129,6 +129,8 @@ fn every_setting_of_the_crates_has_a_key() {
         incoming_bytes_max: _,
         client_incoming_bytes_max: _,
         incoming_wait: _,
+        // Follows from `engine.wipe_buffers`.
+        reserve_large_frames: _,
         connection_bytes_max: _,
         queue_jobs_max: _,
         queue_bytes_max: _,
