@@ -1,12 +1,12 @@
-# What a person or CI asks of the repository. Each step says what it does; the first failure stops.
-# What needs more than a line stands in scripts/ or `cargo xtask`.
+# The commands of this repository, for people and CI. Each step prints what it does; the first failure stops.
+# Commands of more than a line are in scripts/ and `cargo xtask`.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help run setup test check artillery upstreams loom constant-time miri aarch64 audit bench fuzz fuzz-api publishable dist dist-test
 
-# Tools that setup installs stand in front of the machine's own.
+# Tools that setup installs come before the machine's own.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 
 TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
@@ -35,7 +35,7 @@ setup: ## install what the machine lacks to build and test
 check: setup ## fmt, clippy, tidy and deny, as CI runs them
 	@cargo xtask check
 
-# The Rust tests have built the program that the other languages use; built by itself, with fewer features, it would be built again.
+# The tests of other languages use the program that the Rust tests built: alone, it would be built again with fewer features.
 test: check ## everything: the checks, all tests with the fuzz corpora, the other languages
 	$(call say,test: the Rust workspace with its doc tests)
 	@cargo test --workspace --profile checked $(if $(CI),--no-fail-fast)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the kernels for AArch64 and runs their tests under QEMU, which has the ARMv8 cryptographic extension: known answers, Wycheproof's
-# vectors, and the comparison with another library. QEMU says nothing about time.
+# vectors, and the comparison with another library. QEMU's times mean nothing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds what a release publishes, below target/artifacts:
+# Builds the files of a release in target/artifacts:
 #
 #   fieldseal-VERSION-TARGET.tar.gz         program, units, man pages, completions, examples
 #   fieldseal-VERSION-TARGET.debug.tar.xz   debug symbols, to unpack at /

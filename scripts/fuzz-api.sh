@@ -10,7 +10,7 @@ seconds=${1:?usage: scripts/fuzz-api.sh SECONDS}
 use_fieldseal
 need_python
 place=$root/target/interop
-# The engine is started by what the other tests start it with, which needs their packages.
+# The engine is started by the code of the other tests, which needs their packages.
 install_python "$place/venv" tests/interop/requirements.txt
 install_python "$place/fuzz" tests/interop/requirements-fuzz.txt
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs each fuzz target for SECONDS. The seeds in fuzz/corpus/ stay as they are; what the fuzzer finds goes to fuzz/corpus-work/,
+# Runs each fuzz target for SECONDS. The seeds in fuzz/corpus/ stay as they are; new inputs go to fuzz/corpus-work/,
 # and an input that breaks a target to fuzz/artifacts/: add it to fuzz/corpus/ together with the mend.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 seconds=${1:?usage: scripts/fuzz.sh SECONDS [TARGET...]}
 shift
 
-# The sanitizer needs an unstable flag: a nightly compiler where there is one, else the pinned one told to accept it.
+# The sanitizer needs an unstable flag: of a nightly compiler if one is installed, else of the pinned one with RUSTC_BOOTSTRAP.
 cargo=(cargo)
 if command -v rustup >/dev/null && rustup toolchain list | grep -q '^nightly'; then
   cargo+=(+nightly)

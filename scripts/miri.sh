@@ -5,7 +5,7 @@
 #
 # Miri takes some thousand times as long as the machine, so that each test is given SECONDS and cut off then, which is no failure; what
 # passed, failed and was cut off is counted. Left out are curve arithmetic, which would be cut off before its first product, the detection
-# of CPUs, which asks the system, and the pool's simulation and loom's interleavings, of which no schedule would end.
+# of CPUs, which reads the system's files, and the pool's simulation and loom's interleavings, none of which would end.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

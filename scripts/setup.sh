@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Installs what the machine lacks, and says nothing when it lacks nothing.
+# Installs the tools that are missing on this machine; prints nothing if none is missing.
 #
-#   scripts/setup.sh build   what a build needs
-#   scripts/setup.sh test    and what the checks and tests need
-#   scripts/setup.sh fuzz    what a build and the fuzz targets need
-#   scripts/setup.sh dist    what a build and the packages of a release need
+#   scripts/setup.sh build   tools for a build
+#   scripts/setup.sh test    tools for a build, the checks and the tests
+#   scripts/setup.sh fuzz    tools for a build and the fuzz targets
+#   scripts/setup.sh dist    tools for a build and the packages of a release
 #
 # Debian packages need root; without it the script names them and ends with 1. Our own tools go to .tools/ and nowhere else.
 set -euo pipefail
@@ -21,7 +21,7 @@ esac
 
 has() { command -v "$1" >/dev/null 2>&1; }
 
-# bindgen reads BoringSSL's headers through libclang, a shared library that no command stands for.
+# bindgen reads BoringSSL's headers through libclang, a shared library without a command to look for.
 has_libclang() {
   [[ -n ${LIBCLANG_PATH:-} ]] && return 0
   compgen -G '/usr/lib/llvm*/lib/libclang*.so*' >/dev/null && return 0

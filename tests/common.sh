@@ -7,7 +7,7 @@ die() {
   exit 2
 }
 
-# Makes FIELDSEAL absolute, and takes away settings of the caller's engine, which would change what is tested.
+# Makes FIELDSEAL absolute, and removes settings of the caller's engine, which would change the test.
 use_fieldseal() {
   local name
   [[ -n ${FIELDSEAL:-} ]] || die 'set FIELDSEAL to the path of the program, as `make test` does'

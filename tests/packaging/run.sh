@@ -29,7 +29,7 @@ missing() {
   done
 }
 
-# A minimal Debian with what the test uses, made once. Nothing writes to it: each run has an overlay of its own.
+# A minimal Debian with the packages that the test uses, created once. Nothing writes to it: each run has an overlay of its own.
 make_system() {
   local system=$1 packages=systemd-sysv,dbus,adduser,procps,ca-certificates,curl,python3
   [[ -f $system.stamp && $(<"$system.stamp") == "$packages" ]] && return

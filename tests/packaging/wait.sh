@@ -1,4 +1,4 @@
-# Shared by the tests: waiting for what a service does. Sourced.
+# Functions that wait for a service; sourced by the tests.
 
 # How often a condition is checked, twice a second, before the test fails.
 attempts=240
