@@ -26,24 +26,28 @@ fn broken(repository: &Repository, page: &Source) -> Vec<Finding> {
 }
 
 /// The targets of a line's links below the repository, without anchors.
-fn targets(line: &str) -> impl Iterator<Item = &str> {
+pub(super) fn targets(line: &str) -> impl Iterator<Item = &str> {
     let links = line.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link);
     let paths = links.filter(|link| !link.contains("://") && !link.starts_with("mailto:"));
     paths.map(|link| link.split('#').next().unwrap_or_default()).filter(|path| !path.is_empty())
 }
 
-fn exists(repository: &Repository, page: &Source, target: &str) -> bool {
+/// The path of a link's target in the repository; none if it is outside.
+pub(super) fn resolve(page: &Source, target: &str) -> Option<String> {
     let mut parts: Vec<&str> = page.path.split('/').collect();
     parts.pop();
     for part in target.split('/') {
         match part {
             "" | "." => {}
-            ".." if parts.pop().is_none() => return false,
-            ".." => {}
+            ".." => drop(parts.pop()?),
             name => parts.push(name),
         }
     }
-    let path = parts.join("/");
+    Some(parts.join("/"))
+}
+
+fn exists(repository: &Repository, page: &Source, target: &str) -> bool {
+    let Some(path) = resolve(page, target) else { return false };
     let folder = format!("{path}/");
     path.is_empty() || repository.sources.iter().any(|source| source.path == path || source.path.starts_with(&folder))
 }

@@ -14,6 +14,7 @@ mod results;
 mod shape;
 mod unsafety;
 mod versions;
+mod walkthrough;
 mod words;
 
 use std::{error::Error, fmt, path::Path};
@@ -59,7 +60,7 @@ impl fmt::Display for Finding {
     }
 }
 
-const RULES: [fn(&Repository) -> Vec<Finding>; 12] = [
+const RULES: [fn(&Repository) -> Vec<Finding>; 13] = [
     edges::check,
     modules::check,
     cycles::check,
@@ -70,6 +71,7 @@ const RULES: [fn(&Repository) -> Vec<Finding>; 12] = [
     records::check,
     claims::check,
     links::check,
+    walkthrough::check,
     results::check,
     versions::check,
 ];
@@ -169,10 +171,11 @@ mod tests {
             ("crates/pool/src/lonely.rs", "//! What this file is for, said once.\n"),
             ("vectors/a.json", "{}"),
             ("docs/threat-model.md", "`tests/a.py::test_b`\n[page](none.md)\n"),
+            ("docs/request.md", "[a](../vectors/a.json) `absent`\n"),
         ]));
         assert!(findings.is_sorted());
         let found: Vec<String> = findings.iter().map(ToString::to_string).collect();
-        // One for each rule: edges, modules, cycles, unsafety, calls, shape, words, records, claims, links.
+        // One for each rule: edges, modules, cycles, unsafety, calls, shape, words, records, claims, links, walkthrough.
         let parts = [
             "no lints",
             "no target reaches",
@@ -184,6 +187,7 @@ mod tests {
             "no test names this file",
             "is no test",
             "a link to",
+            "contains `absent`",
         ];
         for part in parts {
             assert!(found.iter().any(|line| line.contains(part)), "{part} is missing from {found:#?}");
