@@ -5,18 +5,14 @@
 //! gives the reason.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use crate::common;
+use crate::common::{self, root};
 
 #[path = "../../../client/examples/round_trip.rs"]
 #[allow(dead_code, reason = "an example has a main function")]
 mod round_trip;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))

@@ -5,6 +5,7 @@ mod abandoned;
 mod api_keys;
 mod bench;
 mod common;
+mod demo;
 mod engine;
 mod guides;
 mod interruption;

@@ -1,7 +1,9 @@
 //! The systemd units of the Debian package: their exposure, and whether systemd accepts them.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
+
+use crate::common;
 
 /// Maximum exposure of a unit, in tenths, as `systemd-analyze security` rates it.
 const EXPOSURE_MAX: &str = "20";
@@ -9,7 +11,7 @@ const EXPOSURE_MAX: &str = "20";
 const INSTALLED: &str = "/usr/bin/fieldseal";
 
 fn units() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/systemd");
+    let folder = common::root().join("deploy/systemd");
     let entries = std::fs::read_dir(&folder).expect("the folder of units").map(|entry| entry.expect("an entry").path());
     let mut units: Vec<PathBuf> = entries.collect();
     units.sort();

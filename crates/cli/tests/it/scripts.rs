@@ -100,7 +100,7 @@ fn run(path: &Path) -> Vec<String> {
     for step in &script.steps {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("exec 2>&1\n{}", step.command)]).current_dir(folder.path()).env("PATH", &paths);
-        command.env("KEYS", Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors/keys"));
+        command.env("KEYS", common::root().join("vectors/keys"));
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("FIELDSEAL")) {
             command.env_remove(name);
         }
@@ -123,7 +123,7 @@ fn run(path: &Path) -> Vec<String> {
 
 #[test]
 fn scripts_print_the_expected_output() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors/cli");
+    let folder = common::root().join("vectors/cli");
     let mut scripts: Vec<_> =
         std::fs::read_dir(&folder).expect("scripts").map(|entry| entry.expect("entry").path()).collect();
     scripts.retain(|path| path.extension().is_some_and(|extension| extension == "txt"));
