@@ -24,10 +24,10 @@ help: ## list the targets
 
 run: ## build, then show the main job on real input and keep serving (ONCE=1: end after the demonstration)
 	@scripts/setup.sh build
-	$(call say,build: target/release/fieldseal)
-	@cargo build --release --package fieldseal-cli
+	$(call say,build: target/demo/fieldseal)
+	@cargo build --profile demo --package fieldseal-cli
 	$(call say,demo: examples/demo.sh)
-	@FIELDSEAL='$(TARGET)/release/fieldseal' ONCE='$(ONCE)' examples/demo.sh
+	@FIELDSEAL='$(TARGET)/demo/fieldseal' ONCE='$(ONCE)' examples/demo.sh
 
 setup: ## install what the machine lacks to build and test
 	@scripts/setup.sh test

@@ -2,13 +2,13 @@
 # Shows the main job on real input: a document goes in, chosen fields come out as envelopes, and all of it comes back byte for byte;
 # first in process, then through an engine over MessagePack-RPC and mTLS. Ends with an error at the first difference.
 #
-#   FIELDSEAL   the program; default target/release/fieldseal
+#   FIELDSEAL   the program; default target/demo/fieldseal
 #   DIR         where keys and certificates go; default a fresh folder with ONCE, else .fieldseal
 #   ONCE        anything but empty: end after the demonstration instead of keeping the engine running
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-PROGRAM=${FIELDSEAL:-target/release/fieldseal}
+PROGRAM=${FIELDSEAL:-target/demo/fieldseal}
 ONCE=${ONCE:-}
 FIELDS=60000
 if [[ ! -x $PROGRAM ]]; then
