@@ -70,6 +70,12 @@ token!(
 
 #[cfg(target_arch = "x86_64")]
 token!(
+    /// Products of 52-bit numbers in 512-bit registers (VPMADD52), and what [`Adx`] proves.
+    Ifma, is_x86_feature_detected: "bmi2", "adx", "avx2", "avx512f", "avx512ifma"
+);
+
+#[cfg(target_arch = "x86_64")]
+token!(
     /// Shuffles of bytes in 128-bit registers.
     Ssse3, is_x86_feature_detected: "ssse3", "sse4.1"
 );
@@ -105,6 +111,13 @@ impl From<Vaes256> for AesNi {
 #[cfg(target_arch = "x86_64")]
 impl From<Vaes512> for AesNi {
     fn from(_: Vaes512) -> Self {
+        Self(())
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl From<Ifma> for Adx {
+    fn from(_: Ifma) -> Self {
         Self(())
     }
 }

@@ -10,6 +10,7 @@ pub mod ec;
 pub mod gcm;
 mod short;
 pub mod text;
+mod u64x8;
 #[cfg(all(test, feature = "valgrind", target_arch = "x86_64"))]
 mod valgrind;
 mod wipe;

@@ -43,6 +43,14 @@ fn portable_does_not_look_at_scalars() {
     }
 }
 
+/// The source of the products in eight lanes; Valgrind does not know the instructions that it is compiled to.
+#[test]
+fn the_model_of_eight_lanes_does_not_look_at_scalars() {
+    for curve in [Curve::P256, Curve::Secp256k1] {
+        assert_eq!(complaints_of(Kernel::Model, curve), 0, "{curve:?}");
+    }
+}
+
 #[test]
 fn adx_does_not_look_at_scalars() {
     // SAFETY: Valgrind runs these instructions, though its CPUID leaves out ADX, and the test fails outside Valgrind before it comes to

@@ -20,12 +20,16 @@ mod scalar;
 mod secp256k1;
 mod table;
 mod walk;
+mod wide;
 mod words;
 
 use std::ops::ControlFlow;
 
 #[cfg(target_arch = "x86_64")]
-use crate::cpu::Adx;
+use crate::cpu::{Adx, Ifma};
+#[cfg(target_arch = "x86_64")]
+use crate::u64x8::Avx512;
+use crate::u64x8::{LANES, Model, ModelCpu};
 use crate::wipe::wipe;
 use curve::Curve as _;
 use element::Element;
@@ -34,16 +38,17 @@ use p256::P256;
 use path::Path;
 use point::Affine;
 use portable::Portable;
-use scalar::Odd;
+use scalar::{Odd, WINDOWS};
 use secp256k1::Secp256k1;
 use table::ENTRIES;
 use walk::multiply as multiply_by_tables;
 use words::Words;
+pub(crate) use words::mask;
 
 /// Bytes of a scalar and of a coordinate.
 pub const SCALAR_SIZE: usize = 32;
-/// Bytes of a point's table.
-pub const TABLE_SIZE: usize = ENTRIES * size_of::<Entry>();
+/// Bytes of a point's table at most: those for eight lanes have limbs of 52 bits and are a quarter larger than the others.
+pub const TABLE_SIZE: usize = wide::table::SIZE;
 /// Number of pieces in which a point's table is computed.
 pub const TABLE_PIECES: usize = table::PIECES;
 /// Products that share an inversion.
@@ -67,16 +72,22 @@ pub enum Kernel {
     /// MULX, ADCX and ADOX, with look-ups in 256-bit registers.
     #[cfg(target_arch = "x86_64")]
     Adx(Adx),
+    /// AVX-512 IFMA: eight products side by side.
+    #[cfg(target_arch = "x86_64")]
+    Ifma(Ifma),
+    /// The source of `Ifma` without its instructions. Slow: for tests on any CPU, and never detected.
+    #[doc(hidden)]
+    Model,
 }
 
 impl Kernel {
     /// Names of all kernels, whatever the CPU and the architecture.
-    pub const NAMES: [&'static str; 2] = ["adx", "portable"];
+    pub const NAMES: [&'static str; 3] = ["ifma", "adx", "portable"];
 
     /// Those that this CPU can run, the fastest first.
     pub fn detect() -> Vec<Self> {
         #[cfg(target_arch = "x86_64")]
-        let all = [Adx::detect().map(Self::Adx), Some(Self::Portable)];
+        let all = [Ifma::detect().map(Self::Ifma), Adx::detect().map(Self::Adx), Some(Self::Portable)];
         #[cfg(not(target_arch = "x86_64"))]
         let all = [Some(Self::Portable)];
         all.into_iter().flatten().collect()
@@ -88,7 +99,20 @@ impl Kernel {
             Self::Portable => "portable",
             #[cfg(target_arch = "x86_64")]
             Self::Adx(_) => "adx",
+            #[cfg(target_arch = "x86_64")]
+            Self::Ifma(_) => "ifma",
+            Self::Model => "model",
         }
+    }
+
+    /// Scalars that a call should have for the lowest cost of each, with two bases. Half as many cost as much a call on kernels with lanes.
+    pub fn batch_size(self) -> usize {
+        if self.is_wide() { LANES } else { 2 }
+    }
+
+    /// Whether it multiplies in eight lanes.
+    fn is_wide(self) -> bool {
+        !matches!(self, Self::Portable) && !matches!(self.name(), "adx")
     }
 
     /// Whether it gives the known answers on this CPU: a compiler, a hypervisor or a CPU may be at fault. About a millisecond.
@@ -97,12 +121,16 @@ impl Kernel {
     }
 }
 
-/// Calls a function of a curve and a path by the values that choose them.
+/// Calls a function of a curve and a path by the values that choose them. What is not done in eight lanes takes the fastest other path.
 macro_rules! dispatch {
     ($kernel:expr, $curve:expr, $function:ident($($argument:expr),*)) => {
         match ($kernel, $curve) {
-            (Kernel::Portable, Curve::P256) => $function::<P256, _>(Portable, $($argument),*),
-            (Kernel::Portable, Curve::Secp256k1) => $function::<Secp256k1, _>(Portable, $($argument),*),
+            (Kernel::Portable | Kernel::Model, Curve::P256) => $function::<P256, _>(Portable, $($argument),*),
+            (Kernel::Portable | Kernel::Model, Curve::Secp256k1) => $function::<Secp256k1, _>(Portable, $($argument),*),
+            #[cfg(target_arch = "x86_64")]
+            (Kernel::Ifma(cpu), Curve::P256) => $function::<P256, _>(Adx::from(cpu), $($argument),*),
+            #[cfg(target_arch = "x86_64")]
+            (Kernel::Ifma(cpu), Curve::Secp256k1) => $function::<Secp256k1, _>(Adx::from(cpu), $($argument),*),
             #[cfg(target_arch = "x86_64")]
             (Kernel::Adx(cpu), Curve::P256) => $function::<P256, _>(cpu, $($argument),*),
             #[cfg(target_arch = "x86_64")]
@@ -172,7 +200,13 @@ impl std::error::Error for NotOnCurve {}
 pub struct FixedBase {
     kernel: Kernel,
     curve: Curve,
-    table: Box<[Entry; ENTRIES]>,
+    table: Table,
+}
+
+/// The entries of a point's table, as the kernel looks them up.
+enum Table {
+    Entries(Box<[Entry; ENTRIES]>),
+    Wide(Box<[wide::table::Window; WINDOWS]>),
 }
 
 impl std::fmt::Debug for FixedBase {
@@ -190,6 +224,11 @@ impl FixedBase {
         Ok(FixedBaseWork::new(kernel, curve, x, y)?.finish())
     }
 
+    /// The kernel that multiplies with it.
+    pub fn kernel(&self) -> Kernel {
+        self.kernel
+    }
+
     /// The table of the curve's generator.
     pub fn generator(kernel: Kernel, curve: Curve) -> Self {
         let [x, y] = match curve {
@@ -205,6 +244,8 @@ pub struct FixedBaseWork {
     kernel: Kernel,
     curve: Curve,
     table: table::Work,
+    /// For eight lanes: the entries computed so far.
+    wide: Option<wide::table::Work>,
 }
 
 impl std::fmt::Debug for FixedBaseWork {
@@ -224,16 +265,27 @@ impl FixedBaseWork {
 
     fn of_numbers(kernel: Kernel, curve: Curve, x: &Words, y: &Words) -> Result<Self, NotOnCurve> {
         let table = dispatch!(kernel, curve, begin_table(x, y));
-        Ok(Self { kernel, curve, table: table.ok_or(NotOnCurve)? })
+        Ok(Self { kernel, curve, table: table.ok_or(NotOnCurve)?, wide: kernel.is_wide().then(wide::table::Work::new) })
     }
 
     /// Computes one piece. Returns the table after the last one, otherwise the remaining work.
     pub fn go_on(mut self) -> ControlFlow<FixedBase, Self> {
-        let Self { kernel, curve, ref mut table } = self;
-        if dispatch!(kernel, curve, go_on_with_table(table)) {
-            return ControlFlow::Break(FixedBase { kernel, curve, table: self.table.finish() });
+        let Self { kernel, curve, ref mut table, ref mut wide } = self;
+        let is_complete = dispatch!(kernel, curve, go_on_with_table(table));
+        if let Some(wide) = wide {
+            match curve {
+                Curve::P256 => wide.extend::<P256>(&table.take_entries()),
+                Curve::Secp256k1 => wide.extend::<Secp256k1>(&table.take_entries()),
+            }
         }
-        ControlFlow::Continue(self)
+        if !is_complete {
+            return ControlFlow::Continue(self);
+        }
+        let table = match self.wide {
+            Some(wide) => Table::Wide(wide.finish()),
+            None => Table::Entries(self.table.finish()),
+        };
+        ControlFlow::Break(FixedBase { kernel, curve, table })
     }
 
     /// Does all that is left.
@@ -268,7 +320,53 @@ pub fn multiply(bases: &[&FixedBase], scalars: &[Scalar], out: &mut [Point]) {
     let is_alike = |base: &&FixedBase| base.curve == curve && base.kernel.name() == kernel.name();
     assert!(bases.iter().all(is_alike), "bases of one curve and kernel");
     assert!(scalars.iter().all(|scalar| scalar.curve == curve), "scalars of the bases' curve");
-    let mut tables = [&*bases[0].table; GROUP_POINTS_MAX];
-    tables.iter_mut().zip(bases).for_each(|(table, base)| *table = &base.table);
-    dispatch!(kernel, curve, multiply_by_tables(&tables[..bases.len()], scalars, out));
+    match &bases[0].table {
+        Table::Entries(first) => {
+            let mut tables = [&**first; GROUP_POINTS_MAX];
+            for (place, base) in tables.iter_mut().zip(bases) {
+                let Table::Entries(table) = &base.table else { unreachable!("bases of one kernel") };
+                *place = table;
+            }
+            dispatch!(kernel, curve, multiply_by_tables(&tables[..bases.len()], scalars, out));
+        }
+        Table::Wide(first) => {
+            let mut tables = [&**first; GROUP_POINTS_MAX];
+            for (place, base) in tables.iter_mut().zip(bases) {
+                let Table::Wide(table) = &base.table else { unreachable!("bases of one kernel") };
+                *place = table;
+            }
+            multiply_wide(kernel, curve, &tables[..bases.len()], scalars, out);
+        }
+    }
+}
+
+fn multiply_wide(
+    kernel: Kernel,
+    curve: Curve,
+    tables: &[&[wide::table::Window; WINDOWS]],
+    scalars: &[Scalar],
+    out: &mut [Point],
+) {
+    match (kernel, curve) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the token proves the features.
+        (Kernel::Ifma(cpu), _) => unsafe { multiply_with_ifma(cpu, curve, tables, scalars, out) },
+        (_, Curve::P256) => wide::multiply::<P256, Model, _>(ModelCpu, Portable, tables, scalars, out),
+        (_, Curve::Secp256k1) => wide::multiply::<Secp256k1, Model, _>(ModelCpu, Portable, tables, scalars, out),
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "bmi2,adx,avx2,avx512f,avx512ifma")]
+fn multiply_with_ifma(
+    cpu: Ifma,
+    curve: Curve,
+    tables: &[&[wide::table::Window; WINDOWS]],
+    scalars: &[Scalar],
+    out: &mut [Point],
+) {
+    match curve {
+        Curve::P256 => wide::multiply::<P256, Avx512, _>(cpu, Adx::from(cpu), tables, scalars, out),
+        Curve::Secp256k1 => wide::multiply::<Secp256k1, Avx512, _>(cpu, Adx::from(cpu), tables, scalars, out),
+    }
 }

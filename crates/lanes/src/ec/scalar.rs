@@ -38,6 +38,20 @@ pub(super) const fn window_entries(window: usize) -> usize {
     1 << (window_bits(window) - 1)
 }
 
+/// Where the bits of a digit begin, and how many there are.
+pub(super) struct DigitPlace {
+    pub(super) word: usize,
+    pub(super) shift: u32,
+    pub(super) bits: usize,
+}
+
+/// The place of a window's digit in an odd scalar: the bits above the window's lowest.
+#[inline(always)]
+pub(super) const fn digit_place(window: usize) -> DigitPlace {
+    let bit = window_start(window) + 1;
+    DigitPlace { word: bit / 64, shift: (bit % 64) as u32, bits: window_bits(window) }
+}
+
 /// A scalar between 1 and the order − 1. Wiped on drop.
 pub(super) struct Odd {
     /// The scalar, or the order minus the scalar.
@@ -72,6 +86,12 @@ impl Odd {
         (odd, !is_zero & is_below)
     }
 
+    /// The odd number that the digits make.
+    #[inline(always)]
+    pub(super) fn words(&self) -> &Words {
+        &self.words
+    }
+
     /// All ones if products with it are the negatives of the scalar's.
     pub(super) fn negative(&self) -> u64 {
         self.negative
@@ -80,10 +100,9 @@ impl Odd {
     /// The digit of a window.
     #[inline(always)]
     pub(super) fn digit(&self, window: usize) -> Digit {
-        let bits = window_bits(window);
-        let (place, shift) = ((window_start(window) + 1) / 64, (window_start(window) + 1) % 64);
-        let high = self.words.get(place + 1).map_or(0, |word| word << 1 << (63 - shift));
-        let bits_above = (self.words[place] >> shift | high) & ((1 << bits) - 1);
+        let DigitPlace { word, shift, bits } = digit_place(window);
+        let high = self.words.get(word + 1).map_or(0, |word| word << 1 << (63 - shift));
+        let bits_above = (self.words[word] >> shift | high) & ((1 << bits) - 1);
         if window + 1 == WINDOWS {
             return Digit { index: bits_above, negative: 0 };
         }

@@ -86,6 +86,11 @@ impl Work {
         self.window == WINDOWS
     }
 
+    /// Takes the entries of the windows that were filled since the last call.
+    pub(super) fn take_entries(&mut self) -> Vec<Entry> {
+        std::mem::take(&mut self.entries)
+    }
+
     /// The table, all of whose windows are filled.
     pub(super) fn finish(self) -> Box<[Entry; ENTRIES]> {
         self.entries.into_boxed_slice().try_into().expect("as many as the windows have")

@@ -9,7 +9,7 @@ pub(super) type Words = [u64; 4];
 
 /// All ones for true, zero for false; opaque to the compiler, so that it does not turn selections into branches.
 #[inline(always)]
-pub(super) fn mask(condition: bool) -> u64 {
+pub(crate) fn mask(condition: bool) -> u64 {
     #[cfg_attr(miri, allow(unused_mut, reason = "only the assembly changes it"))]
     let mut mask = u64::from(condition).wrapping_neg();
     // Miri executes no assembly, and does not guess at values.

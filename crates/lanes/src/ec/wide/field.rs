@@ -1,0 +1,403 @@
+//! Elements of a field, eight side by side: five limbs of 52 bits each, the lowest first.
+//!
+//! A value need not be below the prime p. Comments give bounds as multiples of p: a value of at most α·p is "below α". Every value is
+//! below 2^260, or 16, so that it fits the limbs. Products and squares are columns of 2^(52·i) first; a curve reduces columns,
+//! and may add something to the result at no cost.
+
+use super::super::curve::Curve;
+use super::super::words::{Words, add, mask, select, subtract};
+use crate::u64x8::{LANES, LIMB_BITS, LIMB_MASK, U64x8};
+
+/// Limbs of an element.
+pub(super) const LIMBS: usize = 5;
+
+/// An element a lane; each limb is below 2^52.
+pub(in crate::ec) type Element<V> = [V; LIMBS];
+
+/// A sum of products before its reduction.
+pub(in crate::ec) type Columns<V> = [V; 2 * LIMBS];
+
+/// The numbers that a field's reduction needs, in registers.
+pub(in crate::ec) struct Constants<V> {
+    pub(super) mask: V,
+    pub(super) curve: [V; 3],
+}
+
+/// What differs between the curves.
+pub(in crate::ec) trait WideCurve: Curve {
+    /// The numbers of [`Constants`].
+    const CONSTANTS: [u64; 3];
+    /// For elements in Montgomery form, 2^520 modulo p: the factor that makes an element of a number.
+    const MONTGOMERY: Option<Words>;
+
+    /// The sum of a reduced product and `addend`, whose limbs are below 2^60. The factors' bounds α and β give at most
+    /// α·β/16 + 1 and the addend on P-256, and 1.0001 on secp256k1.
+    fn reduce<V: U64x8>(constants: &Constants<V>, columns: Columns<V>, addend: &Element<V>) -> Element<V>;
+    /// As `reduce`, to at most 1.0001 on both curves. The sum of the product and the addend is at most 2^8.
+    fn reduce_tightly<V: U64x8>(constants: &Constants<V>, columns: Columns<V>, addend: &Element<V>) -> Element<V>;
+}
+
+/// The arithmetic of a field on a CPU.
+pub(in crate::ec) struct Field<C, V: U64x8> {
+    pub(super) cpu: V::Cpu,
+    constants: Constants<V>,
+    curve: std::marker::PhantomData<C>,
+}
+
+impl<C: WideCurve, V: U64x8> Field<C, V> {
+    #[inline(always)]
+    pub(super) fn new(cpu: V::Cpu) -> Self {
+        let [a, b, c] = C::CONSTANTS;
+        let curve = [V::splat(cpu, a), V::splat(cpu, b), V::splat(cpu, c)];
+        Self { cpu, constants: Constants { mask: V::splat(cpu, LIMB_MASK), curve }, curve: std::marker::PhantomData }
+    }
+
+    #[inline(always)]
+    pub(super) fn zero(&self) -> Element<V> {
+        [V::splat(self.cpu, 0); LIMBS]
+    }
+
+    /// The same number in every lane.
+    #[inline(always)]
+    pub(super) fn splat(&self, number: &Words) -> Element<V> {
+        let limbs = limbs(number);
+        let mut element = self.zero();
+        for i in 0..LIMBS {
+            element[i] = V::splat(self.cpu, limbs[i]);
+        }
+        element
+    }
+
+    #[inline(always)]
+    pub(super) fn multiply(&self, a: &Element<V>, b: &Element<V>) -> Element<V> {
+        C::reduce(&self.constants, add_product([self.constants.zero(); 2 * LIMBS], a, b), &self.zero())
+    }
+
+    #[inline(always)]
+    pub(super) fn square(&self, a: &Element<V>) -> Element<V> {
+        C::reduce(&self.constants, square(self.constants.zero(), a), &self.zero())
+    }
+
+    /// a·b + `addend`.
+    #[inline(always)]
+    pub(super) fn multiply_add(&self, a: &Element<V>, b: &Element<V>, addend: &Element<V>) -> Element<V> {
+        C::reduce(&self.constants, add_product([self.constants.zero(); 2 * LIMBS], a, b), addend)
+    }
+
+    /// a² + `addend`, at most 1.0001.
+    #[inline(always)]
+    pub(super) fn square_add_tightly(&self, a: &Element<V>, addend: &Element<V>) -> Element<V> {
+        C::reduce_tightly(&self.constants, square(self.constants.zero(), a), addend)
+    }
+
+    /// a·b + c·d, reduced once.
+    #[inline(always)]
+    pub(super) fn multiply_both(&self, [a, b]: [&Element<V>; 2], [c, d]: [&Element<V>; 2]) -> Element<V> {
+        let columns = add_product([self.constants.zero(); 2 * LIMBS], a, b);
+        C::reduce(&self.constants, add_product(columns, c, d), &self.zero())
+    }
+
+    /// Sums of limbs: no element yet, but an addend.
+    #[inline(always)]
+    pub(super) fn add(&self, a: &Element<V>, b: &Element<V>) -> Element<V> {
+        let mut sum = *a;
+        for i in 0..LIMBS {
+            sum[i] = sum[i].add(b[i]);
+        }
+        sum
+    }
+
+    /// `MULTIPLE` times p minus a, as an addend. The limbs of a are sums of at most `SUMMANDS` elements', and a is at most `MULTIPLE`.
+    #[inline(always)]
+    pub(super) fn negate<const MULTIPLE: u64, const SUMMANDS: u64>(&self, a: &Element<V>) -> Element<V> {
+        let multiple = const { multiple(&C::PRIME, MULTIPLE, SUMMANDS) };
+        let mut negative = self.zero();
+        for i in 0..LIMBS {
+            negative[i] = V::splat(self.cpu, multiple[i]).sub(a[i]);
+        }
+        negative
+    }
+
+    /// An element from sums of limbs.
+    #[inline(always)]
+    pub(super) fn carry(&self, sums: Element<V>) -> Element<V> {
+        carry(&self.constants, sums)
+    }
+
+    /// The element of a number below 2^256 a lane.
+    #[inline(always)]
+    pub(super) fn from_number(&self, number: &Element<V>) -> Element<V> {
+        match C::MONTGOMERY {
+            Some(factor) => self.multiply(number, &self.splat(&factor)),
+            None => *number,
+        }
+    }
+
+    /// The numbers of an element: below the prime, in each lane.
+    #[inline(always)]
+    pub(super) fn to_numbers(&self, a: &Element<V>) -> [Words; LANES] {
+        let number = match C::MONTGOMERY {
+            // At most p, because the product with 1 adds nothing to what the reduction does.
+            Some(_) => self.multiply(a, &self.splat(&[1, 0, 0, 0])),
+            None => *a,
+        };
+        let stored = number.map(V::to_lanes);
+        std::array::from_fn(|i| {
+            below_prime::<C>(&[stored[0][i], stored[1][i], stored[2][i], stored[3][i], stored[4][i]])
+        })
+    }
+
+    /// `other` in the chosen lanes.
+    #[inline(always)]
+    pub(super) fn blend(&self, a: &Element<V>, mask: V::Mask, other: &Element<V>) -> Element<V> {
+        let mut blended = *a;
+        for i in 0..LIMBS {
+            blended[i] = blended[i].blend(mask, other[i]);
+        }
+        blended
+    }
+
+    #[inline(always)]
+    pub(super) fn rotate_lanes<const COUNT: i32>(&self, a: &Element<V>) -> Element<V> {
+        let mut rotated = *a;
+        for limb in &mut rotated {
+            *limb = limb.rotate_lanes::<COUNT>();
+        }
+        rotated
+    }
+}
+
+impl<V: U64x8> Constants<V> {
+    #[inline(always)]
+    pub(super) fn zero(&self) -> V {
+        self.mask.xor(self.mask)
+    }
+}
+
+/// Adds the columns of a product: at most nine parts below 2^52 each.
+#[inline(always)]
+fn add_product<V: U64x8>(mut columns: Columns<V>, a: &Element<V>, b: &Element<V>) -> Columns<V> {
+    for i in 0..LIMBS {
+        for j in 0..LIMBS {
+            columns[i + j] = columns[i + j].add_product_low(a[j], b[i]);
+        }
+        for j in 0..LIMBS {
+            columns[i + j + 1] = columns[i + j + 1].add_product_high(a[j], b[i]);
+        }
+    }
+    columns
+}
+
+/// The columns of a square: products of different limbs once, doubled, and the squares of the limbs. The limbs themselves cannot be
+/// doubled, because only 52 bits of a factor count.
+#[inline(always)]
+fn square<V: U64x8>(zero: V, a: &Element<V>) -> Columns<V> {
+    let mut columns = [zero; 2 * LIMBS];
+    for i in 0..LIMBS {
+        for j in i + 1..LIMBS {
+            columns[i + j] = columns[i + j].add_product_low(a[i], a[j]);
+            columns[i + j + 1] = columns[i + j + 1].add_product_high(a[i], a[j]);
+        }
+    }
+    for column in &mut columns {
+        *column = column.add(*column);
+    }
+    for i in 0..LIMBS {
+        columns[2 * i] = columns[2 * i].add_product_low(a[i], a[i]);
+        columns[2 * i + 1] = columns[2 * i + 1].add_product_high(a[i], a[i]);
+    }
+    columns
+}
+
+/// Moves what exceeds 52 bits of a limb to the next. The highest keeps what it has.
+#[inline(always)]
+pub(super) fn carry<V: U64x8>(constants: &Constants<V>, mut sums: Element<V>) -> Element<V> {
+    for i in 0..LIMBS - 1 {
+        sums[i + 1] = sums[i + 1].add(sums[i].shift_right(LIMB_BITS));
+        sums[i] = sums[i].and(constants.mask);
+    }
+    sums
+}
+
+/// As [`carry`] for limbs that may be negative, of a number that is not.
+#[inline(always)]
+pub(super) fn carry_signed<V: U64x8>(constants: &Constants<V>, mut sums: Element<V>) -> Element<V> {
+    for i in 0..LIMBS - 1 {
+        sums[i + 1] = sums[i + 1].add(sums[i].shift_right_signed::<LIMB_BITS>());
+        sums[i] = sums[i].and(constants.mask);
+    }
+    sums
+}
+
+/// The limbs of a number.
+pub(super) const fn limbs(number: &Words) -> [u64; LIMBS] {
+    let [a, b, c, d] = *number;
+    [
+        a & LIMB_MASK,
+        (a >> 52 | b << 12) & LIMB_MASK,
+        (b >> 40 | c << 24) & LIMB_MASK,
+        (c >> 28 | d << 36) & LIMB_MASK,
+        d >> 16,
+    ]
+}
+
+/// The number of limbs that are below 2^52, without what it has above 2^256.
+pub(super) const fn words(limbs: &[u64; LIMBS]) -> Words {
+    let [a, b, c, d, e] = *limbs;
+    [a | b << 52, b >> 12 | c << 40, c >> 24 | d << 28, d >> 36 | e << 16]
+}
+
+/// A multiple of a prime with limbs of which each but the highest is at least `summands`·(2^52 − 1), so that a number of that many
+/// summands can be taken from it limb by limb.
+const fn multiple(prime: &Words, factor: u64, summands: u64) -> [u64; LIMBS] {
+    let mut sums = limbs(prime);
+    let mut i = 0;
+    while i < LIMBS {
+        sums[i] *= factor;
+        if i > 0 {
+            sums[i] += sums[i - 1] >> LIMB_BITS;
+            sums[i - 1] &= LIMB_MASK;
+        }
+        i += 1;
+    }
+    let mut i = 0;
+    while i < LIMBS - 1 {
+        // Each limb but the highest lends to the one below and borrows from the one above.
+        sums[i] = sums[i] + (summands << LIMB_BITS) - if i > 0 { summands } else { 0 };
+        i += 1;
+    }
+    sums[LIMBS - 1] -= summands;
+    sums
+}
+
+/// Words a lane, from numbers.
+#[inline(always)]
+pub(super) fn transpose<V: U64x8>(cpu: V::Cpu, numbers: [&Words; LANES]) -> [V; 4] {
+    let mut words = [V::splat(cpu, 0); 4];
+    for i in 0..4 {
+        let mut lanes = [0; LANES];
+        for (lane, number) in lanes.iter_mut().zip(numbers) {
+            *lane = number[i];
+        }
+        words[i] = V::from_lanes(cpu, &lanes);
+    }
+    words
+}
+
+/// The number below the prime, of limbs that are at most 2^256 + 2^254 together. Constant time.
+fn below_prime<C: Curve>(limbs: &[u64; LIMBS]) -> Words {
+    // The difference of 2^256 and the prime: what 2^256 is.
+    let (rest, _) = subtract([0; 4], C::PRIME);
+    let (folded, _) = add(words(limbs), select(mask(limbs[LIMBS - 1] >> 48 != 0), [0; 4], rest));
+    let (reduced, borrow) = subtract(folded, C::PRIME);
+    select(mask(borrow), reduced, folded)
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::rngs::StdRng;
+    use rand::{RngExt, SeedableRng};
+
+    use super::super::super::element::{Element as Single, Field as _};
+    use super::super::super::p256::P256;
+    use super::super::super::portable::Portable;
+    use super::super::super::secp256k1::Secp256k1;
+    use super::*;
+    use crate::u64x8::{Model, ModelCpu};
+
+    /// Limbs with edges next to random ones: any number below 2^260.
+    fn element(rng: &mut StdRng, is_edge: bool) -> [[u64; LANES]; LIMBS] {
+        const EDGES: [u64; 7] = [0, 1, LIMB_MASK, LIMB_MASK - 1, 1 << 48, (1 << 48) - 1, 0xffff_fffe_ffff];
+        let mut limb =
+            || if is_edge { EDGES[rng.random_range(0..EDGES.len())] } else { rng.random_range(0..=LIMB_MASK) };
+        std::array::from_fn(|_| std::array::from_fn(|_| limb()))
+    }
+
+    /// What a lane's limbs stand for, by the field's other implementation, which is held against fiat-crypto.
+    fn single<C: WideCurve>(limbs: [u64; LIMBS]) -> Single<C, Portable> {
+        let number = |number: Words| Single::<C, Portable>::from_number(Portable, &number);
+        let [low, top] = [words(&limbs), [limbs[LIMBS - 1] >> 48, 0, 0, 0]];
+        let (reduced, borrow) = subtract(low, C::PRIME);
+        let two_256 = number(subtract([0; 4], C::PRIME).0);
+        let value = number(select(mask(borrow), reduced, low)) + number(top) * two_256;
+        match C::MONTGOMERY {
+            // The factor is the square of 2^260: its root is what an element of one is.
+            Some(square) => {
+                value * number(square).invert() * (0..260).fold(number([1, 0, 0, 0]), |power, _| power + power)
+            }
+            None => value,
+        }
+    }
+
+    /// Every operation on random elements and on edges, as large as limbs can be, against the same on single numbers.
+    fn agrees<C: WideCurve, V: U64x8>(cpu: V::Cpu, rounds: usize) {
+        let field = Field::<C, V>::new(cpu);
+        let mut rng = StdRng::seed_from_u64(1);
+        for round in 0..rounds {
+            let mut inputs: [[[u64; LANES]; LIMBS]; 4] = std::array::from_fn(|_| element(&mut rng, round % 2 == 0));
+            // Below 8 and below 16: the product is below 9.
+            inputs[0][LIMBS - 1] = inputs[0][LIMBS - 1].map(|limb| limb >> 1);
+            // Numbers below 2^256, where less than the largest is allowed.
+            let small = inputs.map(|input| {
+                let [a, b, c, d, e] = input;
+                [a, b, c, d, e.map(|limb| limb & ((1 << 48) - 1))]
+            });
+            let wide = |input: &[[u64; LANES]; LIMBS]| input.map(|limb| V::from_lanes(cpu, &limb));
+            let [a, b] = [&inputs[0], &inputs[1]].map(wide);
+            let [x, y, z, w] = small.each_ref().map(wide);
+            // Numbers come out of products alone.
+            let one = field.from_number(&field.splat(&[1, 0, 0, 0]));
+            let results = [
+                field.multiply(&a, &b),
+                field.square(&a),
+                field.multiply_add(&x, &y, &field.negate::<3, 1>(&z)),
+                field.square_add_tightly(&x, &field.add(&field.negate::<4, 3>(&z), &w)),
+                field.multiply_both([&x, &y], [&z, &w]),
+                field.carry(field.add(&x, &field.negate::<2, 1>(&y))),
+                field.from_number(&x),
+                field.rotate_lanes::<4>(&a),
+            ];
+            let stored = results.map(|result| result.map(V::to_lanes));
+            let numbers = results.map(|result| field.to_numbers(&field.multiply(&result, &one)));
+            for i in 0..LANES {
+                let lane = |input: &[[u64; LANES]; LIMBS], i: usize| single::<C>(input.map(|limb| limb[i]));
+                let [a, b, other] = [lane(&inputs[0], i), lane(&inputs[1], i), lane(&inputs[0], (i + 4) % LANES)];
+                let [x, y, z, w] = small.each_ref().map(|input| lane(input, i));
+                let from_number = match C::MONTGOMERY {
+                    // The element of what x is as a number, and not as an element.
+                    Some(square) => x * Single::from_number(Portable, &root::<C>(&square)),
+                    None => x,
+                };
+                let expected =
+                    [a * b, a.square(), x * y - z, x.square() - z + w, x * y + z * w, x - y, from_number, other];
+                for (operation, expected) in expected.into_iter().enumerate() {
+                    let limbs = stored[operation].map(|limb| limb[i]);
+                    assert!(limbs.iter().all(|limb| *limb <= LIMB_MASK), "operation {operation}: {limbs:x?}");
+                    assert_eq!(numbers[operation][i], expected.to_number(), "operation {operation} of {inputs:x?}");
+                }
+                let tight = stored[3].map(|limb| limb[i]);
+                assert!(tight[LIMBS - 1] <= (1 << 48) + (1 << 25), "{tight:x?}");
+            }
+        }
+    }
+
+    /// 2^260 modulo the prime, from its square's definition.
+    fn root<C: WideCurve>(_: &Words) -> Words {
+        let one = Single::<C, Portable>::from_number(Portable, &[1, 0, 0, 0]);
+        (0..260).fold(one, |power, _| power + power).to_number()
+    }
+
+    #[test]
+    fn the_model_agrees_with_single_elements() {
+        agrees::<P256, Model>(ModelCpu, 1_000);
+        agrees::<Secp256k1, Model>(ModelCpu, 1_000);
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn the_instructions_agree_with_single_elements() {
+        let Some(cpu) = crate::cpu::Ifma::detect() else { return };
+        agrees::<P256, crate::u64x8::Avx512>(cpu, 1_000);
+        agrees::<Secp256k1, crate::u64x8::Avx512>(cpu, 1_000);
+    }
+}
