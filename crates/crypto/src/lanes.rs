@@ -70,11 +70,13 @@ pub enum CurveLanes {
     Portable,
     /// Tables, with MULX, ADCX and ADOX.
     Adx,
+    /// Tables, with AVX-512 IFMA: eight products side by side.
+    Ifma,
 }
 
 impl CurveLanes {
     /// Every choice.
-    pub const ALL: [Self; 4] = [Self::Auto, Self::Library, Self::Portable, Self::Adx];
+    pub const ALL: [Self; 5] = [Self::Auto, Self::Library, Self::Portable, Self::Adx, Self::Ifma];
 
     /// The word for it.
     pub fn name(self) -> &'static str {
@@ -83,6 +85,7 @@ impl CurveLanes {
             Self::Library => "library",
             Self::Portable => "portable",
             Self::Adx => "adx",
+            Self::Ifma => "ifma",
         }
     }
 

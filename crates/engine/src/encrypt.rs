@@ -118,8 +118,10 @@ impl Encryptor {
     pub fn step_values_max(&self) -> usize {
         let values_max = self.permit.engine.settings().step_values_max.max(1);
         match self.keying {
-            Keying::Field if self.table.is_some() => cost::STEP_TABLE_AGREEMENTS_MAX.min(values_max),
-            Keying::Field => cost::STEP_AGREEMENTS_MAX.min(values_max),
+            Keying::Field => {
+                let batch = self.table.as_ref().map_or(cost::STEP_AGREEMENTS_MAX, |table| table.batch_size());
+                batch.min(values_max)
+            }
             Keying::Request | Keying::Session => values_max,
         }
     }

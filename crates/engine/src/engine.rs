@@ -335,18 +335,22 @@ impl Engine {
         self.shared.recipients.get(public)
     }
 
-    /// A key for one request: the spare, or one of two, of which the other becomes the spare.
+    /// A key for one request: a spare one, or one of a batch, of which the others become spares.
     pub(crate) fn request_key(&self, recipient: &PublicKey, profile: Profile) -> Arc<SealingKey> {
         let (spares, now, age_max) = (&self.shared.spares, self.now(), self.settings().spare_key_age_max);
-        if let Some(spare) = spares.take(recipient, profile, now, age_max) {
-            return Arc::new(spare);
-        }
+        let demand = match spares.take(recipient, profile, now, age_max) {
+            Ok(spare) => return spare,
+            Err(demand) => demand,
+        };
         let recipient = self.recipient(recipient);
         if age_max.is_zero() || !recipient.has_table() {
             return Arc::new(SealingKey::generate(&self.ec(), &recipient, profile, u64::MAX, &mut self.rng()));
         }
-        let [key, spare] = SealingKey::generate_pair(&self.ec(), &recipient, profile, u64::MAX, &mut self.rng());
-        spares.put(recipient.public(), spare, now);
+        let count = demand.batch_size(recipient.batch_size());
+        let keys = SealingKey::generate_many(&self.ec(), &recipient, profile, u64::MAX, count, &mut self.rng());
+        let mut keys = keys.into_iter();
+        let key = keys.next().expect("a batch is not empty");
+        spares.put(recipient.public(), profile, keys, now, age_max);
         Arc::new(key)
     }
 

@@ -40,8 +40,8 @@ pub struct Settings {
     pub session_age_max: Duration,
     /// How many values a session's sealing key encrypts. Default 2^20, never more than 2^32.
     pub session_values_max: u64,
-    /// Maximum age of a spare key, which is generated together with a request's own key and waits for the next request; one per public key
-    /// in use. Default 1 s; zero disables spare keys.
+    /// Maximum age of spare keys, which are generated together with a request's own key and wait for the next requests: one to seven per
+    /// public key in use, by the CPU. Default 1 s; zero disables spare keys.
     pub spare_key_age_max: Duration,
     /// Maximum number of opening keys kept across requests, about 2 KiB each per key version. Default 10,000.
     pub opening_keys_max: usize,
@@ -49,8 +49,8 @@ pub struct Settings {
     pub opening_key_age_max: Duration,
     /// Maximum number of opening keys that one request keeps for itself. Default 16,384.
     pub request_opening_keys_max: usize,
-    /// Maximum number of public keys with a table of 84 KiB, which at least halves the cost of encrypting under a fresh key. Default 256:
-    /// 21 MiB.
+    /// Maximum number of public keys with a table of up to 108 KiB, which at least halves the cost of encrypting under a fresh key. Default
+    /// 256: 27 MiB.
     pub recipients_max: usize,
     /// Values that one step encrypts or decrypts, fewer if a value costs a key agreement. Default 256, which with `step_bytes_max` takes
     /// about 50 µs (see the model in `cost.rs`).

@@ -1,8 +1,9 @@
-//! Spare sealing keys: if a request needs a fresh key, two are generated, because two key agreements by tables share an inversion and the
-//! cached tables; the second waits here for the next request. Each is used once, for one request, and wiped when it expires.
+//! Spare sealing keys: if a request needs a fresh key, several are generated, because key agreements by tables share an inversion, SIMD lanes
+//! and the cached tables; the others wait here for the next requests. Each is used once, for one request, and wiped when it expires.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fieldseal_crypto::PublicKey;
@@ -13,12 +14,40 @@ use crate::counters::{CacheCounters, Lookups};
 /// A recipient's key and a profile: a rotation changes the key, so that no spare outlives it.
 type SpareId = (PublicKey, Profile);
 
-struct Spare {
-    key: SealingKey,
+/// Spares that expire together. Each in an allocation of its own, so that a growing list leaves no copies behind.
+struct Batch {
+    keys: Vec<Arc<SealingKey>>,
     born: Duration,
 }
 
-/// Spares by recipient and profile. Limited: one for each, and expired ones are dropped by [`Spares::expire`].
+impl Batch {
+    fn is_young(&self, now: Duration, age_max: Duration) -> bool {
+        now.saturating_sub(self.born) < age_max
+    }
+}
+
+/// How soon the next spares are likely to be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Demand {
+    /// The last ones, if any, expired.
+    Low,
+    /// The last ones were used before they expired.
+    High,
+}
+
+impl Demand {
+    /// The number of keys to generate if the lowest cost of each is that of `full`. Half of a large batch costs less at once, and nearly as
+    /// little for each if all are used.
+    pub(crate) fn batch_size(self, full: usize) -> usize {
+        match self {
+            Self::Low => full.min(2.max(full / 2)),
+            Self::High => full,
+        }
+    }
+}
+
+/// Spares by recipient and profile. Limited: for each, as many batches as threads can generate at once; expired ones are dropped by
+/// [`Spares::expire`].
 #[derive(Default)]
 pub(crate) struct Spares {
     kept: Mutex<Kept>,
@@ -26,48 +55,81 @@ pub(crate) struct Spares {
 
 #[derive(Default)]
 struct Kept {
-    spares: HashMap<SpareId, Spare>,
+    batches: HashMap<SpareId, Batch>,
     lookups: Lookups,
 }
 
 impl Spares {
-    /// Takes the spare, if it has not expired.
+    /// Takes a spare that has not expired.
+    ///
+    /// # Errors
+    /// There is none: the demand for new ones.
     pub(crate) fn take(
         &self,
         recipient: &PublicKey,
         profile: Profile,
         now: Duration,
         age_max: Duration,
-    ) -> Option<SealingKey> {
+    ) -> Result<Arc<SealingKey>, Demand> {
         let mut kept = self.lock();
-        let found = kept.spares.remove(&(*recipient, profile));
-        let young = found.filter(|spare| now.saturating_sub(spare.born) < age_max);
-        kept.lookups.note(young).map(|spare| spare.key)
+        let batch = kept.batches.get_mut(&(*recipient, profile)).filter(|batch| batch.is_young(now, age_max));
+        let demand = if batch.is_some() { Demand::High } else { Demand::Low };
+        let key = batch.and_then(|batch| batch.keys.pop());
+        kept.lookups.note(key).ok_or(demand)
     }
 
-    /// Stores a spare for the next request, replacing one that another thread may have stored.
-    pub(crate) fn put(&self, recipient: &PublicKey, key: SealingKey, now: Duration) {
-        let id = (*recipient, key.profile());
-        let replaced = self.lock().spares.insert(id, Spare { key, born: now });
+    /// Stores spares for the next requests. Those that another thread has stored meanwhile stay; all expire with the oldest.
+    pub(crate) fn put(
+        &self,
+        recipient: &PublicKey,
+        profile: Profile,
+        keys: impl Iterator<Item = SealingKey>,
+        now: Duration,
+        age_max: Duration,
+    ) {
+        let keys: Vec<Arc<SealingKey>> = keys.map(Arc::new).collect();
+        let mut kept = self.lock();
+        let mut expired = None;
+        match kept.batches.entry((*recipient, profile)) {
+            Entry::Occupied(mut batch) if batch.get().is_young(now, age_max) && !batch.get().keys.is_empty() => {
+                batch.get_mut().keys.extend(keys);
+            }
+            Entry::Occupied(mut batch) => expired = Some(batch.insert(Batch { keys, born: now })),
+            Entry::Vacant(place) => _ = place.insert(Batch { keys, born: now }),
+        }
+        drop(kept);
         // Wiped outside the lock.
-        drop(replaced);
+        drop(expired);
     }
 
     /// Drops expired spares, so that an idle engine holds none.
     pub(crate) fn expire(&self, now: Duration, age_max: Duration) {
-        self.lock().spares.retain(|_, spare| now.saturating_sub(spare.born) < age_max);
+        self.lock().batches.retain(|_, batch| batch.is_young(now, age_max));
     }
 
     pub(crate) fn clear(&self) {
-        self.lock().spares.clear();
+        self.lock().batches.clear();
     }
 
     pub(crate) fn counters(&self) -> CacheCounters {
         let kept = self.lock();
-        kept.lookups.with_entries(kept.spares.len())
+        kept.lookups.with_entries(kept.batches.values().map(|batch| batch.keys.len()).sum())
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_full_where_the_last_one_was_used() {
+        let sizes = |full| [Demand::Low, Demand::High].map(|demand| demand.batch_size(full));
+        assert_eq!(sizes(1), [1, 1]);
+        assert_eq!(sizes(2), [2, 2]);
+        assert_eq!(sizes(8), [4, 8]);
     }
 }

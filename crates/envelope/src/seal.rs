@@ -102,17 +102,19 @@ impl SealingKey {
         Self::from_encapsulation(&encapsulation, recipient.public(), profile, values_max, rng)
     }
 
-    /// Two such keys, independent of each other: with a recipient that has a table for less than the price of two.
-    pub fn generate_pair(
+    /// `count` such keys, independent of each other. With a recipient that has a table, they cost less than a loop of
+    /// [`SealingKey::generate`] ([`Recipient::batch_size`]).
+    pub fn generate_many(
         ec: &EcContext,
         recipient: &Recipient,
         profile: Profile,
         values_max: u64,
+        count: usize,
         rng: &mut dyn CryptoRng,
-    ) -> [Self; 2] {
-        let pair = recipient.encapsulate_many(ec, 2, rng);
-        let [first, second] = pair.as_slice() else { unreachable!("two were asked for") };
-        [first, second].map(|one| Self::from_encapsulation(one, recipient.public(), profile, values_max, rng))
+    ) -> Vec<Self> {
+        let encapsulations = recipient.encapsulate_many(ec, count, rng);
+        let key = |one| Self::from_encapsulation(one, recipient.public(), profile, values_max, rng);
+        encapsulations.iter().map(key).collect()
     }
 
     pub(crate) fn from_encapsulation(

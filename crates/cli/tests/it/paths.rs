@@ -24,12 +24,16 @@ fn lanes() -> [(&'static str, bool); 5] {
 }
 
 /// The same for `FIELDSEAL_CURVES`.
-fn curves() -> [(&'static str, bool); 3] {
+fn curves() -> [(&'static str, bool); 4] {
     #[cfg(target_arch = "x86_64")]
-    let adx = is_x86_feature_detected!("adx") && is_x86_feature_detected!("bmi2") && is_x86_feature_detected!("avx2");
+    let [adx, ifma] = {
+        let adx =
+            is_x86_feature_detected!("adx") && is_x86_feature_detected!("bmi2") && is_x86_feature_detected!("avx2");
+        [adx, adx && is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512ifma")]
+    };
     #[cfg(not(target_arch = "x86_64"))]
-    let adx = false;
-    [("library", true), ("portable", true), ("adx", adx)]
+    let [adx, ifma] = [false; 2];
+    [("library", true), ("portable", true), ("adx", adx), ("ifma", ifma)]
 }
 
 fn those_here<const N: usize>(all: [(&'static str, bool); N]) -> Vec<&'static str> {

@@ -178,7 +178,9 @@ fn keys_per_field_are_generated_in_groups_once_there_is_a_table() {
             let mut document = String::from("[null");
             let mut count = 0;
             for step in 0..steps {
-                assert_eq!(encryptor.step_values_max(), if step < table_from { 1 } else { 2 });
+                // With a table two, or eight where the CPU has SIMD lanes for them.
+                let (has_table, values_max) = (step >= table_from, encryptor.step_values_max());
+                assert!(if has_table { matches!(values_max, 2 | 8) } else { values_max == 1 }, "{values_max}");
                 let values = [Value { value_type: ValueType::String, text: b"a" }; 9];
                 count += values.len();
                 let mut out = Vec::new();
