@@ -1,8 +1,8 @@
 //! Products of many scalars and fixed points against RustCrypto's, through every kernel of this CPU.
 
 use fieldseal_lanes::ec::{
-    Curve, FixedBase, FixedBaseWork, GROUP_POINTS_MAX, Kernel, NotOnCurve, Point, SCALAR_SIZE, Scalar, TABLE_PIECES,
-    TABLE_SIZE, multiply,
+    Agreement, COMPRESSED_SIZE, Curve, FixedBase, FixedBaseWork, GROUP_POINTS_MAX, Kernel, NotOnCurve, Point,
+    SCALAR_SIZE, Scalar, TABLE_PIECES, TABLE_SIZE, agree as agree_many, multiply,
 };
 use k256::elliptic_curve::sec1::ToEncodedPoint;
 use k256::elliptic_curve::{Field, PrimeField};
@@ -225,6 +225,94 @@ fn tables_in_pieces_multiply_as_tables_at_once() {
         multiply(&[&at_once[0], &at_once[1]], &scalars, &mut expected);
         assert!(out == expected && out.iter().all(|point| *point != Point::default()), "{}", kernel.name());
     }
+}
+
+fn compressed<O: Oracle>(point: O::Point) -> [u8; COMPRESSED_SIZE] {
+    let (x, y) = O::coordinates(point);
+    let mut bytes = [2 + (y[SCALAR_SIZE - 1] & 1); COMPRESSED_SIZE];
+    bytes[1..].copy_from_slice(&x);
+    bytes
+}
+
+/// Agreements of one scalar with points that are not known before, for every kind of scalar, against the oracle's.
+fn agreements<O: Oracle>() {
+    let scalars = scalars::<O>(30);
+    let points: Vec<O::Point> =
+        (0..19).map(|i| O::product(O::GENERATOR, scalars[(i * 7919 + 1) % scalars.len()])).collect();
+    for kernel in kernels().filter(|kernel| kernel.has_lanes()) {
+        let step = if kernel.name() == "model" { 37 } else { 1 };
+        for (i, scalar) in scalars.iter().enumerate().step_by(step) {
+            let ours = Scalar::new(O::CURVE, &bytes::<O>(*scalar)).expect("in range");
+            // All numbers of lanes, and every point in every lane.
+            let points = &points[i % 11..(i % 11 + i % 10).min(points.len())];
+            let given: Vec<[u8; COMPRESSED_SIZE]> = points.iter().map(|point| compressed::<O>(*point)).collect();
+            let mut out = vec![None; given.len()];
+            agree_many(kernel, &ours, &given, &mut out);
+            for (point, found) in points.iter().zip(out) {
+                let Agreement { point: ref decompressed, ref shared } = found.expect("a point");
+                let (x, y) = O::coordinates(*point);
+                assert!(decompressed.x == x && decompressed.y == y);
+                let (expected, _) = O::coordinates(O::product(*point, *scalar));
+                assert_eq!(*shared, expected, "{} {:?} {:02x?}", kernel.name(), O::CURVE, bytes::<O>(*scalar));
+            }
+        }
+    }
+}
+
+#[test]
+fn agreements_on_p256() {
+    agreements::<P256>();
+}
+
+#[test]
+fn agreements_on_secp256k1() {
+    agreements::<Secp256k1>();
+}
+
+/// Bytes that are no point leave nothing, in any lane, and change nothing for the others.
+fn no_points<O: Oracle>(off_curve: Bytes) {
+    let scalar = Scalar::new(O::CURVE, &[0x17; SCALAR_SIZE]).expect("in range");
+    let good = compressed::<O>(O::product(O::GENERATOR, O::Scalar::from(5)));
+    let with = |tag: u8, x: Bytes| -> [u8; COMPRESSED_SIZE] {
+        let mut bytes = [tag; COMPRESSED_SIZE];
+        bytes[1..].copy_from_slice(&x);
+        bytes
+    };
+    let x: Bytes = *good.last_chunk().expect("32 bytes");
+    let wrong =
+        [with(2, off_curve), with(3, off_curve), with(2, [0xff; 32]), with(0, x), with(4, x), with(6, x), [0; 33]];
+    for kernel in kernels().filter(|kernel| kernel.has_lanes()) {
+        let mut alone = vec![None];
+        agree_many(kernel, &scalar, &[good], &mut alone);
+        let expected = alone[0].as_ref().expect("a point").shared;
+        for wrong in wrong {
+            for lane in 0..8 {
+                let mut points = [good; 8];
+                points[lane] = wrong;
+                let mut out = vec![None; 8];
+                agree_many(kernel, &scalar, &points, &mut out);
+                for (i, found) in out.iter().enumerate() {
+                    assert_eq!(
+                        found.as_ref().map(|found| found.shared),
+                        (i != lane).then_some(expected),
+                        "{wrong:02x?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_that_are_no_point_share_nothing() {
+    let small = |x: u8| {
+        let mut bytes = [0; SCALAR_SIZE];
+        bytes[SCALAR_SIZE - 1] = x;
+        bytes
+    };
+    // The smallest x without a point: of P-256 1, of secp256k1 5.
+    no_points::<P256>(small(1));
+    no_points::<Secp256k1>(small(5));
 }
 
 #[test]

@@ -47,6 +47,8 @@ pub(crate) use words::mask;
 
 /// Bytes of a scalar and of a coordinate.
 pub const SCALAR_SIZE: usize = 32;
+/// Bytes of a compressed point (SEC 1, 2.3.3).
+pub const COMPRESSED_SIZE: usize = 33;
 /// Bytes of a point's table at most: those for eight lanes have limbs of 52 bits and are a quarter larger than the others.
 pub const TABLE_SIZE: usize = wide::table::SIZE;
 /// Number of pieces in which a point's table is computed.
@@ -107,11 +109,11 @@ impl Kernel {
 
     /// Scalars that a call should have for the lowest cost of each, with two bases. Half as many cost as much a call on kernels with lanes.
     pub fn batch_size(self) -> usize {
-        if self.is_wide() { LANES } else { 2 }
+        if self.has_lanes() { LANES } else { 2 }
     }
 
-    /// Whether it multiplies in eight lanes.
-    fn is_wide(self) -> bool {
+    /// Whether it multiplies in eight lanes: [`agree`] needs them.
+    pub fn has_lanes(self) -> bool {
         !matches!(self, Self::Portable) && !matches!(self.name(), "adx")
     }
 
@@ -181,6 +183,27 @@ impl Drop for Point {
     fn drop(&mut self) {
         wipe(&mut self.x);
         wipe(&mut self.y);
+    }
+}
+
+/// A point that was given compressed, and what it shares with a scalar. Wiped on drop.
+#[derive(Clone)]
+pub struct Agreement {
+    /// The point.
+    pub point: Point,
+    /// x of the product, big-endian.
+    pub shared: [u8; SCALAR_SIZE],
+}
+
+impl std::fmt::Debug for Agreement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Agreement(…)")
+    }
+}
+
+impl Drop for Agreement {
+    fn drop(&mut self) {
+        wipe(&mut self.shared);
     }
 }
 
@@ -265,7 +288,12 @@ impl FixedBaseWork {
 
     fn of_numbers(kernel: Kernel, curve: Curve, x: &Words, y: &Words) -> Result<Self, NotOnCurve> {
         let table = dispatch!(kernel, curve, begin_table(x, y));
-        Ok(Self { kernel, curve, table: table.ok_or(NotOnCurve)?, wide: kernel.is_wide().then(wide::table::Work::new) })
+        Ok(Self {
+            kernel,
+            curve,
+            table: table.ok_or(NotOnCurve)?,
+            wide: kernel.has_lanes().then(wide::table::Work::new),
+        })
     }
 
     /// Computes one piece. Returns the table after the last one, otherwise the remaining work.
@@ -337,6 +365,34 @@ pub fn multiply(bases: &[&FixedBase], scalars: &[Scalar], out: &mut [Point]) {
             }
             multiply_wide(kernel, curve, &tables[..bases.len()], scalars, out);
         }
+    }
+}
+
+/// The scalar's product with each point, which is not known before: `out[i]` is `None` where `points[i]` is no compressed point of the
+/// scalar's curve. Eight points side by side cost as much as one. Constant time in the scalar; not in the points.
+///
+/// # Panics
+/// When the kernel has no lanes ([`Kernel::has_lanes`]), or when `out` is not as long as `points`.
+pub fn agree(kernel: Kernel, scalar: &Scalar, points: &[[u8; COMPRESSED_SIZE]], out: &mut [Option<Agreement>]) {
+    assert!(kernel.has_lanes(), "a kernel with lanes");
+    assert_eq!(out.len(), points.len(), "room for exactly these products");
+    for (points, out) in points.chunks(LANES).zip(out.chunks_mut(LANES)) {
+        match (kernel, scalar.curve) {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the token proves the features.
+            (Kernel::Ifma(cpu), _) => unsafe { agree_with_ifma(cpu, scalar, points, out) },
+            (_, Curve::P256) => wide::agree::<P256, Model, _>(ModelCpu, Portable, &scalar.odd, points, out),
+            (_, Curve::Secp256k1) => wide::agree::<Secp256k1, Model, _>(ModelCpu, Portable, &scalar.odd, points, out),
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "bmi2,adx,avx2,avx512f,avx512ifma")]
+fn agree_with_ifma(cpu: Ifma, scalar: &Scalar, points: &[[u8; COMPRESSED_SIZE]], out: &mut [Option<Agreement>]) {
+    match scalar.curve {
+        Curve::P256 => wide::agree::<P256, Avx512, _>(cpu, Adx::from(cpu), &scalar.odd, points, out),
+        Curve::Secp256k1 => wide::agree::<Secp256k1, Avx512, _>(cpu, Adx::from(cpu), &scalar.odd, points, out),
     }
 }
 

@@ -23,6 +23,9 @@ const BITS: usize = 6;
 /// Windows of a scalar: the lowest, and as many as 256 bits fill.
 pub(super) const WINDOWS: usize = 1 + (256 - LOWEST_BITS).div_ceil(BITS);
 
+/// Windows of a scalar where all have the bits of the lowest.
+pub(super) const UNIFORM_WINDOWS: usize = 256usize.div_ceil(LOWEST_BITS);
+
 /// Where a window begins.
 pub(super) const fn window_start(window: usize) -> usize {
     if window == 0 { 0 } else { LOWEST_BITS + (window - 1) * BITS }
@@ -100,14 +103,26 @@ impl Odd {
     /// The digit of a window.
     #[inline(always)]
     pub(super) fn digit(&self, window: usize) -> Digit {
-        let DigitPlace { word, shift, bits } = digit_place(window);
-        let high = self.words.get(word + 1).map_or(0, |word| word << 1 << (63 - shift));
-        let bits_above = (self.words[word] >> shift | high) & ((1 << bits) - 1);
-        if window + 1 == WINDOWS {
+        self.digit_at(digit_place(window), window + 1 == WINDOWS)
+    }
+
+    /// The digit of a window where all have [`LOWEST_BITS`].
+    #[inline(always)]
+    pub(super) fn uniform_digit(&self, window: usize) -> Digit {
+        let bit = LOWEST_BITS * window + 1;
+        let place = DigitPlace { word: bit / 64, shift: (bit % 64) as u32, bits: LOWEST_BITS };
+        self.digit_at(place, window + 1 == UNIFORM_WINDOWS)
+    }
+
+    #[inline(always)]
+    fn digit_at(&self, DigitPlace { word, shift, bits }: DigitPlace, is_highest: bool) -> Digit {
+        let word_at = |index: usize| self.words.get(index).copied().unwrap_or(0);
+        let bits_above = (word_at(word) >> shift | word_at(word + 1) << 1 << (63 - shift)) & ((1 << bits) - 1);
+        if is_highest {
             return Digit { index: bits_above, negative: 0 };
         }
         // The upper half of the values are the positive digits, upwards from 1; the lower half the negative ones, downwards.
-        let entries = window_entries(window) as u64;
+        let entries = 1 << (bits - 1);
         let negative = mask(bits_above & entries == 0);
         Digit { index: (bits_above ^ negative) & (entries - 1), negative }
     }

@@ -67,7 +67,7 @@ pub(crate) trait U64x8: Copy {
 
     /// Chooses the lanes that have none of these bits.
     fn has_no_bits(self, bits: Self) -> Self::Mask;
-    /// Chooses lane i by bit i of a public number.
+    /// Chooses lane i by bit i of a number.
     fn mask(cpu: Self::Cpu, lanes: u8) -> Self::Mask;
     /// `other` in the chosen lanes, itself in the rest.
     fn blend(self, mask: Self::Mask, other: Self) -> Self;

@@ -1,4 +1,5 @@
-//! The operations on any CPU, one lane after the other.
+//! The operations on any CPU, one lane after the other. Not inlined: a walk of inlined ones would be a megabyte of code that only tests
+//! run.
 
 use super::{LANES, LIMB_BITS, LIMB_MASK, TABLE_LENGTH, Table, U64x8};
 use crate::ec::mask;
@@ -12,12 +13,12 @@ pub(crate) struct ModelCpu;
 pub(crate) struct Model([u64; LANES]);
 
 impl Model {
-    #[inline(always)]
+    #[inline(never)]
     fn each(self, other: Self, operation: impl Fn(u64, u64) -> u64) -> Self {
         Self(std::array::from_fn(|i| operation(self.0[i], other.0[i])))
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn add_part(self, a: Self, b: Self, part: impl Fn(u128) -> u128) -> Self {
         let product = a.each(b, |a, b| part(u128::from(a & LIMB_MASK) * u128::from(b & LIMB_MASK)) as u64 & LIMB_MASK);
         self.add(product)
@@ -29,87 +30,87 @@ impl U64x8 for Model {
     /// All ones for a chosen lane.
     type Mask = [u64; LANES];
 
-    #[inline(always)]
+    #[inline(never)]
     fn splat(_: ModelCpu, number: u64) -> Self {
         Self([number; LANES])
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn from_lanes(_: ModelCpu, lanes: &[u64; LANES]) -> Self {
         Self(*lanes)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn to_lanes(self) -> [u64; LANES] {
         self.0
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn add(self, other: Self) -> Self {
         self.each(other, u64::wrapping_add)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn sub(self, other: Self) -> Self {
         self.each(other, u64::wrapping_sub)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn and(self, other: Self) -> Self {
         self.each(other, |a, b| a & b)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn xor(self, other: Self) -> Self {
         self.each(other, |a, b| a ^ b)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn shift_left(self, bits: u32) -> Self {
         self.each(self, |a, _| a.checked_shl(bits).unwrap_or(0))
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn shift_right(self, bits: u32) -> Self {
         self.each(self, |a, _| a.checked_shr(bits).unwrap_or(0))
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn shift_right_signed<const BITS: u32>(self) -> Self {
         self.each(self, |a, _| (a.cast_signed() >> BITS).cast_unsigned())
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn add_product_low(self, a: Self, b: Self) -> Self {
         self.add_part(a, b, |product| product)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn add_product_high(self, a: Self, b: Self) -> Self {
         self.add_part(a, b, |product| product >> LIMB_BITS)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn rotate_lanes<const COUNT: i32>(self) -> Self {
         Self(std::array::from_fn(|i| self.0[(i + COUNT as usize) % LANES]))
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn has_no_bits(self, bits: Self) -> [u64; LANES] {
         std::array::from_fn(|i| mask(self.0[i] & bits.0[i] == 0))
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn mask(_: ModelCpu, lanes: u8) -> [u64; LANES] {
         std::array::from_fn(|i| mask(lanes >> i & 1 == 1))
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn blend(self, mask: [u64; LANES], other: Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i] ^ mask[i] & (self.0[i] ^ other.0[i])))
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn look_up(self, table: &Table) -> Self {
         let mut found = [0; LANES];
         for i in 0..TABLE_LENGTH {

@@ -6,6 +6,7 @@
 
 use super::super::curve::Curve;
 use super::super::words::{Words, add, mask, select, subtract};
+use super::point::Jacobian;
 use crate::u64x8::{LANES, LIMB_BITS, LIMB_MASK, U64x8};
 
 /// Limbs of an element.
@@ -35,6 +36,14 @@ pub(in crate::ec) trait WideCurve: Curve {
     fn reduce<V: U64x8>(constants: &Constants<V>, columns: Columns<V>, addend: &Element<V>) -> Element<V>;
     /// As `reduce`, to at most 1.0001 on both curves. The sum of the product and the addend is at most 2^8.
     fn reduce_tightly<V: U64x8>(constants: &Constants<V>, columns: Columns<V>, addend: &Element<V>) -> Element<V>;
+    /// For a doubling: 3·X² + a·Z⁴, and twice Y·Z; `gamma` is Y².
+    fn slope_and_z<V: U64x8>(field: &Field<Self, V>, a: &Jacobian<V>, gamma: &Element<V>) -> (Element<V>, Element<V>)
+    where
+        Self: Sized;
+    /// A square root, where there is one: the power of (p + 1)/4, as both primes are 3 modulo 4.
+    fn square_root<V: U64x8>(field: &Field<Self, V>, a: &Element<V>) -> Element<V>
+    where
+        Self: Sized;
 }
 
 /// The arithmetic of a field on a CPU.
@@ -76,6 +85,16 @@ impl<C: WideCurve, V: U64x8> Field<C, V> {
     #[inline(always)]
     pub(super) fn square(&self, a: &Element<V>) -> Element<V> {
         C::reduce(&self.constants, square(self.constants.zero(), a), &self.zero())
+    }
+
+    /// The power of 2^`times`.
+    #[inline(always)]
+    pub(super) fn square_times(&self, a: &Element<V>, times: usize) -> Element<V> {
+        let mut power = *a;
+        for _ in 0..times {
+            power = self.square(&power);
+        }
+        power
     }
 
     /// a·b + `addend`.

@@ -7,5 +7,7 @@ mod p256;
 mod point;
 mod secp256k1;
 pub(super) mod table;
+mod variable;
 
 pub(super) use fixed::multiply;
+pub(super) use variable::agree;

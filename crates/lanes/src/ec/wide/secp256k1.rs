@@ -3,7 +3,8 @@
 
 use super::super::secp256k1::{FOLD, Secp256k1};
 use super::super::words::Words;
-use super::field::{Columns, Constants, Element, LIMBS, WideCurve, carry};
+use super::field::{Columns, Constants, Element, Field, LIMBS, WideCurve, carry};
+use super::point::{Jacobian, double_limbs};
 use crate::u64x8::U64x8;
 
 /// The bits of the highest limb that are above 2^256.
@@ -39,4 +40,37 @@ impl WideCurve for Secp256k1 {
     fn reduce_tightly<V: U64x8>(constants: &Constants<V>, columns: Columns<V>, addend: &Element<V>) -> Element<V> {
         Self::reduce(constants, columns, addend)
     }
+
+    /// a = 0, so the slope is 3·X². At most 3.001, and 2.001.
+    #[inline(always)]
+    fn slope_and_z<V: U64x8>(field: &Field<Self, V>, a: &Jacobian<V>, _: &Element<V>) -> (Element<V>, Element<V>) {
+        let square = field.square(&a.x);
+        let slope = field.carry(field.add(&square, &double_limbs(field, &square)));
+        (slope, field.carry(double_limbs(field, &field.multiply(&a.y, &a.z))))
+    }
+
+    /// (p + 1)/4 is (2^223 − 1)·2^31 + (2^22 − 1)·2^8 + 3·2^2.
+    #[inline(always)]
+    fn square_root<V: U64x8>(field: &Field<Self, V>, a: &Element<V>) -> Element<V> {
+        // ones_n is the power of 2^n − 1.
+        let ones_2 = longer(field, a, 1, a);
+        let ones_3 = longer(field, &ones_2, 1, a);
+        let ones_6 = longer(field, &ones_3, 3, &ones_3);
+        let ones_9 = longer(field, &ones_6, 3, &ones_3);
+        let ones_11 = longer(field, &ones_9, 2, &ones_2);
+        let ones_22 = longer(field, &ones_11, 11, &ones_11);
+        let ones_44 = longer(field, &ones_22, 22, &ones_22);
+        let ones_88 = longer(field, &ones_44, 44, &ones_44);
+        let ones_176 = longer(field, &ones_88, 88, &ones_88);
+        let ones_220 = longer(field, &ones_176, 44, &ones_44);
+        let ones_223 = longer(field, &ones_220, 3, &ones_3);
+        let power = longer(field, &longer(field, &ones_223, 23, &ones_22), 6, &ones_2);
+        field.square_times(&power, 2)
+    }
+}
+
+/// The power of 2^`by`, times another: a function and no closure, which would be compiled without the CPU's features.
+#[inline(always)]
+fn longer<V: U64x8>(field: &Field<Secp256k1, V>, power: &Element<V>, by: usize, other: &Element<V>) -> Element<V> {
+    field.multiply(&field.square_times(power, by), other)
 }
