@@ -26,6 +26,9 @@ const TABLE_BATCH_NS: u64 = 48_000;
 /// A piece of a recipient's table.
 const TABLE_PIECE_NS: u64 = 60_000;
 
+/// Up to eight key agreements in SIMD lanes, for decryption.
+const AGREEMENT_BATCH_NS: u64 = 95_000;
+
 /// Key agreements in a step.
 pub(crate) const STEP_AGREEMENTS_MAX: usize = 1;
 /// Default number of values in a step: together with [`STEP_BYTES_MAX`] they fill it.
@@ -43,6 +46,7 @@ const _: () = assert!(
     "a full step with its key agreements and a piece of a table is not too long"
 );
 
+const _: () = assert!(STEP_NS + AGREEMENT_BATCH_NS <= STEP_CEILING_NS, "a full step with a batch of agreements fits");
 const _: () = assert!(TABLE_BATCH_NS <= STEP_NS, "a step of key agreements by tables fits");
 const _: () = assert!(
     STEP_NS + TABLE_BATCH_NS <= STEP_CEILING_NS,

@@ -16,6 +16,9 @@ use crate::report::{OnFailure, Report, Tally};
 /// Maximum number of adjacent values that are parsed before they are decrypted, so that the results stay in the first-level cache.
 const RUN_VALUES_MAX: usize = 64;
 
+/// Texts after an envelope that are searched for other ephemeral keys, to compute their keys together.
+const LOOK_AHEAD_VALUES: usize = 64;
+
 /// The options of a decryption.
 #[derive(Debug, Clone, Copy)]
 pub struct DecryptOptions<'a> {
@@ -146,7 +149,12 @@ impl Decryptor {
             let opening = match (taken, run.first()) {
                 (Err(malformed), _) => Err(malformed.into()),
                 (Ok(()), None) => Ok(None),
-                (Ok(()), Some(first)) => self.opening(first).map(Some),
+                (Ok(()), Some(first)) => {
+                    if agreements == 0 {
+                        agreements += self.prepare(first, &texts[done + run.len()..]);
+                    }
+                    self.opening(first).map(Some)
+                }
             };
             let opening = match opening {
                 Ok(Some(opening)) => opening,
@@ -163,7 +171,7 @@ impl Decryptor {
                     }
                 }
             };
-            if opening.known().is_none() {
+            if !opening.is_ready() {
                 if agreements > 0 {
                     break;
                 }
@@ -191,6 +199,44 @@ impl Decryptor {
             self.openings = RequestOpenings::new(self.permit.engine.settings().request_opening_keys_max);
         }
         Ok(renewal)
+    }
+
+    /// Computes the keys for an envelope and for some of the next texts together, if they have several ephemeral keys that are not known and
+    /// SIMD lanes make that cheaper. Returns how many agreements that counts as in a step: 1 or 0.
+    fn prepare(&mut self, first: &Envelope<'_>, next: &[&[u8]]) -> u64 {
+        let (engine, app) = (&self.permit.engine, &self.permit.app);
+        let agreements = engine.agreements();
+        let batch_size = agreements.ec.batch_size().min(self.openings.count_max());
+        let first = EphemeralId::of(first);
+        if batch_size < 2 || next.is_empty() || self.openings.has(first) || engine.has_opening(app, first) {
+            return 0;
+        }
+        let mut ephemerals = vec![first];
+        for text in next.iter().take(LOOK_AHEAD_VALUES) {
+            let Ok(envelope) = Envelope::parse(text) else { continue };
+            let ephemeral = EphemeralId::of(&envelope);
+            let is_new = ephemeral.curve == first.curve
+                && !ephemerals.contains(&ephemeral)
+                && !self.openings.has(ephemeral)
+                && !engine.has_opening(app, ephemeral);
+            if is_new {
+                ephemerals.push(ephemeral);
+            }
+            if ephemerals.len() == batch_size {
+                break;
+            }
+        }
+        if ephemerals.len() < 2 {
+            return 0;
+        }
+        let prepared = Opening::prepare_many(app, &agreements, &ephemerals);
+        for (ephemeral, opening) in ephemerals.into_iter().zip(prepared) {
+            if let Some(opening) = opening {
+                engine.put_opening(app, ephemeral, Arc::clone(&opening));
+                self.openings.put(ephemeral, opening);
+            }
+        }
+        1
     }
 
     fn opening(&mut self, envelope: &Envelope<'_>) -> Result<Arc<Opening>, Error> {

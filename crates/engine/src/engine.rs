@@ -366,6 +366,14 @@ impl Engine {
     pub(crate) fn opening(&self, app: &Arc<App>, ephemeral: EphemeralId) -> Result<Arc<Opening>, Malformed> {
         self.shared.openings.find(app, ephemeral, self.now())
     }
+
+    pub(crate) fn has_opening(&self, app: &Arc<App>, ephemeral: EphemeralId) -> bool {
+        self.shared.openings.has(app, ephemeral, self.now())
+    }
+
+    pub(crate) fn put_opening(&self, app: &App, ephemeral: EphemeralId, opening: Arc<Opening>) {
+        self.shared.openings.put(app, ephemeral, opening, self.now());
+    }
 }
 
 fn milliseconds(time: Duration) -> u64 {

@@ -5,6 +5,7 @@
 use std::sync::OnceLock;
 
 use fieldseal_crypto::aead::{NONCE_SIZE, OpenItem, OpenStream, TAG_SIZE};
+use fieldseal_crypto::ec::{COMPRESSED_SIZE, InvalidKey, SCALAR_SIZE};
 use fieldseal_crypto::{AeadAlgorithm, AeadKey, DecryptFailed, EcContext, Nonce, PrivateKey, PublicKey, Secret};
 use thiserror::Error;
 
@@ -133,13 +134,34 @@ impl std::fmt::Debug for OpeningKey {
 impl OpeningKey {
     /// One key agreement. `app` is the public key of `private`; all three are on one curve.
     pub fn agree(ec: &EcContext, private: &PrivateKey, app: &PublicKey, ephemeral: &PublicKey) -> Self {
+        Self::new(app, ephemeral, ec.agree(private, ephemeral))
+    }
+
+    /// The keys of several ephemeral keys, which are given compressed: as [`OpeningKey::agree`] for each that is a point, for less where the
+    /// CPU has SIMD lanes.
+    pub fn agree_many(
+        ec: &EcContext,
+        private: &PrivateKey,
+        app: &PublicKey,
+        ephemerals: &[[u8; COMPRESSED_SIZE]],
+    ) -> Vec<Result<Self, InvalidKey>> {
+        let agreed = ec.agree_many(private, ephemerals).into_iter();
+        agreed.map(|agreed| agreed.map(|(ephemeral, shared)| Self::new(app, &ephemeral, shared))).collect()
+    }
+
+    fn new(app: &PublicKey, ephemeral: &PublicKey, shared: Secret<SCALAR_SIZE>) -> Self {
         Self {
             ephemeral: *ephemeral,
             app: *app,
             aad: AssociatedData::new(ephemeral, app),
-            shared: ec.agree(private, ephemeral),
+            shared,
             derived: Default::default(),
         }
+    }
+
+    /// The ephemeral key.
+    pub fn ephemeral(&self) -> &PublicKey {
+        &self.ephemeral
     }
 
     /// Opens one envelope.

@@ -250,3 +250,38 @@ fn an_ephemeral_key_costs_one_agreement_a_version_and_one_search() {
         assert!(engine.counters().opening_agreements - before <= 4, "within a request always");
     }
 }
+
+/// As rows of a database: every value comes from another request, some from before a rotation, on both curves. Also with caches that are too
+/// small for the keys that are computed together, and between values that are no envelopes.
+#[test]
+fn values_of_many_requests_decrypt_together() {
+    let small = Settings { request_opening_keys_max: 3, opening_keys_max: 2, ..Settings::default() };
+    let none = Settings { request_opening_keys_max: 1, opening_keys_max: 0, ..Settings::default() };
+    for settings in [Settings::default(), small, none] {
+        let TestEngine { engine, store: _store, .. } = test_engine_with(settings);
+        let mut sealed = Vec::new();
+        for i in 0..40 {
+            if i == 15 {
+                engine.store().rotate(&app("acme")).expect("rotated");
+                engine.maintain().expect("refreshed");
+            }
+            let curve = if i % 11 == 10 { Curve::Secp256k1 } else { Curve::P256 };
+            let options = EncryptOptions { curve: Some(curve), ..EncryptOptions::new("acme") };
+            sealed.push(
+                envelopes(&encrypt_with(&engine, &options, &[], &format!("[{i}]")).expect("encrypts"))[0].to_owned(),
+            );
+        }
+        sealed.insert(3, "plain".to_owned());
+        let document = |values: &[String]| format!("[\"{}\"]", values.join("\",\""));
+        let mut expected: Vec<String> = (0..40).map(|i| i.to_string()).collect();
+        expected.insert(3, "\"plain\"".to_owned());
+        assert_eq!(decrypt(&engine, &document(&sealed)).expect("decrypts"), format!("[{}]", expected.join(",")));
+
+        // An ephemeral key that is no point fails alone, in its place.
+        let parts: Vec<&str> = sealed[9].split(':').collect();
+        let off_curve = format!("A{}", "/".repeat(parts[parts.len() - 3].len() - 1));
+        sealed[9] = sealed[9].replace(parts[parts.len() - 3], &off_curve);
+        let error = decrypt(&engine, &document(&sealed)).expect_err("no point");
+        assert!(error.to_string().contains("9"), "{error}");
+    }
+}
