@@ -234,8 +234,8 @@ impl EcContext {
     }
 
     /// Parses compressed points of the private key's curve, and agrees with each: equal to a loop of [`PublicKey::from_sec1`] and
-    /// [`EcContext::agree`]. Where the CPU has SIMD lanes, eight cost as much as one ([`EcContext::batch_size`]). Constant time in the private
-    /// key, not in the points.
+    /// [`EcContext::agree`]. Where the CPU has SIMD lanes, eight cost as much as one ([`EcContext::batch_size`]). Constant time in the
+    /// private key, not in the points.
     pub fn agree_many(
         &self,
         private: &PrivateKey,

@@ -86,8 +86,8 @@ impl Recipient {
         self.tables.is_some()
     }
 
-    /// Encapsulations that a call of [`Recipient::encapsulate_many`] should make for the lowest cost of each: 8 where SIMD lanes multiply, 2
-    /// with other tables, 1 without a table. With lanes, half as many cost as much as one.
+    /// Encapsulations that a call of [`Recipient::encapsulate_many`] should make for the lowest cost of each: 8 where SIMD lanes multiply,
+    /// 2 with other tables, 1 without a table. With lanes, half as many cost as much as one.
     pub fn batch_size(&self) -> usize {
         self.tables.as_ref().map_or(1, |tables| tables.recipient.kernel().batch_size())
     }

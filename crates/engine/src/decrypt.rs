@@ -201,8 +201,8 @@ impl Decryptor {
         Ok(renewal)
     }
 
-    /// Computes the keys for an envelope and for some of the next texts together, if they have several ephemeral keys that are not known and
-    /// SIMD lanes make that cheaper. Returns how many agreements that counts as in a step: 1 or 0.
+    /// Computes the keys for an envelope and for some of the next texts together, if they have several ephemeral keys that are not known
+    /// and SIMD lanes make that cheaper. Returns how many agreements that counts as in a step: 1 or 0.
     fn prepare(&mut self, first: &Envelope<'_>, next: &[&[u8]]) -> u64 {
         let (engine, app) = (&self.permit.engine, &self.permit.app);
         let agreements = engine.agreements();

@@ -62,8 +62,8 @@ impl Opening {
         Ok(Self { app, ephemeral: ephemeral.key()?, winner: OnceLock::new(), prepared: Mutex::default() })
     }
 
-    /// The openings of several ephemeral keys of one curve, with their candidates of the newest version: in SIMD lanes, for little more than the
-    /// cost of one. None for ephemeral keys that are no points.
+    /// The openings of several ephemeral keys of one curve, with their candidates of the newest version: in SIMD lanes, for little more
+    /// than the cost of one. None for ephemeral keys that are no points.
     pub(crate) fn prepare_many(
         app: &Arc<App>,
         agreements: &Agreements,

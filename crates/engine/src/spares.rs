@@ -1,5 +1,5 @@
-//! Spare sealing keys: if a request needs a fresh key, several are generated, because key agreements by tables share an inversion, SIMD lanes
-//! and the cached tables; the others wait here for the next requests. Each is used once, for one request, and wiped when it expires.
+//! Spare sealing keys: if a request needs a fresh key, several are generated, because key agreements by tables share an inversion, SIMD
+//! lanes and the cached tables; the others wait here for the next requests. Each is used once, for one request, and wiped when it expires.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

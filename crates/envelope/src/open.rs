@@ -137,8 +137,8 @@ impl OpeningKey {
         Self::new(app, ephemeral, ec.agree(private, ephemeral))
     }
 
-    /// The keys of several ephemeral keys, which are given compressed: as [`OpeningKey::agree`] for each that is a point, for less where the
-    /// CPU has SIMD lanes.
+    /// The keys of several ephemeral keys, which are given compressed: as [`OpeningKey::agree`] for each that is a point, for less where
+    /// the CPU has SIMD lanes.
     pub fn agree_many(
         ec: &EcContext,
         private: &PrivateKey,

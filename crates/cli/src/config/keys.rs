@@ -109,8 +109,8 @@ pub(crate) static KEYS: &[Key] = &[
         "engine.recipients_max",
         Kind::Count(0, 1_000_000),
         engine.recipients_max,
-        "Public keys cached with a precomputed table for encryption, up to 108 KiB each. 0 disables the cache: a fresh ephemeral key then takes \
-         three times as long."
+        "Public keys cached with a precomputed table for encryption, up to 108 KiB each. 0 disables the cache: a fresh ephemeral key then \
+         takes three times as long."
     ),
     number!(
         "engine.step_values_max",

@@ -251,8 +251,8 @@ fn an_ephemeral_key_costs_one_agreement_a_version_and_one_search() {
     }
 }
 
-/// As rows of a database: every value comes from another request, some from before a rotation, on both curves. Also with caches that are too
-/// small for the keys that are computed together, and between values that are no envelopes.
+/// As rows of a database: every value comes from another request, some from before a rotation, on both curves. Also with caches that are
+/// too small for the keys that are computed together, and between values that are no envelopes.
 #[test]
 fn values_of_many_requests_decrypt_together() {
     let small = Settings { request_opening_keys_max: 3, opening_keys_max: 2, ..Settings::default() };

@@ -6,7 +6,6 @@
 
 use super::super::curve::Curve;
 use super::super::words::{Words, add, mask, select, subtract};
-use super::point::Jacobian;
 use crate::u64x8::{LANES, LIMB_BITS, LIMB_MASK, U64x8};
 
 /// Limbs of an element.
@@ -36,8 +35,12 @@ pub(in crate::ec) trait WideCurve: Curve {
     fn reduce<V: U64x8>(constants: &Constants<V>, columns: Columns<V>, addend: &Element<V>) -> Element<V>;
     /// As `reduce`, to at most 1.0001 on both curves. The sum of the product and the addend is at most 2^8.
     fn reduce_tightly<V: U64x8>(constants: &Constants<V>, columns: Columns<V>, addend: &Element<V>) -> Element<V>;
-    /// For a doubling: 3·X² + a·Z⁴, and twice Y·Z; `gamma` is Y².
-    fn slope_and_z<V: U64x8>(field: &Field<Self, V>, a: &Jacobian<V>, gamma: &Element<V>) -> (Element<V>, Element<V>)
+    /// For the doubling of a point (X/Z², Y/Z³): 3·X² + a·Z⁴, and twice Y·Z; `gamma` is Y².
+    fn slope_and_z<V: U64x8>(
+        field: &Field<Self, V>,
+        point: [&Element<V>; 3],
+        gamma: &Element<V>,
+    ) -> (Element<V>, Element<V>)
     where
         Self: Sized;
     /// A square root, where there is one: the power of (p + 1)/4, as both primes are 3 modulo 4.
@@ -145,7 +148,7 @@ impl<C: WideCurve, V: U64x8> Field<C, V> {
 
     /// The element of a number below 2^256 a lane.
     #[inline(always)]
-    pub(super) fn from_number(&self, number: &Element<V>) -> Element<V> {
+    pub(super) fn to_element(&self, number: &Element<V>) -> Element<V> {
         match C::MONTGOMERY {
             Some(factor) => self.multiply(number, &self.splat(&factor)),
             None => *number,
@@ -365,7 +368,7 @@ mod tests {
             let [a, b] = [&inputs[0], &inputs[1]].map(wide);
             let [x, y, z, w] = small.each_ref().map(wide);
             // Numbers come out of products alone.
-            let one = field.from_number(&field.splat(&[1, 0, 0, 0]));
+            let one = field.to_element(&field.splat(&[1, 0, 0, 0]));
             let results = [
                 field.multiply(&a, &b),
                 field.square(&a),
@@ -373,7 +376,7 @@ mod tests {
                 field.square_add_tightly(&x, &field.add(&field.negate::<4, 3>(&z), &w)),
                 field.multiply_both([&x, &y], [&z, &w]),
                 field.carry(field.add(&x, &field.negate::<2, 1>(&y))),
-                field.from_number(&x),
+                field.to_element(&x),
                 field.rotate_lanes::<4>(&a),
             ];
             let stored = results.map(|result| result.map(V::to_lanes));

@@ -104,15 +104,15 @@ fn multiply_group<C: WideCurve, V: U64x8, P: Path, const N: usize>(
     let zero = field.zero();
     let empty = Jacobian { x: zero, y: zero, z: zero };
     let mut group = Group { digits: [[zero[0]; 4]; WIDTH], sums: [empty; WIDTH], zero: zero[0] };
-    for i in 0..N {
-        let lanes: [&Words; LANES] = std::array::from_fn(|lane| scalars[vectors[i].scalars[lane]].odd.words());
+    for (i, vector) in vectors.iter().enumerate() {
+        let lanes: [&Words; LANES] = std::array::from_fn(|lane| scalars[vector.scalars[lane]].odd.words());
         group.digits[i] = transpose(field.cpu, lanes);
-        let point = entry(field, &vectors[i], &group.digits[i], WINDOWS - 1);
-        group.sums[i] = Jacobian { x: point.x, y: point.y, z: field.from_number(&field.splat(&[1, 0, 0, 0])) };
+        let point = entry(field, vector, &group.digits[i], WINDOWS - 1);
+        group.sums[i] = Jacobian { x: point.x, y: point.y, z: field.to_element(&field.splat(&[1, 0, 0, 0])) };
     }
     for window in (0..WINDOWS - 1).rev() {
-        for i in 0..N {
-            let point = entry(field, &vectors[i], &group.digits[i], window);
+        for (i, vector) in vectors.iter().enumerate() {
+            let point = entry(field, vector, &group.digits[i], window);
             group.sums[i] = add(field, &group.sums[i], &point);
         }
     }
@@ -168,8 +168,8 @@ fn finish<C: WideCurve, V: U64x8, P: Path, const N: usize>(
     out: &mut [Point],
 ) {
     let mut z = [field.zero(); N];
-    for i in 0..N {
-        z[i] = group.sums[i].z;
+    for (z, sum) in z.iter_mut().zip(&group.sums) {
+        *z = sum.z;
     }
     invert(field, single, &mut z);
     for i in 0..N {
@@ -207,7 +207,7 @@ pub(super) fn invert<C: WideCurve, V: U64x8, P: Path, const N: usize>(
     let quarters_1 = field.rotate_lanes::<1>(&quarters);
     let [whole, ..] = field.to_numbers(&field.multiply(&quarters, &quarters_1));
     let inverse = Single::<C, P>::from_number(single, &whole).invert().to_number();
-    let mut inverse = field.from_number(&field.splat(&inverse));
+    let mut inverse = field.to_element(&field.splat(&inverse));
     for other in [&quarters_1, &halves_2, &all_4] {
         inverse = field.multiply(&inverse, other);
     }

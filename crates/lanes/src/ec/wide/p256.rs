@@ -6,7 +6,6 @@
 use super::super::p256::P256;
 use super::super::words::{Words, from_hex};
 use super::field::{Columns, Constants, Element, Field, LIMBS, WideCurve, carry, carry_signed};
-use super::point::Jacobian;
 use crate::u64x8::{LIMB_BITS, U64x8};
 
 /// The bits of the highest limb that are above 2^256.
@@ -37,12 +36,16 @@ impl WideCurve for P256 {
 
     /// a = −3, so the slope is 3·(X − Z²)·(X + Z²). At most 2.3, and 1.0001.
     #[inline(always)]
-    fn slope_and_z<V: U64x8>(field: &Field<Self, V>, a: &Jacobian<V>, gamma: &Element<V>) -> (Element<V>, Element<V>) {
-        let delta = field.square(&a.z);
-        let sum = field.add(&a.x, &delta);
-        let difference = field.carry(field.add(&a.x, &field.negate::<2, 1>(&delta)));
+    fn slope_and_z<V: U64x8>(
+        field: &Field<Self, V>,
+        [x, y, z]: [&Element<V>; 3],
+        gamma: &Element<V>,
+    ) -> (Element<V>, Element<V>) {
+        let delta = field.square(z);
+        let sum = field.add(x, &delta);
+        let difference = field.carry(field.add(x, &field.negate::<2, 1>(&delta)));
         let slope = field.multiply(&difference, &field.carry(field.add(&sum, &field.add(&sum, &sum))));
-        let y_plus_z = field.carry(field.add(&a.y, &a.z));
+        let y_plus_z = field.carry(field.add(y, z));
         let z = field.square_add_tightly(&y_plus_z, &field.negate::<4, 2>(&field.add(gamma, &delta)));
         (slope, z)
     }

@@ -53,7 +53,7 @@ pub(super) fn double<C: WideCurve, V: U64x8>(field: &Field<C, V>, a: &Jacobian<V
     let gamma = field.square(&a.y);
     let beta = field.multiply(&a.x, &gamma);
     // At most 2.3 (3.001 on secp256k1).
-    let (alpha, z) = C::slope_and_z(field, a, &gamma);
+    let (alpha, z) = C::slope_and_z(field, [&a.x, &a.y, &a.z], &gamma);
     let beta_4 = double_limbs(field, &double_limbs(field, &beta));
     let x = field.square_add_tightly(&alpha, &field.negate::<9, 8>(&double_limbs(field, &beta_4)));
     // At most 6.5 and 14.

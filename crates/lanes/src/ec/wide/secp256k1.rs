@@ -4,7 +4,7 @@
 use super::super::secp256k1::{FOLD, Secp256k1};
 use super::super::words::Words;
 use super::field::{Columns, Constants, Element, Field, LIMBS, WideCurve, carry};
-use super::point::{Jacobian, double_limbs};
+use super::point::double_limbs;
 use crate::u64x8::U64x8;
 
 /// The bits of the highest limb that are above 2^256.
@@ -43,10 +43,14 @@ impl WideCurve for Secp256k1 {
 
     /// a = 0, so the slope is 3·X². At most 3.001, and 2.001.
     #[inline(always)]
-    fn slope_and_z<V: U64x8>(field: &Field<Self, V>, a: &Jacobian<V>, _: &Element<V>) -> (Element<V>, Element<V>) {
-        let square = field.square(&a.x);
+    fn slope_and_z<V: U64x8>(
+        field: &Field<Self, V>,
+        [x, y, z]: [&Element<V>; 3],
+        _: &Element<V>,
+    ) -> (Element<V>, Element<V>) {
+        let square = field.square(x);
         let slope = field.carry(field.add(&square, &double_limbs(field, &square)));
-        (slope, field.carry(double_limbs(field, &field.multiply(&a.y, &a.z))))
+        (slope, field.carry(double_limbs(field, &field.multiply(y, z))))
     }
 
     /// (p + 1)/4 is (2^223 − 1)·2^31 + (2^22 − 1)·2^8 + 3·2^2.

@@ -43,7 +43,7 @@ pub(in crate::ec) fn agree<C: WideCurve, V: U64x8, P: Path>(
     let field = Field::<C, V>::new(cpu);
     let (affine, decompressed) = decompress(&field, points);
     let table = odd_multiples(&field, single, &affine);
-    let one = field.from_number(&field.splat(&[1, 0, 0, 0]));
+    let one = field.to_element(&field.splat(&[1, 0, 0, 0]));
     let first = select(&field, &table, scalar, UNIFORM_WINDOWS - 1);
     let mut sum = Sum { point: Jacobian { x: first.x, y: first.y, z: one }, zero: field.zero()[0] };
     for window in (0..UNIFORM_WINDOWS - 1).rev() {
@@ -84,8 +84,8 @@ fn decompress<C: WideCurve, V: U64x8>(
             (*number, *is_number) = (x, true);
         }
     }
-    let x = field.from_number(&from_lanes(field, &numbers));
-    let [a, b] = [C::A, C::B].map(|number| field.from_number(&field.splat(&number)));
+    let x = field.to_element(&from_lanes(field, &numbers));
+    let [a, b] = [C::A, C::B].map(|number| field.to_element(&field.splat(&number)));
     let square = field.square(&x);
     // x·(x² + a) + b, at most 3.
     let right = field.multiply_add(&x, &field.carry(field.add(&square, &a)), &b);
@@ -104,7 +104,7 @@ fn decompress<C: WideCurve, V: U64x8>(
         ys[i] = if roots[i][0] & 1 == parity { roots[i] } else { super::super::words::subtract(C::PRIME, roots[i]).0 };
         known[i] = [Some(numbers[i]), Some(ys[i])];
     }
-    let [x, y] = [numbers, ys].map(|numbers| field.from_number(&from_lanes(field, &numbers)));
+    let [x, y] = [numbers, ys].map(|numbers| field.to_element(&from_lanes(field, &numbers)));
     (Affine { x, y }, known)
 }
 
@@ -128,7 +128,7 @@ fn odd_multiples<C: WideCurve, V: U64x8, P: Path>(
     single: P,
     point: &Affine<V>,
 ) -> [Affine<V>; ENTRIES] {
-    let one = field.from_number(&field.splat(&[1, 0, 0, 0]));
+    let one = field.to_element(&field.splat(&[1, 0, 0, 0]));
     let start = Jacobian { x: point.x, y: point.y, z: one };
     let twice = double(field, &start);
     let mut inverse = [twice.z];
