@@ -82,9 +82,12 @@ impl Decryptor {
     }
 
     /// The number of texts that one worker should take at a time: fewer than a step is offered if the texts so far have cost key
-    /// agreements.
+    /// agreements, but enough to fill the lanes of two steps.
     pub fn part_values_max(&self) -> usize {
-        self.openings.values_in_step().min(self.step_values_max())
+        let lanes = self.permit.engine.agreements().ec.batch_size();
+        let fitting =
+            if lanes > 1 { self.openings.values_in_step().max(2 * lanes) } else { self.openings.values_in_step() };
+        fitting.min(self.step_values_max())
     }
 
     /// Creates a decryptor of the same request for another worker; both share the keys that they find.
