@@ -8,6 +8,7 @@
 pub mod cpu;
 pub mod ec;
 pub mod gcm;
+pub mod rsa;
 mod short;
 pub mod text;
 mod u64x8;

@@ -1,0 +1,39 @@
+//! Tests with Valgrind that timing does not depend on a private key or on what it signs.
+
+use super::faults::{components, vectors};
+use super::sign::{Key, private_powers};
+use super::words;
+use crate::u64x8::{Model, ModelCpu};
+use crate::valgrind::{complaints, hide, reveal};
+
+/// Without the check of the signature, which is about public numbers.
+#[test]
+fn the_model_does_not_look_at_keys_or_messages() {
+    let (numbers, cases) = vectors();
+    let mut key = Key::new(&components(&numbers), 16).expect("a supported key");
+    let cases = &cases[cases.len() - 4..];
+    let mut messages = std::array::from_fn(|i| words::from_bytes(&cases[i].0, 32).expect("fits"));
+    key.hide();
+    messages.iter_mut().for_each(|message| hide(&mut message[..]));
+    let mut signatures: [Vec<u64>; 4] = Default::default();
+    let count = complaints(|| signatures = private_powers::<Model>(ModelCpu, &key, &messages));
+    for (signature, (_, expected)) in signatures.iter_mut().zip(cases) {
+        reveal(&mut signature[..]);
+        assert!(words::to_bytes(signature) == *expected);
+    }
+    assert_eq!(count, 0);
+}
+
+/// What computes a key's numbers at its set-up.
+#[test]
+fn powers_of_two_do_not_look_at_primes() {
+    let (numbers, _) = vectors();
+    let mut prime = words::from_bytes(&numbers["p"], 16).expect("fits");
+    let expected = words::power_of_two(2080, &prime);
+    hide(&mut prime[..]);
+    let mut power = Vec::new();
+    let count = complaints(|| power = words::power_of_two(2080, &prime));
+    reveal(&mut power[..]);
+    assert!(power == expected);
+    assert_eq!(count, 0);
+}
