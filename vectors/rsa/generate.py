@@ -30,8 +30,9 @@ def main():
         private = rsa.generate_private_key(exponent, bits).private_numbers()
         modulus, p, q = private.public_numbers.n, private.p, private.q
         print(f"\n[mod = {bits}]")
-        for name, value in [("n", modulus), ("e", exponent), ("p", p), ("q", q), ("dP", private.dmp1),
-                            ("dQ", private.dmq1), ("qInv", private.iqmp)]:
+        numbers = {"n": modulus, "e": exponent, "d": private.d, "p": p, "q": q}
+        numbers |= {"dP": private.dmp1, "dQ": private.dmq1, "qInv": private.iqmp}
+        for name, value in numbers.items():
             print(f"{name} = {value:0{2 * ((value.bit_length() + 7) // 8)}x}")
         for number in representatives(i, modulus, (p, q)):
             print(f"\nm = {number:0{bits // 4}x}\ns = {pow(number, private.d, modulus):0{bits // 4}x}")

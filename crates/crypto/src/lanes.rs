@@ -5,7 +5,7 @@
 use std::sync::OnceLock;
 
 use fieldseal_lanes::gcm::Kernel;
-use fieldseal_lanes::{ec, text};
+use fieldseal_lanes::{ec, rsa, text};
 use thiserror::Error;
 
 /// The implementations that a process may name.
@@ -160,6 +160,12 @@ pub fn use_curve_lanes(choice: CurveLanes) -> Result<(), LanesUnavailable> {
 /// The kernel that serves the curves, chosen now where nobody has.
 pub(crate) fn serving_curves() -> Option<ec::Kernel> {
     *SERVING_CURVES.get_or_init(|| CurveLanes::Auto.kernel().ok().flatten())
+}
+
+/// The kernel for RSA signatures: that of the instructions that serve the curves, where it has one.
+pub(crate) fn serving_rsa() -> Option<rsa::Kernel> {
+    let curves = serving_curves()?;
+    rsa::Kernel::detect().filter(|kernel| kernel.name() == curves.name())
 }
 
 /// The kernel for base64: the fastest, but none of a later generation than the process was configured to use.

@@ -1,5 +1,5 @@
 //! The primitives that the rest of Fieldseal needs, each over the library that measured best (`docs/decisions/0001-crypto-libraries.md`):
-//! AES-GCM, SHA-256, HMAC-SHA-256 and P-256 from BoringSSL, secp256k1 from libsecp256k1; short messages of AES-GCM from the kernels of
+//! AES-GCM, SHA-2, HMAC-SHA-256, RSA and P-256 from BoringSSL, secp256k1 from libsecp256k1; short messages of AES-GCM from the kernels of
 //! `fieldseal-lanes`, where the CPU has the instructions; encapsulation to a key that is met often from its tables of multiples.
 //!
 //! Guarantees: bytes in, bytes out. No files, threads, environment, clock or hidden randomness: the caller passes the generator.
@@ -16,6 +16,7 @@ pub mod ec;
 pub mod hash;
 mod lanes;
 pub mod recipient;
+pub mod rsa;
 pub mod secret;
 
 mod ffi;
@@ -23,10 +24,12 @@ mod ffi;
 pub use aead::{AeadAlgorithm, AeadKey, Nonce, NonceSequence};
 pub use ec::{Curve, EcContext, PrivateKey, PublicKey};
 pub use ffi::allocator::WipingAllocator;
+pub use hash::HashFunction;
 pub use lanes::{CurveLanes, Lanes, LanesUnavailable, text_kernel, use_curve_lanes, use_lanes};
 pub use rand_core;
 pub use rand_core::CryptoRng;
 pub use recipient::{Encapsulation, Recipient, RecipientWork, prepare_tables};
+pub use rsa::{RsaComponents, RsaPrivateKey, RsaScheme};
 pub use secret::Secret;
 
 /// A tag, key or padding fault. It deliberately carries no detail: the cause must not be distinguishable from outside.
@@ -52,5 +55,6 @@ pub fn implementations() -> Vec<(&'static str, String)> {
             "encapsulation",
             lanes::serving_curves().map_or(CurveLanes::Library.name(), |kernel| kernel.name()).to_owned(),
         ),
+        ("rsa-signatures", lanes::serving_rsa().map_or(CurveLanes::Library.name(), |kernel| kernel.name()).to_owned()),
     ]
 }

@@ -1,10 +1,10 @@
-//! BoringSSL's SHA-256 and HMAC.
+//! BoringSSL's SHA-2 and HMAC.
 
 use std::mem::MaybeUninit;
 
 use boring_sys as bssl;
 
-use crate::hash::SHA256_SIZE;
+use crate::hash::{HashFunction, SHA256_SIZE, SHA512_SIZE};
 
 pub(crate) fn sha256(parts: &[&[u8]], digest: &mut [u8; SHA256_SIZE]) {
     let mut state = MaybeUninit::<bssl::SHA256_CTX>::uninit();
@@ -38,4 +38,16 @@ pub(crate) fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; SHA256_SIZE] {
     };
     assert!(!result.is_null() && tag_size as usize == SHA256_SIZE, "HMAC fails only without memory");
     tag
+}
+
+/// Writes as many bytes as the function's digests have.
+pub(crate) fn digest(hash: HashFunction, message: &[u8], out: &mut [u8; SHA512_SIZE]) {
+    // SAFETY: the message is readable for its length, and the output has room for the longest of the digests.
+    unsafe {
+        match hash {
+            HashFunction::Sha256 => bssl::SHA256(message.as_ptr(), message.len(), out.as_mut_ptr()),
+            HashFunction::Sha384 => bssl::SHA384(message.as_ptr(), message.len(), out.as_mut_ptr()),
+            HashFunction::Sha512 => bssl::SHA512(message.as_ptr(), message.len(), out.as_mut_ptr()),
+        };
+    }
 }

@@ -8,7 +8,9 @@ pub(crate) mod allocator;
 pub(crate) mod gcm_stream;
 pub(crate) mod hash;
 pub(crate) mod k256;
+mod number;
 pub(crate) mod p256;
+pub(crate) mod rsa;
 
 use std::ffi::CStr;
 

@@ -4,30 +4,13 @@ use std::ptr::{NonNull, null, null_mut};
 
 use boring_sys as bssl;
 
+use super::number::Number;
 use crate::ec::sizes::{SCALAR_SIZE, UNCOMPRESSED_SIZE};
 use crate::secret::Secret;
 
 fn group() -> *const bssl::EC_GROUP {
     // SAFETY: returns a static group.
     unsafe { bssl::EC_group_p256() }
-}
-
-/// A big number that is wiped when it goes.
-struct Number(NonNull<bssl::BIGNUM>);
-
-impl Number {
-    fn new(bytes: &[u8]) -> Self {
-        // SAFETY: `bytes` is readable for its length; a null result argument allocates a new number.
-        let number = unsafe { bssl::BN_bin2bn(bytes.as_ptr(), bytes.len(), null_mut()) };
-        Self(NonNull::new(number).expect("only a failed allocation makes no number"))
-    }
-}
-
-impl Drop for Number {
-    fn drop(&mut self) {
-        // SAFETY: owned, freed once.
-        unsafe { bssl::BN_clear_free(self.0.as_ptr()) }
-    }
 }
 
 /// A point of the group; freeing wipes it, as it may be a shared secret.
@@ -93,8 +76,7 @@ pub(crate) fn scalar_is_valid(scalar: &[u8; SCALAR_SIZE]) -> bool {
     let number = Number::new(scalar);
     // SAFETY: both numbers live through the calls.
     unsafe {
-        bssl::BN_is_zero(number.0.as_ptr()) == 0
-            && bssl::BN_ucmp(number.0.as_ptr(), bssl::EC_GROUP_get0_order(group())) < 0
+        bssl::BN_is_zero(number.as_ptr()) == 0 && bssl::BN_ucmp(number.as_ptr(), bssl::EC_GROUP_get0_order(group())) < 0
     }
 }
 
@@ -104,7 +86,7 @@ pub(crate) fn public_key(scalar: &[u8; SCALAR_SIZE]) -> [u8; UNCOMPRESSED_SIZE] 
     let point = Point::new();
     // SAFETY: all objects belong to the group and live through the call; a null point means only the generator.
     let multiplied =
-        unsafe { bssl::EC_POINT_mul(group(), point.0.as_ptr(), number.0.as_ptr(), null(), null(), null_mut()) };
+        unsafe { bssl::EC_POINT_mul(group(), point.0.as_ptr(), number.as_ptr(), null(), null(), null_mut()) };
     assert_eq!(multiplied, 1, "multiplication fails only without memory");
     point.encode()
 }
@@ -115,9 +97,8 @@ pub(crate) fn agree(scalar: &[u8; SCALAR_SIZE], peer: &[u8; UNCOMPRESSED_SIZE]) 
     let peer = Point::decode(peer).expect("validated when it was parsed");
     let shared = Point::new();
     // SAFETY: all objects belong to the group and live through the call; a null scalar for the generator leaves it out.
-    let multiplied = unsafe {
-        bssl::EC_POINT_mul(group(), shared.0.as_ptr(), null(), peer.0.as_ptr(), number.0.as_ptr(), null_mut())
-    };
+    let multiplied =
+        unsafe { bssl::EC_POINT_mul(group(), shared.0.as_ptr(), null(), peer.0.as_ptr(), number.as_ptr(), null_mut()) };
     assert_eq!(multiplied, 1, "multiplication fails only without memory");
     let mut encoded = Secret::zeroed();
     shared.encode_into(encoded.expose_mut());

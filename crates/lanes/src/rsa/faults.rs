@@ -89,8 +89,13 @@ impl U64x8 for Faulty {
     }
 }
 
+/// A key's numbers by name.
+pub(super) type Numbers = HashMap<&'static str, Vec<u8>>;
+/// A message representative and its signature.
+pub(super) type Case = (Vec<u8>, Vec<u8>);
+
 /// The numbers of the first key in `vectors/rsa`, and its signatures.
-pub(super) fn vectors() -> (HashMap<&'static str, Vec<u8>>, Vec<(Vec<u8>, Vec<u8>)>) {
+pub(super) fn vectors() -> (Numbers, Vec<Case>) {
     let text = include_str!("../../../../vectors/rsa/primitive.rsp").trim_start();
     let (group, _) = text.split_once("\n[").expect("a second key");
     let (mut numbers, mut messages, mut signatures) = (HashMap::new(), Vec::new(), Vec::new());
@@ -106,7 +111,7 @@ pub(super) fn vectors() -> (HashMap<&'static str, Vec<u8>>, Vec<(Vec<u8>, Vec<u8
     (numbers, messages.into_iter().zip(signatures).collect())
 }
 
-pub(super) fn components<'a>(numbers: &'a HashMap<&'static str, Vec<u8>>) -> Components<'a> {
+pub(super) fn components(numbers: &Numbers) -> Components<'_> {
     Components {
         modulus: &numbers["n"],
         public_exponent: &numbers["e"],

@@ -141,9 +141,9 @@ impl<V: U64x8> Sums<V> {
 
     #[inline(always)]
     fn add_product(&mut self, a: &Block<V>, b: &Block<V>) {
-        for i in 0..BLOCK {
-            for j in 0..BLOCK {
-                self.add_product_of_limbs(i + j, a[j], b[i]);
+        for (i, b) in b.iter().enumerate() {
+            for (j, a) in a.iter().enumerate() {
+                self.add_product_of_limbs(i + j, *a, *b);
             }
         }
     }
@@ -167,8 +167,8 @@ impl<V: U64x8> Sums<V> {
             self.high[i] = self.high[i].add(self.high[i]);
         }
         if column.is_multiple_of(2) {
-            for i in 0..BLOCK {
-                self.add_product_of_limbs(2 * i, middle[i], middle[i]);
+            for (i, limb) in middle.iter().enumerate() {
+                self.add_product_of_limbs(2 * i, *limb, *limb);
             }
         }
     }

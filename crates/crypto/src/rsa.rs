@@ -1,0 +1,323 @@
+//! RSA signatures (RFC 8017) with keys of 2,048 bits and more, for TLS servers: several by one key side by side, where the CPU has
+//! AVX-512 IFMA and the key 2,048, 3,072 or 4,096 bits; otherwise by BoringSSL, one after the other.
+//!
+//! Constant time in the key and the message. Every signature is checked with the public exponent before it is returned, by the lanes as
+//! well as by the library.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fieldseal_lanes::rsa as lanes;
+use rand_core::CryptoRng;
+use thiserror::Error;
+
+use crate::ffi;
+use crate::hash::{HashFunction, SHA512_SIZE};
+use crate::lanes::serving_rsa;
+
+/// The least bytes of a modulus.
+const MODULUS_SIZE_MIN: usize = 256;
+
+/// The numbers of a private key, big-endian, by their names in RFC 8017, A.1.2.
+#[derive(Debug, Clone, Copy)]
+pub struct RsaComponents<'a> {
+    /// n.
+    pub modulus: &'a [u8],
+    /// e.
+    pub public_exponent: &'a [u8],
+    /// d.
+    pub private_exponent: &'a [u8],
+    /// p.
+    pub prime_1: &'a [u8],
+    /// q.
+    pub prime_2: &'a [u8],
+    /// d mod (p − 1).
+    pub exponent_1: &'a [u8],
+    /// d mod (q − 1).
+    pub exponent_2: &'a [u8],
+    /// q⁻¹ mod p.
+    pub coefficient: &'a [u8],
+}
+
+/// Numbers that are no private RSA key of 2,048 bits or more, or of a number of bits that is not a multiple of eight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("not a private RSA key of 2048 bits or more in whole bytes")]
+pub struct InvalidRsaKey;
+
+/// How a message is encoded before it is signed, by the names of RFC 8446, 4.2.3. Salts of PSS are as long as the hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RsaScheme {
+    /// RSASSA-PKCS1-v1_5.
+    Pkcs1(HashFunction),
+    /// RSASSA-PSS with MGF1.
+    Pss(HashFunction),
+}
+
+/// A private key. Wiped on drop.
+pub struct RsaPrivateKey {
+    library: ffi::rsa::Key,
+    lanes: Option<lanes::PrivateKey>,
+    size: usize,
+    faults: AtomicU64,
+}
+
+impl std::fmt::Debug for RsaPrivateKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RsaPrivateKey({} bits, …)", 8 * self.size)
+    }
+}
+
+impl RsaPrivateKey {
+    /// A key from its numbers. Takes some milliseconds, because it signs once.
+    ///
+    /// # Errors
+    /// [`InvalidRsaKey`].
+    pub fn new(components: &RsaComponents<'_>) -> Result<Self, InvalidRsaKey> {
+        let zeros = components.modulus.iter().take_while(|byte| **byte == 0).count();
+        let modulus = &components.modulus[zeros..];
+        let size = modulus.len();
+        if size < MODULUS_SIZE_MIN || modulus[0] < 0x80 {
+            return Err(InvalidRsaKey);
+        }
+        let library = ffi::rsa::Key::new(components).ok_or(InvalidRsaKey)?;
+        let lanes = serving_rsa().and_then(|kernel| lanes::PrivateKey::new(kernel, &for_lanes(components)).ok());
+        Ok(Self { library, lanes, size, faults: AtomicU64::new(0) })
+    }
+
+    /// Bytes of a signature.
+    pub fn signature_size(&self) -> usize {
+        self.size
+    }
+
+    /// Signatures that a call of [`RsaPrivateKey::sign_many`] should make for the lowest cost of each: 4 in lanes, which cost as much as one;
+    /// 1 by the library.
+    pub fn batch_size(&self) -> usize {
+        if self.lanes.is_some() { lanes::BATCH_SIZE } else { 1 }
+    }
+
+    /// Signatures in lanes that did not pass their check since the key was made; each was computed again by the library. More than zero
+    /// means that the hardware is faulty.
+    pub fn faults(&self) -> u64 {
+        self.faults.load(Ordering::Relaxed)
+    }
+
+    /// A signature of each message, by its scheme. `rng` makes the salts of PSS.
+    pub fn sign_many(&self, messages: &[(RsaScheme, &[u8])], rng: &mut impl CryptoRng) -> Vec<Vec<u8>> {
+        let encode = |(scheme, message): &(RsaScheme, &[u8])| match scheme {
+            RsaScheme::Pkcs1(hash) => encode_pkcs1(*hash, message, self.size),
+            RsaScheme::Pss(hash) => {
+                let mut salt = [0; SHA512_SIZE];
+                let salt = &mut salt[..hash.size()];
+                rng.fill_bytes(salt);
+                encode_pss(*hash, message, salt, self.size)
+            }
+        };
+        let representatives: Vec<Vec<u8>> = messages.iter().map(encode).collect();
+        let signed = match &self.lanes {
+            Some(key) => key.sign(&representatives.iter().map(Vec::as_slice).collect::<Vec<_>>()),
+            None => vec![None; representatives.len()],
+        };
+        if self.lanes.is_some() {
+            let faults = signed.iter().filter(|signature| signature.is_none()).count();
+            self.faults.fetch_add(faults as u64, Ordering::Relaxed);
+        }
+        self.complete(&representatives, signed)
+    }
+
+    /// Makes the signatures that are missing with the library.
+    fn complete(&self, representatives: &[Vec<u8>], signed: Vec<Option<Vec<u8>>>) -> Vec<Vec<u8>> {
+        let by_library = |representative: &Vec<u8>| {
+            let mut signature = vec![0; self.size];
+            let is_signed = self.library.sign(representative, &mut signature);
+            assert!(is_signed, "an encoded message is below the modulus");
+            signature
+        };
+        let complete =
+            |(signature, representative): (Option<Vec<u8>>, _)| signature.unwrap_or_else(|| by_library(representative));
+        signed.into_iter().zip(representatives).map(complete).collect()
+    }
+}
+
+fn for_lanes<'a>(components: &RsaComponents<'a>) -> lanes::Components<'a> {
+    let RsaComponents { modulus, public_exponent, prime_1, prime_2, exponent_1, exponent_2, coefficient, .. } =
+        *components;
+    lanes::Components { modulus, public_exponent, prime_1, prime_2, exponent_1, exponent_2, coefficient }
+}
+
+/// The bytes before the hash in a DigestInfo (RFC 8017, 9.2, note 1).
+fn digest_info(hash: HashFunction) -> [u8; 19] {
+    let (algorithm, size) = match hash {
+        HashFunction::Sha256 => (1, 32),
+        HashFunction::Sha384 => (2, 48),
+        HashFunction::Sha512 => (3, 64),
+    };
+    [
+        0x30,
+        17 + size,
+        0x30,
+        0x0d,
+        0x06,
+        0x09,
+        0x60,
+        0x86,
+        0x48,
+        0x01,
+        0x65,
+        0x03,
+        0x04,
+        0x02,
+        algorithm,
+        0x05,
+        0x00,
+        0x04,
+        size,
+    ]
+}
+
+/// EMSA-PKCS1-v1_5 (RFC 8017, 9.2).
+fn encode_pkcs1(hash: HashFunction, message: &[u8], size: usize) -> Vec<u8> {
+    let end = [&digest_info(hash)[..], hash.digest(&[message]).as_ref()].concat();
+    let mut encoded = vec![0xff; size];
+    (encoded[0], encoded[1], encoded[size - end.len() - 1]) = (0, 1, 0);
+    encoded[size - end.len()..].copy_from_slice(&end);
+    encoded
+}
+
+/// EMSA-PSS (RFC 8017, 9.1.1) for a modulus of which the highest bit of the first byte is set, so that the encoded message is a bit
+/// shorter.
+fn encode_pss(hash: HashFunction, message: &[u8], salt: &[u8], size: usize) -> Vec<u8> {
+    let digest = hash.digest(&[&[0; 8], hash.digest(&[message]).as_ref(), salt]);
+    let mut encoded = vec![0; size];
+    let (block, end) = encoded.split_at_mut(size - hash.size() - 1);
+    let start = block.len() - salt.len();
+    block[start - 1] = 1;
+    block[start..].copy_from_slice(salt);
+    for (counter, part) in (0_u32..).zip(block.chunks_mut(hash.size())) {
+        let mask = hash.digest(&[digest.as_ref(), &counter.to_be_bytes()]);
+        part.iter_mut().zip(mask.as_ref()).for_each(|(byte, mask)| *byte ^= mask);
+    }
+    block[0] &= 0x7f;
+    let (place, trailer) = end.split_at_mut(hash.size());
+    place.copy_from_slice(digest.as_ref());
+    trailer[0] = 0xbc;
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use aws_lc_rs::signature::{self, RsaPublicKeyComponents};
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
+
+    use super::*;
+
+    /// A key of `vectors/rsa`, with its private exponent computed by the library.
+    struct TestKey {
+        numbers: HashMap<&'static str, Vec<u8>>,
+    }
+
+    impl TestKey {
+        fn all() -> Vec<Self> {
+            let text = include_str!("../../../vectors/rsa/primitive.rsp");
+            let numbers = |group: &'static str| {
+                let lines = group.lines().filter_map(|line| line.split_once(" = "));
+                lines.map(|(name, digits)| (name, hex::decode(digits).unwrap_or_default())).collect()
+            };
+            text.split("[mod").skip(1).map(|group| Self { numbers: numbers(group) }).collect()
+        }
+
+        fn components(&self) -> RsaComponents<'_> {
+            RsaComponents {
+                modulus: &self.numbers["n"],
+                public_exponent: &self.numbers["e"],
+                private_exponent: &self.numbers["d"],
+                prime_1: &self.numbers["p"],
+                prime_2: &self.numbers["q"],
+                exponent_1: &self.numbers["dP"],
+                exponent_2: &self.numbers["dQ"],
+                coefficient: &self.numbers["qInv"],
+            }
+        }
+
+        fn verifies(&self, scheme: RsaScheme, message: &[u8], signature: &[u8]) -> bool {
+            let algorithm: &signature::RsaParameters = match scheme {
+                RsaScheme::Pkcs1(HashFunction::Sha256) => &signature::RSA_PKCS1_2048_8192_SHA256,
+                RsaScheme::Pkcs1(HashFunction::Sha384) => &signature::RSA_PKCS1_2048_8192_SHA384,
+                RsaScheme::Pkcs1(HashFunction::Sha512) => &signature::RSA_PKCS1_2048_8192_SHA512,
+                RsaScheme::Pss(HashFunction::Sha256) => &signature::RSA_PSS_2048_8192_SHA256,
+                RsaScheme::Pss(HashFunction::Sha384) => &signature::RSA_PSS_2048_8192_SHA384,
+                RsaScheme::Pss(HashFunction::Sha512) => &signature::RSA_PSS_2048_8192_SHA512,
+            };
+            let key = RsaPublicKeyComponents { n: &self.numbers["n"], e: &self.numbers["e"] };
+            key.verify(algorithm, message, signature).is_ok()
+        }
+    }
+
+    fn schemes() -> Vec<RsaScheme> {
+        HashFunction::ALL.into_iter().flat_map(|hash| [RsaScheme::Pkcs1(hash), RsaScheme::Pss(hash)]).collect()
+    }
+
+    #[test]
+    fn another_library_verifies_every_scheme() {
+        let mut rng = StdRng::seed_from_u64(1);
+        for test_key in TestKey::all() {
+            let mut key = RsaPrivateKey::new(&test_key.components()).expect("a key");
+            for by_library in [false, true] {
+                if by_library {
+                    key.lanes = None;
+                }
+                let contents: Vec<Vec<u8>> = (0..30).map(|i| vec![i as u8; i * 7]).collect();
+                let messages: Vec<_> = schemes().into_iter().cycle().zip(contents.iter().map(Vec::as_slice)).collect();
+                let signatures = key.sign_many(&messages, &mut rng);
+                assert_eq!(signatures.len(), messages.len());
+                for ((scheme, message), signature) in messages.iter().zip(&signatures) {
+                    assert!(test_key.verifies(*scheme, message, signature), "{key:?} {scheme:?}");
+                    assert!(!test_key.verifies(*scheme, &[message, &[1][..]].concat(), signature));
+                }
+            }
+            assert_eq!(key.faults(), 0);
+        }
+    }
+
+    /// PKCS #1 has no salt: lanes and library sign alike.
+    #[test]
+    fn lanes_and_library_sign_alike() {
+        let mut rng = StdRng::seed_from_u64(2);
+        for test_key in TestKey::all() {
+            let mut key = RsaPrivateKey::new(&test_key.components()).expect("a key");
+            let messages: Vec<_> =
+                HashFunction::ALL.into_iter().map(|hash| (RsaScheme::Pkcs1(hash), b"message".as_slice())).collect();
+            let in_lanes = key.sign_many(&messages, &mut rng);
+            key.lanes = None;
+            assert!(in_lanes == key.sign_many(&messages, &mut rng));
+        }
+    }
+
+    /// A signature that does not pass its check in lanes is made by the library.
+    #[test]
+    fn missing_signatures_are_made_by_the_library() {
+        let test_key = &TestKey::all()[0];
+        let key = RsaPrivateKey::new(&test_key.components()).expect("a key");
+        let representatives = [b"one", b"two"].map(|message| encode_pkcs1(HashFunction::Sha256, message, key.size));
+        let kept = vec![7; key.size];
+        let signatures = key.complete(&representatives, vec![Some(kept.clone()), None]);
+        assert_eq!(signatures[0], kept);
+        assert!(test_key.verifies(RsaScheme::Pkcs1(HashFunction::Sha256), b"two", &signatures[1]));
+    }
+
+    #[test]
+    fn other_keys_are_refused() {
+        let keys = TestKey::all();
+        let (right, other) = (keys[0].components(), keys[1].components());
+        let short = RsaComponents { modulus: &right.modulus[1..], ..right };
+        let odd = [&[1], right.modulus].concat();
+        let inconsistent = RsaComponents { prime_1: other.prime_1, ..right };
+        for components in
+            [short, RsaComponents { modulus: &odd, ..right }, RsaComponents { modulus: &[], ..right }, inconsistent]
+        {
+            assert_eq!(RsaPrivateKey::new(&components).err(), Some(InvalidRsaKey));
+        }
+        assert_eq!(format!("{:?}", RsaPrivateKey::new(&right).expect("a key")), "RsaPrivateKey(2048 bits, …)");
+    }
+}
