@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fieldseal_engine::admin::{remove_abandoned, remove_abandoned_in};
-use fieldseal_net::tls::{CertificateExpiry, ServerIdentity};
+use fieldseal_net::tls::{CertificateExpiry, PrivateKeySettings, ServerIdentity};
 use fieldseal_server::{StartError, TlsSettings, check_identity};
 
 use crate::context::Context;
@@ -21,10 +21,14 @@ pub(crate) struct IdentityFiles {
     pub chain: PathBuf,
     /// Its private key.
     pub key: PathBuf,
+    /// How operations with it are computed.
+    pub key_settings: PrivateKeySettings,
     /// The authorities of clients.
     pub authorities: PathBuf,
     /// Certificate chain and key of the API, if it is enabled.
     pub api: Option<(PathBuf, PathBuf)>,
+    /// How operations with that key are computed.
+    pub api_key_settings: PrivateKeySettings,
 }
 
 /// The content of the files.
@@ -45,6 +49,8 @@ impl IdentityFiles {
         Self {
             chain: path(&files.certificate),
             key: path(&files.private_key),
+            key_settings: files.private_key_settings,
+            api_key_settings: files.api_private_key_settings,
             authorities: path(&files.client_authorities),
             api: has_api.then(|| (path(&files.api_certificate), path(&files.api_private_key))),
         }
@@ -113,11 +119,13 @@ impl IdentityFiles {
         let tls = TlsSettings {
             certificate_chain_pem: file(&self.chain),
             private_key_pem: file(&self.key).into(),
+            private_key_settings: self.key_settings,
             client_authorities_pem: file(&self.authorities),
         };
         let api = self.api.as_ref().map(|(chain, key)| ServerIdentity {
             certificate_chain_pem: file(chain),
             private_key_pem: file(key).into(),
+            private_key_settings: self.api_key_settings,
         });
         Content { tls, api, unreadable }
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use fieldseal_http::HttpCounters;
 use fieldseal_net::ProcessFigures;
 use fieldseal_net::metrics::{Histogram, Named, Writer, openmetrics};
+use fieldseal_net::tls::PrivateKeyFigures;
 
 use crate::body::buffer::Usage;
 use crate::config::Action;
@@ -75,6 +76,7 @@ pub(crate) struct Snapshot {
     pub(crate) log_lines_dropped: u64,
     pub(crate) reloads: u64,
     pub(crate) process: ProcessFigures,
+    pub(crate) private_keys: PrivateKeyFigures,
     /// When certificates expire, by usage and subject.
     pub(crate) certificates: Vec<([String; 2], u64)>,
 }
@@ -91,6 +93,7 @@ impl Snapshot {
         self.write_messages(out)?;
         self.write_buffered_bodies(out)?;
         self.write_connections(out)?;
+        self.private_keys.write(out)?;
         engine::write(&self.engine, out)?;
         self.write_rest(out)?;
         out.process(&self.process)
@@ -251,6 +254,7 @@ mod tests {
             log_lines_dropped: 3,
             certificates: vec![(["api".to_owned(), "localhost".to_owned()], 1_700_000_000)],
             reloads: 0,
+            private_keys: PrivateKeyFigures::read(),
             process: ProcessFigures {
                 cpu: Some(Duration::from_millis(1500)),
                 memory: Some(4096),

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use arc_swap::ArcSwap;
 use fieldseal_client::{Client, ClientError, ClientSettings, ClientTls};
 use fieldseal_http::HttpCounters;
-use fieldseal_net::tls::{Acceptor, CertificateExpiry, Expiries, ServerIdentity, TlsError};
+use fieldseal_net::tls::{Acceptor, CertificateExpiry, Expiries, PrivateKeyFigures, ServerIdentity, TlsError};
 use fieldseal_net::{Leaving, OperatorPort, OperatorSettings, ProcessFigures, Report};
 use thiserror::Error;
 use tokio::sync::watch;
@@ -194,6 +194,7 @@ impl Report for Shared {
             log_lines_dropped: self.log.as_ref().map_or(0, |log| log.dropped()),
             reloads: self.reloads.load(Ordering::Relaxed),
             process: ProcessFigures::read(),
+            private_keys: PrivateKeyFigures::read(),
             certificates: self.certificates.first(),
         };
         snapshot.into_text()
@@ -430,7 +431,8 @@ fn acceptor(plan: &Plan<'_>, base: &Path) -> Result<Option<Acceptor>, RelayError
     let Some(pair) = plan.tls else { return Ok(None) };
     let certificate_chain_pem = read(base, &pair.certificate)?;
     let private_key_pem = Zeroizing::new(read(base, &pair.private_key)?);
-    let acceptor = Acceptor::new(&ServerIdentity { certificate_chain_pem, private_key_pem });
+    let acceptor =
+        Acceptor::new(&ServerIdentity { certificate_chain_pem, private_key_pem, private_key_settings: pair.settings });
     acceptor.map(Some).map_err(|error| RelayError::Identity { listener: Arc::clone(plan.name), error })
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fieldseal_engine::pool::{Observer, PoolSettings, Scheduling};
+use fieldseal_net::tls::PrivateKeySettings;
 use fieldseal_net::{ClientBound, HALF_OPEN_TIMEOUT_MIN, OperatorSettings};
 use fieldseal_protocol::{Limits, PORT, READ_SIZE};
 use thiserror::Error;
@@ -20,6 +21,8 @@ pub struct TlsSettings {
     pub certificate_chain_pem: Vec<u8>,
     /// Its private key, PKCS#8 or SEC1.
     pub private_key_pem: Zeroizing<Vec<u8>>,
+    /// How operations with that key are computed.
+    pub private_key_settings: PrivateKeySettings,
     /// The authorities whose client certificates are accepted.
     pub client_authorities_pem: Vec<u8>,
 }
@@ -363,6 +366,7 @@ impl ServerSettings {
         Self::new(TlsSettings {
             certificate_chain_pem: Vec::new(),
             private_key_pem: Zeroizing::new(b"not to be shown".to_vec()),
+            private_key_settings: PrivateKeySettings::default(),
             client_authorities_pem: Vec::new(),
         })
     }

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use fieldseal_net::metrics::ThreadTimes;
+use fieldseal_net::tls::PrivateKeyFigures;
 use fieldseal_net::{Phase, ProcessFigures, Report};
 
 use crate::clock;
@@ -44,6 +45,7 @@ impl<S: Service> Report for Status<S> {
             engine: self.service.counters(),
             api: self.server_state.api.snapshot(),
             process: ProcessFigures::read(),
+            private_keys: PrivateKeyFigures::read(),
             certificates: self.server_state.certificates.first(),
             cpu: self.threads.read(),
         };

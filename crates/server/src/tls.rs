@@ -7,7 +7,7 @@ use boring::hash::MessageDigest;
 use boring::nid::Nid;
 use boring::ssl::{Error as SslError, Ssl, SslContext};
 use boring::x509::{X509NameRef, X509Ref, X509VerifyError};
-use fieldseal_net::tls::{MutualTls, TlsError, mutual_context, reasons, unix_seconds};
+use fieldseal_net::tls::{MutualTls, ServerIdentity, TlsError, mutual_context, reasons, unix_seconds};
 use fieldseal_net::utc;
 use fieldseal_protocol::{ALPN_LIST, TLS_GROUPS};
 use thiserror::Error;
@@ -17,9 +17,13 @@ use crate::settings::TlsSettings;
 
 /// Builds the context that all connections share.
 pub(crate) fn context(settings: &TlsSettings) -> Result<SslContext, TlsError> {
+    let identity = ServerIdentity {
+        certificate_chain_pem: settings.certificate_chain_pem.clone(),
+        private_key_pem: settings.private_key_pem.clone(),
+        private_key_settings: settings.private_key_settings,
+    };
     mutual_context(MutualTls {
-        certificate_chain_pem: &settings.certificate_chain_pem,
-        private_key_pem: &settings.private_key_pem,
+        identity: &identity,
         client_authorities_pem: &settings.client_authorities_pem,
         groups: TLS_GROUPS,
         alpn: ALPN_LIST,

@@ -17,7 +17,7 @@ const EDGES: [(&str, &[&str]); 20] = [
     ("pool", &[]),
     ("engine", &["lanes", "crypto", "envelope", "document", "keystore", "pool"]),
     ("protocol", &[]),
-    ("net", &[]),
+    ("net", &["crypto"]),
     ("http", &["net"]),
     ("service", &["engine", "protocol"]),
     ("server", &["engine", "protocol", "service", "net", "http"]),

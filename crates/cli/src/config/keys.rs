@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use fieldseal_config::{Item, Kind, Value};
 use fieldseal_engine::{Curve, EmptyStrings, Keying};
+use fieldseal_net::tls::PrivateKeyBatching;
 use fieldseal_net::{LogFormat, Network};
 use fieldseal_server::Scheduling;
 
@@ -278,6 +279,17 @@ pub(crate) static KEYS: &[Key] = &[
         "The server's certificate chain in PEM, its own certificate first."
     ),
     path!("server.private_key", certificates.private_key, "The private key of `server.certificate`, in PEM."),
+    choice!("server.private_key_batching", certificates.private_key_settings.batching,
+        "Whether signatures of TLS handshakes that are open at the same time are computed together. `auto`: with an RSA key of 2,048, 3,072 \
+         or 4,096 bits on a CPU with AVX-512 IFMA, where four signatures cost as much as one.",
+        "auto" => PrivateKeyBatching::Auto, "off" => PrivateKeyBatching::Off),
+    time!(
+        "server.private_key_batch_delay",
+        0,
+        certificates.private_key_settings.batch_delay,
+        "How long such a signature waits for others while its thread has nothing else to do. With 0 a lone handshake never waits; more saves \
+         CPU time for latency."
+    ),
     path!(
         "server.client_authorities",
         certificates.client_authorities,
@@ -572,6 +584,17 @@ pub(crate) static KEYS: &[Key] = &[
         "The API's certificate chain in PEM, its own certificate first."
     ),
     path!("api.private_key", certificates.api_private_key, "The private key of `api.certificate`, in PEM."),
+    choice!("api.private_key_batching", certificates.api_private_key_settings.batching,
+        "Whether signatures of TLS handshakes that are open at the same time are computed together. `auto`: with an RSA key of 2,048, 3,072 \
+         or 4,096 bits on a CPU with AVX-512 IFMA, where four signatures cost as much as one.",
+        "auto" => PrivateKeyBatching::Auto, "off" => PrivateKeyBatching::Off),
+    time!(
+        "api.private_key_batch_delay",
+        0,
+        certificates.api_private_key_settings.batch_delay,
+        "How long such a signature waits for others while its thread has nothing else to do. With 0 a lone handshake never waits; more saves \
+         CPU time for latency."
+    ),
     number!(
         "api.body_size_max",
         Kind::Size(1, 4 * GIB - 2),

@@ -18,6 +18,7 @@ use fieldseal_client::{ClientSettings, ClientTls, Limits};
 use fieldseal_engine::{Settings, admin};
 use fieldseal_net::LogFormat;
 use fieldseal_net::OperatorSettings;
+use fieldseal_net::tls::PrivateKeySettings;
 use fieldseal_server::{Scheduling, ServerSettings, TlsSettings};
 
 pub(crate) use keys::{KEYS, Key};
@@ -70,10 +71,14 @@ pub(crate) struct CertificatePaths {
     pub private_key: PathBuf,
     /// Authorities of the clients.
     pub client_authorities: PathBuf,
+    /// How operations with it are computed.
+    pub private_key_settings: PrivateKeySettings,
     /// The API's certificate chain.
     pub api_certificate: PathBuf,
     /// Its private key.
     pub api_private_key: PathBuf,
+    /// How operations with it are computed.
+    pub api_private_key_settings: PrivateKeySettings,
 }
 
 /// Limits for `--connect`.
@@ -185,6 +190,7 @@ impl Default for Config {
         let no_certificates = TlsSettings {
             certificate_chain_pem: Vec::new(),
             private_key_pem: Vec::new().into(),
+            private_key_settings: PrivateKeySettings::default(),
             client_authorities_pem: Vec::new(),
         };
         Self {
@@ -201,7 +207,9 @@ impl Default for Config {
                 private_key: "certs/server.key".into(),
                 client_authorities: "certs/ca.pem".into(),
                 api_certificate: "certs/server.pem".into(),
+                private_key_settings: PrivateKeySettings::default(),
                 api_private_key: "certs/server.key".into(),
+                api_private_key_settings: PrivateKeySettings::default(),
             },
             reload_check: Duration::ZERO,
             client: ClientBounds::default(),

@@ -3,3 +3,4 @@
 mod common;
 mod corpus;
 mod listener;
+mod private_keys;

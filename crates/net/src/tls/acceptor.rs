@@ -57,6 +57,6 @@ impl fmt::Debug for Acceptor {
 
 fn context_of(identity: &ServerIdentity) -> Result<SslContext, TlsError> {
     let mut builder = server_context()?;
-    set_identity(&mut builder, &identity.certificate_chain_pem, &identity.private_key_pem)?;
+    set_identity(&mut builder, identity)?;
     Ok(builder.build().into_context())
 }

@@ -9,6 +9,8 @@ use boring::x509::X509;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
+use super::private_key::{PrivateKeySettings, set_private_key};
+
 /// A server's certificate chain and private key, in PEM (RFC 7468).
 #[derive(Clone)]
 pub struct ServerIdentity {
@@ -16,6 +18,8 @@ pub struct ServerIdentity {
     pub certificate_chain_pem: Vec<u8>,
     /// Its private key, PKCS#8, PKCS#1 or SEC1.
     pub private_key_pem: Zeroizing<Vec<u8>>,
+    /// How private-key operations are computed.
+    pub private_key_settings: PrivateKeySettings,
 }
 
 impl fmt::Debug for ServerIdentity {
@@ -49,12 +53,13 @@ impl From<ErrorStack> for TlsError {
     }
 }
 
-/// Presents a certificate chain and its private key, both in PEM, in sessions of the context.
+/// Presents an identity in sessions of the context.
 ///
 /// # Errors
 /// If one cannot be parsed, or they do not match.
-pub fn set_identity(context: &mut SslContextBuilder, chain_pem: &[u8], private_key_pem: &[u8]) -> Result<(), TlsError> {
-    let mut chain = certificates("certificate chain", chain_pem)?.into_iter();
+pub fn set_identity(context: &mut SslContextBuilder, identity: &ServerIdentity) -> Result<(), TlsError> {
+    let ServerIdentity { certificate_chain_pem, private_key_pem, private_key_settings } = identity;
+    let mut chain = certificates("certificate chain", certificate_chain_pem)?.into_iter();
     let own = chain.next().expect("at least one certificate was read");
     context.set_certificate(&own)?;
     for issuer in chain {
@@ -66,7 +71,7 @@ pub fn set_identity(context: &mut SslContextBuilder, chain_pem: &[u8], private_k
     if !own.public_key()?.public_eq(&key) {
         return Err(TlsError::KeyMismatch);
     }
-    Ok(context.set_private_key(&key)?)
+    Ok(set_private_key(context, &key, *private_key_settings)?)
 }
 
 /// Parses one or more certificates in PEM; an error calls them `what`.

@@ -1,4 +1,4 @@
-//! TLS for listeners: policy, certificates and their expiry, and a private authority.
+//! TLS for listeners: policy, certificates and their expiry, batches of private-key operations, and a private authority.
 
 mod acceptor;
 mod authority;
@@ -7,6 +7,7 @@ mod expiry;
 mod identity;
 mod inspection;
 mod policy;
+mod private_key;
 
 pub use acceptor::Acceptor;
 pub use authority::{Authority, ServerName};
@@ -15,3 +16,4 @@ pub use expiry::{CertificateExpiry, Expiries, unix_seconds};
 pub use identity::{ServerIdentity, TlsError, certificates, reasons, set_identity};
 pub use inspection::{Inspection, inspect};
 pub use policy::{MutualTls, mutual_context, server_context};
+pub use private_key::{BATCH_SIZE_MAX, PrivateKeyBatching, PrivateKeyFigures, PrivateKeySettings};

@@ -10,7 +10,7 @@ use boring::ssl::{
 };
 use boring::x509::store::X509StoreBuilder;
 
-use super::identity::{TlsError, certificates, set_identity};
+use super::identity::{ServerIdentity, TlsError, certificates, set_identity};
 
 /// HTTP/2 is preferred.
 const ALPN: &[u8] = b"\x02h2\x08http/1.1";
@@ -38,10 +38,8 @@ fn policy() -> Result<SslAcceptorBuilder, ErrorStack> {
 /// The settings of a listener that authenticates clients by certificates.
 #[derive(Clone, Copy, Debug)]
 pub struct MutualTls<'a> {
-    /// The certificate, then the intermediates up to its authority, in PEM.
-    pub certificate_chain_pem: &'a [u8],
-    /// Its private key, in PEM.
-    pub private_key_pem: &'a [u8],
+    /// What it presents.
+    pub identity: &'a ServerIdentity,
     /// Authorities of clients' certificates, in PEM; at least one.
     pub client_authorities_pem: &'a [u8],
     /// Groups for the key agreement, as the library names them.
@@ -57,7 +55,7 @@ pub struct MutualTls<'a> {
 pub fn mutual_context(settings: MutualTls<'_>) -> Result<SslContext, TlsError> {
     let mut context = SslContextBuilder::new(SslMethod::tls())?;
     set_mutual_policy(&mut context, settings.groups, settings.alpn)?;
-    set_identity(&mut context, settings.certificate_chain_pem, settings.private_key_pem)?;
+    set_identity(&mut context, settings.identity)?;
     set_authorities(&mut context, settings.client_authorities_pem)?;
     Ok(context.build())
 }

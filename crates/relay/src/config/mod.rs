@@ -19,6 +19,7 @@ use fieldseal_document::form::FieldNames;
 use fieldseal_document::{OtherCase as NameCase, Selection};
 use fieldseal_http::HttpSettings;
 use fieldseal_net::ClientBound;
+use fieldseal_net::tls::PrivateKeySettings;
 use hyper::Method;
 use hyper::header::HeaderName;
 use schemars::generate::SchemaSettings;
@@ -76,6 +77,8 @@ pub struct KeyPair {
     pub certificate: PathBuf,
     /// The key.
     pub private_key: PathBuf,
+    /// How a listener computes operations with it.
+    pub settings: PrivateKeySettings,
 }
 
 /// A listener in front of APIs.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use fieldseal_config::{Document, Problem, line_column};
 use fieldseal_document::form::{FieldNames, is_field_name};
 use fieldseal_document::{Limits as DocumentLimits, OtherCase as NameCase, Selection};
+use fieldseal_net::tls::PrivateKeySettings;
 use hyper::Method;
 use hyper::header::{self, HeaderName, HeaderValue};
 use toml::Spanned;
@@ -186,9 +187,10 @@ impl Reader<'_> {
         offset: usize,
         certificate: Option<PathBuf>,
         private_key: Option<PathBuf>,
+        settings: PrivateKeySettings,
     ) -> Option<KeyPair> {
         match (certificate, private_key) {
-            (Some(certificate), Some(private_key)) => Some(KeyPair { certificate, private_key }),
+            (Some(certificate), Some(private_key)) => Some(KeyPair { certificate, private_key, settings }),
             (None, None) => None,
             _ => {
                 self.problem(offset, "only one of certificate and private_key is set: set both, or neither");
@@ -199,7 +201,9 @@ impl Reader<'_> {
 
     fn inbound(&mut self, index: usize, inbound: schema::Inbound) -> Inbound {
         let offset = inbound.address.span().start;
-        let tls = self.key_pair(offset, inbound.certificate, inbound.private_key);
+        let key_settings =
+            PrivateKeySettings { batching: inbound.private_key_batching, batch_delay: inbound.private_key_batch_delay };
+        let tls = self.key_pair(offset, inbound.certificate, inbound.private_key, key_settings);
         let default = inbound.upstream.as_ref().and_then(|upstream| self.origin(upstream));
         let has_default = inbound.upstream.is_some();
         let names = inbound.other_case_names;
@@ -353,7 +357,11 @@ impl Reader<'_> {
 
     fn outbound(&mut self, index: usize, outbound: schema::Outbound) -> Outbound {
         let offset = outbound.address.span().start;
-        let tls = self.key_pair(offset, outbound.certificate, outbound.private_key);
+        let key_settings = PrivateKeySettings {
+            batching: outbound.private_key_batching,
+            batch_delay: outbound.private_key_batch_delay,
+        };
+        let tls = self.key_pair(offset, outbound.certificate, outbound.private_key, key_settings);
         let names = outbound.other_case_names;
         let offsets: Vec<usize> = outbound.destination.iter().map(|it| it.span().start).collect();
         let destinations: Vec<Destination> =
@@ -365,7 +373,11 @@ impl Reader<'_> {
             name: outbound.name.unwrap_or_else(|| format!("outbound-{index}")).into(),
             address: *outbound.address.get_ref(),
             tls,
-            authority: KeyPair { certificate: outbound.ca_certificate, private_key: outbound.ca_private_key },
+            authority: KeyPair {
+                certificate: outbound.ca_certificate,
+                private_key: outbound.ca_private_key,
+                settings: PrivateKeySettings::default(),
+            },
             unlisted: outbound.unlisted,
             unlisted_internal: outbound.unlisted_internal,
             other_case: outbound.other_case,

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use fieldseal_config::{Kind, Raw, Value};
+use fieldseal_net::tls::PrivateKeyBatching;
 use fieldseal_net::{Network, SchedulingClass};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserializer, Error, Visitor};
@@ -79,6 +80,13 @@ kind!(
     scheduling_class, SchedulingClass, Kind::Choice(std::borrow::Cow::Borrowed(&["normal", "idle"])),
     |value| if value.text() == "idle" { SchedulingClass::Idle } else { SchedulingClass::Normal },
     |class| Value::Text(if *class == SchedulingClass::Idle { "idle" } else { "normal" }.to_owned())
+);
+
+kind!(
+    /// `auto` or `off`.
+    private_key_batching, PrivateKeyBatching, Kind::Choice(std::borrow::Cow::Borrowed(&["auto", "off"])),
+    |value| if value.text() == "off" { PrivateKeyBatching::Off } else { PrivateKeyBatching::Auto },
+    |batching| Value::Text(if *batching == PrivateKeyBatching::Off { "off" } else { "auto" }.to_owned())
 );
 
 fn number(value: Value) -> usize {

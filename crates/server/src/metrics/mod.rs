@@ -13,6 +13,7 @@ use fieldseal_engine::pool::Observer;
 use fieldseal_http::HttpCounters;
 use fieldseal_net::ProcessFigures;
 use fieldseal_net::metrics::{Histogram, HistogramSnapshot, Named, Writer, openmetrics};
+use fieldseal_net::tls::PrivateKeyFigures;
 
 use crate::api::counters::ApiSnapshot;
 use crate::counters::ServerCounters;
@@ -70,6 +71,7 @@ pub(crate) struct Snapshot {
     /// The HTTPS API; all zero if it is disabled.
     pub(crate) api: ApiSnapshot,
     pub(crate) process: ProcessFigures,
+    pub(crate) private_keys: PrivateKeyFigures,
     /// When certificates expire, by usage and subject.
     pub(crate) certificates: Vec<([String; 2], u64)>,
     /// CPU time by kind of thread; empty if the system does not report it.
@@ -85,6 +87,7 @@ impl Snapshot {
     fn write(&self, out: &mut Writer<'_>) -> fmt::Result {
         self.write_state(out)?;
         self.write_connections(out)?;
+        self.private_keys.write(out)?;
         self.write_requests(out)?;
         self.write_work(out)?;
         self.write_queue(out)?;

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use fieldseal_engine::Engine;
 use fieldseal_engine::admin::{AppName, Apps, ClientName, Keystore, NewKeys, Operation, Roles};
 use fieldseal_net::tls::LEAF_DAYS;
+use fieldseal_net::tls::PrivateKeySettings;
 use fieldseal_server::Server;
 
 use crate::arguments::DevArguments;
@@ -91,7 +92,8 @@ pub(super) fn run(context: &Context, arguments: &DevArguments) -> Outcome {
 fn dev_files(folder: &Path) -> IdentityFiles {
     let [chain, key, authorities] = ["server.pem", "server.key", "ca.pem"].map(|name| folder.join(name));
     let api = Some((chain.clone(), key.clone()));
-    IdentityFiles { chain, key, authorities, api }
+    let settings = PrivateKeySettings::default();
+    IdentityFiles { chain, key, key_settings: settings, authorities, api, api_key_settings: settings }
 }
 
 /// During development only problems are logged, unless a log level is set.

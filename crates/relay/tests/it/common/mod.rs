@@ -16,7 +16,7 @@ use boring::ssl::{SslConnector, SslMethod, SslVerifyMode};
 use boring::x509::extension::{BasicConstraints, SubjectAlternativeName};
 use boring::x509::{X509, X509NameBuilder};
 use fieldseal_net::LogFormat;
-use fieldseal_net::tls::ServerIdentity;
+use fieldseal_net::tls::{PrivateKeySettings, ServerIdentity};
 use fieldseal_relay::{AccessLog, Configuration, Relay};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes, Frame, Incoming};
@@ -65,6 +65,7 @@ impl Identity {
         ServerIdentity {
             certificate_chain_pem: self.certificate.to_pem().unwrap(),
             private_key_pem: self.key.private_key_to_pem_pkcs8().unwrap().into(),
+            private_key_settings: PrivateKeySettings::default(),
         }
     }
 }
@@ -111,7 +112,7 @@ impl TestRelay {
     /// Starts a relay in front of an upstream; `upstream` is the content of the section of that name, `routes` follows each listener.
     pub(crate) fn new(origin: &str, identity: &Identity, upstream: &str, routes: &str) -> TestRelay {
         let folder = tempfile::tempdir().unwrap();
-        let ServerIdentity { certificate_chain_pem, private_key_pem } = identity.of_server();
+        let ServerIdentity { certificate_chain_pem, private_key_pem, .. } = identity.of_server();
         std::fs::write(folder.path().join("certificate.pem"), certificate_chain_pem).unwrap();
         std::fs::write(folder.path().join("key.pem"), &*private_key_pem).unwrap();
         let pair = "certificate = \"certificate.pem\"\nprivate_key = \"key.pem\"\n";

@@ -17,7 +17,7 @@ use boring::ssl::{SslConnector, SslConnectorBuilder, SslMethod, SslStream, SslVe
 use boring::x509::X509;
 use fieldseal_client::{Client, ClientSettings, ClientTls};
 use fieldseal_engine::pool::Cancellation;
-use fieldseal_net::tls::{Authority, Issued, ServerName, Validity};
+use fieldseal_net::tls::{Authority, Issued, PrivateKeySettings, ServerName, Validity};
 use fieldseal_protocol::{
     EncryptDocumentParams, ErrorCode, ErrorObject, GOING_AWAY, GoingAway, Limits, Message, Scanner, answer,
     connection_error,
@@ -50,6 +50,7 @@ impl Pki {
         TlsSettings {
             certificate_chain_pem: issued.certificate_pem,
             private_key_pem: issued.private_key_pem,
+            private_key_settings: PrivateKeySettings::default(),
             client_authorities_pem: self.authority_pem.clone(),
         }
     }

@@ -1,0 +1,235 @@
+//! Private-key operations in batches, between real handshakes: with our client, with Python's `ssl`, and with clients that go away.
+
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use boring::asn1::Asn1Time;
+use boring::hash::MessageDigest;
+use boring::pkey::{PKey, Private};
+use boring::rsa::Rsa;
+use boring::ssl::{Ssl, SslConnector, SslMethod, SslVerifyMode, SslVersion};
+use boring::x509::extension::SubjectAlternativeName;
+use boring::x509::{X509, X509NameBuilder};
+use fieldseal_net::tls::{Acceptor, PrivateKeyBatching, PrivateKeyFigures, PrivateKeySettings, ServerIdentity};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, LocalSet};
+use tokio::time::{sleep, timeout};
+use tokio_boring::SslStreamBuilder;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A key of `vectors/rsa`, the first of its length.
+fn key(bits: usize) -> PKey<Private> {
+    let vectors = include_str!("../../../../vectors/rsa/primitive.rsp");
+    let (_, group) = vectors.split_once(&format!("[mod = {bits}]")).expect("a key of that length");
+    let number = |name: &str| {
+        let line = group.lines().find_map(|line| line.strip_prefix(&format!("{name} = "))).expect("a number");
+        boring::bn::BigNum::from_hex_str(line).unwrap()
+    };
+    let [n, e, d, p, q, dp, dq, q_inv] = ["n", "e", "d", "p", "q", "dP", "dQ", "qInv"].map(number);
+    PKey::from_rsa(Rsa::from_private_components(n, e, d, p, q, dp, dq, q_inv).unwrap()).unwrap()
+}
+
+/// A certificate of `localhost` by its own key.
+fn identity(key: &PKey<Private>, settings: PrivateKeySettings) -> ServerIdentity {
+    let mut name = X509NameBuilder::new().unwrap();
+    name.append_entry_by_text("CN", "localhost").unwrap();
+    let name = name.build();
+    let mut builder = X509::builder().unwrap();
+    builder.set_version(2).unwrap();
+    builder.set_subject_name(&name).unwrap();
+    builder.set_issuer_name(&name).unwrap();
+    builder.set_pubkey(key).unwrap();
+    builder.set_not_before(&Asn1Time::days_from_now(0).unwrap()).unwrap();
+    builder.set_not_after(&Asn1Time::days_from_now(1).unwrap()).unwrap();
+    let names = SubjectAlternativeName::new().dns("localhost").build(&builder.x509v3_context(None, None)).unwrap();
+    builder.append_extension(&names).unwrap();
+    builder.sign(key, MessageDigest::sha256()).unwrap();
+    ServerIdentity {
+        certificate_chain_pem: builder.build().to_pem().unwrap(),
+        private_key_pem: key.private_key_to_pem_pkcs8().unwrap().into(),
+        private_key_settings: settings,
+    }
+}
+
+/// Accepts on this thread, each connection in its own task, and keeps what it has accepted open for a while.
+async fn serve(identity: &ServerIdentity) -> SocketAddr {
+    let acceptor = Acceptor::new(identity).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::task::spawn_local(async move {
+        loop {
+            let (socket, _) = listener.accept().await.unwrap();
+            let session = Ssl::new(&acceptor.context()).unwrap();
+            tokio::task::spawn_local(async move {
+                if let Ok(stream) = SslStreamBuilder::new(session, socket).accept().await {
+                    sleep(Duration::from_millis(500)).await;
+                    drop(stream);
+                }
+            });
+        }
+    });
+    address
+}
+
+/// What a client accepts.
+#[derive(Clone, Copy)]
+struct Offer {
+    version: SslVersion,
+    algorithms: &'static str,
+}
+
+const MODERN: Offer = Offer { version: SslVersion::TLS1_3, algorithms: "rsa_pss_rsae_sha256" };
+
+/// Does a handshake, which verifies the server's signature; returns whether it succeeded.
+async fn shake(address: SocketAddr, identity: &ServerIdentity, offer: Offer) -> bool {
+    let mut connector = SslConnector::builder(SslMethod::tls()).unwrap();
+    connector.set_min_proto_version(Some(offer.version)).unwrap();
+    connector.set_max_proto_version(Some(offer.version)).unwrap();
+    connector.set_sigalgs_list(offer.algorithms).unwrap();
+    connector.set_verify(SslVerifyMode::PEER);
+    connector.cert_store_mut().add_cert(X509::from_pem(&identity.certificate_chain_pem).unwrap()).unwrap();
+    let socket = TcpStream::connect(address).await.unwrap();
+    let shaking = tokio_boring::connect(connector.build().configure().unwrap(), "localhost", socket);
+    timeout(PATIENCE, shaking).await.expect("no handshake waits for another").is_ok()
+}
+
+fn shakes(count: usize, address: SocketAddr, identity: &Arc<ServerIdentity>, offer: Offer) -> Vec<JoinHandle<bool>> {
+    let one = || {
+        let identity = Arc::clone(identity);
+        tokio::task::spawn_local(async move { shake(address, &identity, offer).await })
+    };
+    (0..count).map(|_| one()).collect()
+}
+
+async fn all_succeed(shakes: Vec<JoinHandle<bool>>) {
+    for shake in shakes {
+        assert!(shake.await.unwrap());
+    }
+}
+
+/// Signatures in batches so far.
+fn batched() -> u64 {
+    (1..).zip(PrivateKeyFigures::read().batches).map(|(size, count)| size * count).sum()
+}
+
+fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(LocalSet::new().run_until(test));
+}
+
+/// Whether this CPU batches.
+fn has_lanes() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return is_x86_feature_detected!("avx512ifma")
+        && is_x86_feature_detected!("adx")
+        && is_x86_feature_detected!("bmi2");
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
+#[test]
+fn handshakes_of_every_length_and_number_succeed() {
+    run(async {
+        for bits in [2048, 3072, 4096] {
+            let identity = Arc::new(identity(&key(bits), PrivateKeySettings::default()));
+            let address = serve(&identity).await;
+            for count in [1, 2, 3, 4, 5, 16] {
+                let before = batched();
+                all_succeed(shakes(count, address, &identity, MODERN)).await;
+                assert!(!has_lanes() || batched() >= before + count as u64, "{bits} {count}");
+            }
+        }
+    });
+}
+
+/// Clients that accept one algorithm each, with both versions of TLS.
+#[test]
+fn every_algorithm_is_signed() {
+    const TLS_1_3: [&str; 3] = ["rsa_pss_rsae_sha256", "rsa_pss_rsae_sha384", "rsa_pss_rsae_sha512"];
+    const TLS_1_2: [&str; 4] = ["rsa_pkcs1_sha256", "rsa_pkcs1_sha384", "rsa_pkcs1_sha512", "rsa_pss_rsae_sha256"];
+    run(async {
+        let identity = Arc::new(identity(&key(2048), PrivateKeySettings::default()));
+        let address = serve(&identity).await;
+        let of =
+            |version, names: &'static [&'static str]| names.iter().map(move |name| Offer { version, algorithms: name });
+        for offer in of(SslVersion::TLS1_3, &TLS_1_3).chain(of(SslVersion::TLS1_2, &TLS_1_2)) {
+            let before = batched();
+            all_succeed(shakes(2, address, &identity, offer)).await;
+            assert!(!has_lanes() || batched() >= before + 2, "{}", offer.algorithms);
+        }
+        let before = PrivateKeyFigures::read().old_algorithms;
+        let old = Offer { version: SslVersion::TLS1_2, algorithms: "rsa_pkcs1_sha1" };
+        all_succeed(shakes(2, address, &identity, old)).await;
+        assert!(!has_lanes() || PrivateKeyFigures::read().old_algorithms >= before + 2);
+        let elliptic = Offer { version: SslVersion::TLS1_3, algorithms: "ecdsa_secp256r1_sha256" };
+        assert!(!shake(address, &identity, elliptic).await, "an algorithm that the key does not have");
+    });
+}
+
+/// With a long delay, a batch waits until it is full, and handshakes that end meanwhile do not count.
+#[test]
+fn clients_that_go_away_do_not_hold_up_others() {
+    run(async {
+        let settings = PrivateKeySettings { batch_delay: Duration::from_millis(300), ..PrivateKeySettings::default() };
+        let identity = Arc::new(identity(&key(2048), settings));
+        let acceptor = Acceptor::new(&identity).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let clients = shakes(3, address, &identity, MODERN);
+        let accept = async || {
+            let (socket, _) = listener.accept().await.unwrap();
+            let session = Ssl::new(&acceptor.context()).unwrap();
+            tokio::task::spawn_local(async move { SslStreamBuilder::new(session, socket).accept().await.is_ok() })
+        };
+        let handshakes = [accept().await, accept().await, accept().await];
+        // All three wait for a fourth.
+        sleep(Duration::from_millis(100)).await;
+        handshakes[0].abort();
+        let [gone, second, third] = handshakes;
+        assert!(gone.await.unwrap_err().is_cancelled());
+        assert!(timeout(PATIENCE, second).await.unwrap().unwrap() && timeout(PATIENCE, third).await.unwrap().unwrap());
+    });
+}
+
+#[test]
+fn batches_are_off_if_configured() {
+    run(async {
+        let settings = PrivateKeySettings { batching: PrivateKeyBatching::Off, ..PrivateKeySettings::default() };
+        let identity = Arc::new(identity(&key(2048), settings));
+        let address = serve(&identity).await;
+        all_succeed(shakes(4, address, &identity, MODERN)).await;
+        assert!(Acceptor::new(&identity).is_ok());
+    });
+}
+
+/// Python's `ssl`, which is OpenSSL, verifies chain, name and signature.
+#[test]
+fn another_client_verifies_the_signatures() {
+    const CLIENT: &str = "import socket, ssl, sys
+context = ssl.create_default_context(cafile=sys.argv[2])
+for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+    context.minimum_version = context.maximum_version = version
+    with socket.create_connection(('127.0.0.1', int(sys.argv[1]))) as plain:
+        with context.wrap_socket(plain, server_hostname='localhost') as session:
+            print(session.version())
+";
+    run(async {
+        let identity = Arc::new(identity(&key(2048), PrivateKeySettings::default()));
+        let address = serve(&identity).await;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("certificate.pem");
+        std::fs::write(&path, &identity.certificate_chain_pem).unwrap();
+        let client = || {
+            let mut command = Command::new("python3");
+            command.args(["-c", CLIENT, &address.port().to_string()]).arg(&path).stdin(Stdio::null());
+            tokio::task::spawn_blocking(move || command.output().expect("python3 runs"))
+        };
+        for client in [client(), client(), client(), client(), client(), client()] {
+            let output = client.await.unwrap();
+            assert_eq!(String::from_utf8_lossy(&output.stdout), "TLSv1.2\nTLSv1.3\n", "{output:?}");
+        }
+    });
+}

@@ -1,0 +1,314 @@
+//! Private-key operations of TLS handshakes, in batches: signatures by one RSA key, of handshakes that are open at the same time on one
+//! thread, are computed side by side in the CPU's lanes, where one costs as much as four.
+//!
+//! A signature waits until its batch is full, or until the thread has nothing else ready. A lone handshake therefore never waits for
+//! others. There is one queue for each thread and key; its lock is taken by another thread only if the runtime has moved a handshake there.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use boring::hash::MessageDigest;
+use boring::pkey::{PKey, Private};
+use boring::sign::Signer;
+use boring::ssl::{
+    AsyncPrivateKeyMethod, AsyncPrivateKeyMethodError, BoxPrivateKeyMethodFuture, SslContextBuilder, SslRef,
+    SslSignatureAlgorithm,
+};
+use fieldseal_crypto::{HashFunction, RsaComponents, RsaPrivateKey, RsaScheme};
+use tokio::sync::Notify;
+use zeroize::Zeroizing;
+
+use crate::metrics::{Histogram, HistogramSnapshot, Named, Writer};
+
+/// Whether private-key operations of a listener are computed in batches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PrivateKeyBatching {
+    /// Where it is faster: RSA keys of 2,048, 3,072 and 4,096 bits, on CPUs with AVX-512 IFMA.
+    #[default]
+    Auto,
+    /// Never.
+    Off,
+}
+
+/// How a listener computes private-key operations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PrivateKeySettings {
+    /// Whether in batches.
+    pub batching: PrivateKeyBatching,
+    /// How long a signature waits for others while the thread has nothing else to do. Default 0; more saves CPU time for latency.
+    pub batch_delay: Duration,
+}
+
+/// The most signatures of a batch.
+pub const BATCH_SIZE_MAX: usize = 4;
+
+/// Figures of all listeners of the process.
+static FIGURES: LazyLock<Figures> = LazyLock::new(Figures::default);
+
+#[derive(Default)]
+struct Figures {
+    batches: [AtomicU64; BATCH_SIZE_MAX],
+    waits: Histogram,
+    old_algorithms: AtomicU64,
+    faults: AtomicU64,
+}
+
+/// Batches of private-key operations since the process started, of all its listeners.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PrivateKeyFigures {
+    /// Batches with one signature, with two, and so on.
+    pub batches: [u64; BATCH_SIZE_MAX],
+    /// How long signatures waited for their batch.
+    pub waits: HistogramSnapshot,
+    /// Signatures that the TLS library computed one by one, because clients accept only older algorithms.
+    pub old_algorithms: u64,
+    /// Signatures that did not pass their check and were computed again by the library: the hardware is faulty.
+    pub faults: u64,
+}
+
+impl PrivateKeyFigures {
+    /// Reads the figures.
+    pub fn read() -> Self {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Self {
+            batches: FIGURES.batches.each_ref().map(load),
+            waits: FIGURES.waits.snapshot(),
+            old_algorithms: load(&FIGURES.old_algorithms),
+            faults: load(&FIGURES.faults),
+        }
+    }
+
+    /// Writes them as metrics.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn write(&self, out: &mut Writer<'_>) -> fmt::Result {
+        const SIZE: Named = Named::plain(
+            "tls_signature_batch_size",
+            "Signatures of TLS handshakes that were computed together, with keys that are batched",
+        );
+        const WAIT: Named = Named::seconds("tls_signature_wait", "Time that these signatures waited for others");
+        const FALLBACKS: Named = Named::plain(
+            "tls_signature_fallbacks",
+            "Signatures with such keys by the TLS library instead, by reason: algorithm, the client accepts only older ones; fault, a \
+             signature did not pass its check, and the hardware is faulty",
+        );
+        let sizes = (1..).zip(self.batches);
+        let batches = HistogramSnapshot {
+            buckets: sizes.clone().map(|(size, count)| (f64::from(size), count)).chain([(f64::INFINITY, 0)]).collect(),
+            sum: sizes.map(|(size, count)| f64::from(size) * count as f64).sum(),
+            count: self.batches.iter().sum(),
+        };
+        out.histogram(SIZE, &batches)?;
+        out.histogram(WAIT, &self.waits)?;
+        out.counters(FALLBACKS, ["reason"], [(["algorithm"], self.old_algorithms), (["fault"], self.faults)])
+    }
+}
+
+/// Sets the key of a context, which has its certificate already.
+pub(super) fn set_private_key(
+    context: &mut SslContextBuilder,
+    key: &PKey<Private>,
+    settings: PrivateKeySettings,
+) -> Result<(), boring::error::ErrorStack> {
+    let rsa = match settings.batching {
+        PrivateKeyBatching::Auto => batched(key),
+        PrivateKeyBatching::Off => None,
+    };
+    let Some(rsa) = rsa else { return context.set_private_key(key) };
+    let key = Key { rsa, plain: key.clone(), delay: settings.batch_delay };
+    context.set_async_private_key_method(Method(Arc::new(key)));
+    Ok(())
+}
+
+/// The key for signatures in lanes, if it is one that gains by them.
+fn batched(key: &PKey<Private>) -> Option<RsaPrivateKey> {
+    let rsa = key.rsa().ok()?;
+    let secret = |number: &boring::bn::BigNumRef| Zeroizing::new(number.to_vec());
+    let [d, p, q] = [rsa.d(), rsa.p()?, rsa.q()?].map(secret);
+    let [dmp1, dmq1, iqmp] = [rsa.dmp1()?, rsa.dmq1()?, rsa.iqmp()?].map(secret);
+    let key = RsaPrivateKey::new(&RsaComponents {
+        modulus: &rsa.n().to_vec(),
+        public_exponent: &rsa.e().to_vec(),
+        private_exponent: &d,
+        prime_1: &p,
+        prime_2: &q,
+        exponent_1: &dmp1,
+        exponent_2: &dmq1,
+        coefficient: &iqmp,
+    });
+    key.ok().filter(|key| key.batch_size() > 1)
+}
+
+/// A key whose signatures are batched.
+struct Key {
+    rsa: RsaPrivateKey,
+    /// For algorithms that lanes do not have.
+    plain: PKey<Private>,
+    delay: Duration,
+}
+
+/// What a context asks for signatures.
+struct Method(Arc<Key>);
+
+/// A signature that a handshake waits for.
+struct Request {
+    scheme: RsaScheme,
+    message: Vec<u8>,
+    began: Instant,
+    signature: OnceLock<Vec<u8>>,
+    signed: Notify,
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request").field("scheme", &self.scheme).finish_non_exhaustive()
+    }
+}
+
+/// Requests of one thread by one key. Weak, so that those of handshakes that have ended are left out.
+#[derive(Default)]
+struct Queue(Mutex<Vec<Weak<Request>>>);
+
+thread_local! {
+    /// This thread's queues.
+    static QUEUES: RefCell<Vec<(Weak<Key>, Arc<Queue>)>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Queue {
+    /// This thread's queue for a key.
+    fn of(key: &Arc<Key>) -> Arc<Self> {
+        QUEUES.with_borrow_mut(|queues| {
+            let found = queues.iter().find(|(known, _)| std::ptr::eq(known.as_ptr(), Arc::as_ptr(key)));
+            if let Some((_, queue)) = found {
+                return Arc::clone(queue);
+            }
+            queues.retain(|(known, _)| known.strong_count() > 0);
+            let queue = Arc::new(Self::default());
+            queues.push((Arc::downgrade(key), Arc::clone(&queue)));
+            queue
+        })
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Vec<Weak<Request>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a request, and signs if the batch is full.
+    fn push(&self, key: &Key, request: &Arc<Request>) {
+        let mut waiting = self.waiting();
+        waiting.retain(|request| request.strong_count() > 0);
+        waiting.push(Arc::downgrade(request));
+        let is_full = waiting.len() >= key.rsa.batch_size();
+        drop(waiting);
+        if is_full {
+            self.flush(key);
+        }
+    }
+
+    /// Signs what waits.
+    fn flush(&self, key: &Key) {
+        let requests: Vec<Arc<Request>> = self.waiting().drain(..).filter_map(|request| request.upgrade()).collect();
+        if requests.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        requests.iter().for_each(|request| FIGURES.waits.observe(now.saturating_duration_since(request.began)));
+        let messages: Vec<(RsaScheme, &[u8])> =
+            requests.iter().map(|request| (request.scheme, request.message.as_slice())).collect();
+        let faults = key.rsa.faults();
+        let signatures = key.rsa.sign_many(&messages, &mut rand::rng());
+        FIGURES.faults.fetch_add(key.rsa.faults() - faults, Ordering::Relaxed);
+        for batch in requests.chunks(BATCH_SIZE_MAX) {
+            FIGURES.batches[batch.len() - 1].fetch_add(1, Ordering::Relaxed);
+        }
+        for (request, signature) in requests.iter().zip(signatures) {
+            let _ = request.signature.set(signature);
+            request.signed.notify_one();
+        }
+    }
+}
+
+impl AsyncPrivateKeyMethod for Method {
+    fn sign(
+        &self,
+        _: &mut SslRef,
+        input: &[u8],
+        algorithm: SslSignatureAlgorithm,
+        _: &mut [u8],
+    ) -> Result<BoxPrivateKeyMethodFuture, AsyncPrivateKeyMethodError> {
+        let Some(scheme) = scheme(algorithm) else {
+            let signature = sign_plainly(&self.0.plain, input, algorithm).ok_or(AsyncPrivateKeyMethodError)?;
+            FIGURES.old_algorithms.fetch_add(1, Ordering::Relaxed);
+            return Ok(Box::pin(async { Ok(finish(signature)) }));
+        };
+        let (signature, signed) = (OnceLock::new(), Notify::new());
+        let request = Arc::new(Request { scheme, message: input.to_vec(), began: Instant::now(), signature, signed });
+        let (key, queue) = (Arc::clone(&self.0), Queue::of(&self.0));
+        queue.push(&key, &request);
+        Ok(Box::pin(async move {
+            if request.signature.get().is_none() {
+                wait(key.delay, &request.signed).await;
+            }
+            if request.signature.get().is_none() {
+                queue.flush(&key);
+            }
+            let signature = request.signature.get().ok_or(AsyncPrivateKeyMethodError)?;
+            Ok(finish(signature.clone()))
+        }))
+    }
+
+    /// Only the key exchange of RSA would decrypt, which the listeners' policy does not have.
+    fn decrypt(
+        &self,
+        _: &mut SslRef,
+        _: &[u8],
+        _: &mut [u8],
+    ) -> Result<BoxPrivateKeyMethodFuture, AsyncPrivateKeyMethodError> {
+        Err(AsyncPrivateKeyMethodError)
+    }
+}
+
+/// Waits until the thread has nothing else ready, or for the delay while nothing fills the batch.
+async fn wait(delay: Duration, signed: &Notify) {
+    if delay.is_zero() {
+        // The runtime resumes what has yielded after everything else that is ready, sockets included.
+        return tokio::task::yield_now().await;
+    }
+    tokio::select! {
+        () = tokio::time::sleep(delay) => {}
+        () = signed.notified() => {}
+    }
+}
+
+fn scheme(algorithm: SslSignatureAlgorithm) -> Option<RsaScheme> {
+    Some(match algorithm {
+        SslSignatureAlgorithm::RSA_PSS_RSAE_SHA256 => RsaScheme::Pss(HashFunction::Sha256),
+        SslSignatureAlgorithm::RSA_PSS_RSAE_SHA384 => RsaScheme::Pss(HashFunction::Sha384),
+        SslSignatureAlgorithm::RSA_PSS_RSAE_SHA512 => RsaScheme::Pss(HashFunction::Sha512),
+        SslSignatureAlgorithm::RSA_PKCS1_SHA256 => RsaScheme::Pkcs1(HashFunction::Sha256),
+        SslSignatureAlgorithm::RSA_PKCS1_SHA384 => RsaScheme::Pkcs1(HashFunction::Sha384),
+        SslSignatureAlgorithm::RSA_PKCS1_SHA512 => RsaScheme::Pkcs1(HashFunction::Sha512),
+        _ => return None,
+    })
+}
+
+/// The one other algorithm of TLS 1.2 with an RSA key: SHA-1, for clients that name nothing newer.
+fn sign_plainly(key: &PKey<Private>, input: &[u8], algorithm: SslSignatureAlgorithm) -> Option<Vec<u8>> {
+    if algorithm != SslSignatureAlgorithm::RSA_PKCS1_SHA1 {
+        return None;
+    }
+    Signer::new(MessageDigest::sha1(), key).ok()?.sign_oneshot_to_vec(input).ok()
+}
+
+/// Copies a signature to where the library wants it.
+fn finish(signature: Vec<u8>) -> boring::ssl::BoxPrivateKeyMethodFinish {
+    Box::new(move |_, output| {
+        let place = output.get_mut(..signature.len()).ok_or(AsyncPrivateKeyMethodError)?;
+        place.copy_from_slice(&signature);
+        Ok(signature.len())
+    })
+}
