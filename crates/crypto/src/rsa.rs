@@ -88,8 +88,8 @@ impl RsaPrivateKey {
         self.size
     }
 
-    /// Signatures that a call of [`RsaPrivateKey::sign_many`] should make for the lowest cost of each: 4 in lanes, which cost as much as one;
-    /// 1 by the library.
+    /// Signatures that a call of [`RsaPrivateKey::sign_many`] should make for the lowest cost of each: 4 in lanes, which cost as much as
+    /// one; 1 by the library.
     pub fn batch_size(&self) -> usize {
         if self.lanes.is_some() { lanes::BATCH_SIZE } else { 1 }
     }

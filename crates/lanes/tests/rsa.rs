@@ -1,5 +1,5 @@
-//! RSA's signature primitive against powers by another arithmetic (`vectors/rsa`), in every place of a batch, through the instructions of this
-//! CPU and through their model.
+//! RSA's signature primitive against powers by another arithmetic (`vectors/rsa`), in every place of a batch, through the instructions of
+//! this CPU and through their model.
 
 use std::collections::HashMap;
 

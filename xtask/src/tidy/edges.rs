@@ -132,8 +132,8 @@ const LIBRARIES: [Library; 9] = [
     },
     Library {
         names: &["rand", "fastrand", "getrandom"],
-        allowed_in: &["engine", "client", "relay", "load", "cli"],
-        instead: "take the generator as a parameter; the engine chooses it",
+        allowed_in: &["engine", "client", "net", "relay", "load", "cli"],
+        instead: "take the generator as a parameter; the engine chooses it, and net for signatures of TLS",
     },
 ];
 

@@ -172,6 +172,10 @@ fn every_algorithm_is_signed() {
 /// With a long delay, a batch waits until it is full, and handshakes that end meanwhile do not count.
 #[test]
 fn clients_that_go_away_do_not_hold_up_others() {
+    if !has_lanes() {
+        // The first handshake has ended before it can be abandoned.
+        return;
+    }
     run(async {
         let settings = PrivateKeySettings { batch_delay: Duration::from_millis(300), ..PrivateKeySettings::default() };
         let identity = Arc::new(identity(&key(2048), settings));
@@ -179,18 +183,23 @@ fn clients_that_go_away_do_not_hold_up_others() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let clients = shakes(3, address, &identity, MODERN);
-        let accept = async || {
+        let mut handshakes = Vec::new();
+        for _ in 0..3 {
             let (socket, _) = listener.accept().await.unwrap();
             let session = Ssl::new(&acceptor.context()).unwrap();
-            tokio::task::spawn_local(async move { SslStreamBuilder::new(session, socket).accept().await.is_ok() })
-        };
-        let handshakes = [accept().await, accept().await, accept().await];
+            let shaking = async move { SslStreamBuilder::new(session, socket).accept().await.is_ok() };
+            handshakes.push(tokio::task::spawn_local(shaking));
+        }
         // All three wait for a fourth.
         sleep(Duration::from_millis(100)).await;
         handshakes[0].abort();
-        let [gone, second, third] = handshakes;
-        assert!(gone.await.unwrap_err().is_cancelled());
-        assert!(timeout(PATIENCE, second).await.unwrap().unwrap() && timeout(PATIENCE, third).await.unwrap().unwrap());
+        assert!(handshakes.remove(0).await.unwrap_err().is_cancelled());
+        all_succeed(handshakes).await;
+        let mut succeeded = 0;
+        for client in clients {
+            succeeded += usize::from(client.await.unwrap());
+        }
+        assert_eq!(succeeded, 2);
     });
 }
 

@@ -126,8 +126,8 @@ impl PrivateKey {
     }
 
     /// The signature of each message representative, [`BATCH_SIZE`] at a time. `None` where a representative is not below the modulus, and
-    /// where a signature did not pass its check: a fault of the hardware, and reason to sign again by other means. Constant time in the key and
-    /// the representatives.
+    /// where a signature did not pass its check: a fault of the hardware, and reason to sign again by other means. Constant time in the key
+    /// and the representatives.
     pub fn sign(&self, representatives: &[&[u8]]) -> Vec<Option<Vec<u8>>> {
         let batches = representatives.chunks(BATCH_SIZE);
         batches.flat_map(|batch| self.sign_batch(batch).into_iter().take(batch.len())).collect()

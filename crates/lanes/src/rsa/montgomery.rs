@@ -1,6 +1,6 @@
 //! Montgomery's multiplication for numbers of several hundred to some thousand bits, eight side by side, each with its own modulus.
 //!
-//! A number is blocks of five limbs of 52 bits, and R is 2 to the power of their bits, which are 16 to 64 more than a modulus has. Therefore
+//! A number is blocks of five limbs of 52 bits, and R is 2 to the power of their bits, which are 16 to 64 more than a modulus has. So
 //! factors need not be below the modulus N: with factors of at most α·N and β·N, the result is at most (α·β/2^16 + 1)·N.
 //!
 //! Products are summed by columns of blocks, so that sums stay in registers: ten columns at a time, of which the lower five leave. The

@@ -56,8 +56,8 @@ fn alternate([first, second]: [&[u64]; 2]) -> [&[u64]; LANES] {
 }
 
 impl Key {
-    /// `None` where the numbers do not have the lengths of the key, the highest or lowest bit of a prime is not set, or the public exponent is
-    /// even or too large. Whether they belong together shows in the first signature's check.
+    /// `None` where the numbers do not have the lengths of the key, the highest or lowest bit of a prime is not set, or the public exponent
+    /// is even or too large. Whether they belong together shows in the first signature's check.
     pub(super) fn new(components: &Components<'_>, prime_words: usize) -> Option<Self> {
         // 1,024 bits in four blocks, 1,536 in six, 2,048 in eight.
         let prime_blocks = prime_words / 4;
@@ -249,8 +249,9 @@ fn combine<V: U64x8>(cpu: V::Cpu, key: &Key, primes: &mut Modulus<V>, work: &mut
     // Twice the first prime is more than the second, so that the differences are not negative in its lanes.
     let even = V::mask(cpu, 0b0101_0101);
     work.power = key.twice.load(cpu);
-    for (difference, power) in work.power.as_flattened_mut().iter_mut().zip(work.next.as_flattened()) {
-        *difference = work.zero.blend(even, difference.add(*power).sub(power.rotate_lanes::<1>()));
+    let Work { power: differences, next: powers, zero, .. } = &mut *work;
+    for (difference, power) in differences.as_flattened_mut().iter_mut().zip(powers.as_flattened()) {
+        *difference = zero.blend(even, difference.add(*power).sub(power.rotate_lanes::<1>()));
     }
     primes.normalise(&mut work.power);
     primes.multiply(&key.coefficient.load(cpu), &key.squares.load(cpu), &mut work.selected);

@@ -374,13 +374,13 @@ pub(super) struct Inbound {
     pub certificate: Option<PathBuf>,
     /// PEM file of its private key.
     pub private_key: Option<PathBuf>,
-    /// Whether signatures of TLS handshakes that are open at the same time are computed together. `auto`: with an RSA key of 2,048, 3,072 or
-    /// 4,096 bits on a CPU with AVX-512 IFMA, where four signatures cost as much as one.
+    /// Whether signatures of TLS handshakes that are open at the same time are computed together. `auto`: with an RSA key of 2,048,
+    /// 3,072 or 4,096 bits on a CPU with AVX-512 IFMA, where four signatures cost as much as one.
     #[serde(default, with = "value::private_key_batching")]
     #[schemars(with = "value::private_key_batching::Kinded")]
     pub private_key_batching: PrivateKeyBatching,
-    /// How long such a signature waits for others while its thread has nothing else to do. With 0 a lone handshake never waits; more saves
-    /// CPU time for latency.
+    /// How long such a signature waits for others while its thread has nothing else to do. With 0 a lone handshake never waits; more
+    /// saves CPU time for latency.
     #[serde(default, with = "value::duration_or_zero")]
     #[schemars(with = "value::duration_or_zero::Kinded")]
     pub private_key_batch_delay: Duration,
@@ -506,13 +506,13 @@ pub(super) struct Outbound {
     pub certificate: Option<PathBuf>,
     /// PEM file of its private key.
     pub private_key: Option<PathBuf>,
-    /// Whether signatures of TLS handshakes that are open at the same time are computed together. `auto`: with an RSA key of 2,048, 3,072 or
-    /// 4,096 bits on a CPU with AVX-512 IFMA, where four signatures cost as much as one.
+    /// Whether signatures of TLS handshakes that are open at the same time are computed together. `auto`: with an RSA key of 2,048,
+    /// 3,072 or 4,096 bits on a CPU with AVX-512 IFMA, where four signatures cost as much as one.
     #[serde(default, with = "value::private_key_batching")]
     #[schemars(with = "value::private_key_batching::Kinded")]
     pub private_key_batching: PrivateKeyBatching,
-    /// How long such a signature waits for others while its thread has nothing else to do. With 0 a lone handshake never waits; more saves
-    /// CPU time for latency.
+    /// How long such a signature waits for others while its thread has nothing else to do. With 0 a lone handshake never waits; more
+    /// saves CPU time for latency.
     #[serde(default, with = "value::duration_or_zero")]
     #[schemars(with = "value::duration_or_zero::Kinded")]
     pub private_key_batch_delay: Duration,

@@ -200,8 +200,8 @@ fn every_setting_of_the_crates_has_a_key() {
     }
     let sections: BTreeSet<_> = KEYS.iter().map(|key| key.parts().0).collect();
     let count = |section: &str| KEYS.iter().filter(|key| key.parts().0 == section).count();
-    assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (16, 12, 9, 47));
+    assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (16, 12, 9, 49));
     // `ClientBounds::default` destructures the client's settings.
-    assert_eq!((count("client"), count("operator"), count("api")), (11, 5, 27));
+    assert_eq!((count("client"), count("operator"), count("api")), (11, 5, 29));
     assert!(sections.contains("input") && sections.contains("log"));
 }
