@@ -6,8 +6,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use fieldseal_engine::{Curve, Keying, OnFailure};
 
 pub(crate) use bench::{
-    BenchArguments, BenchCommand, EchoArguments, InterferenceArguments, OperationName, OverloadArguments,
-    SoakArguments, TableArguments,
+    BenchArguments, BenchCommand, CertificateKey, EchoArguments, HandshakesArguments, InterferenceArguments,
+    OperationName, OverloadArguments, SoakArguments, TableArguments,
 };
 pub(crate) use load::{LoadArguments, LoadCommand, LoadReportArguments, LoadRunArguments};
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use fieldseal_http::{Event, Handler, HttpCounters, Listener, ListenerOptions, Observer};
 use fieldseal_net::Leaving;
 use fieldseal_net::tls::Acceptor;
+use fieldseal_net::tls::sign_before_parking;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::runtime::Builder;
 use tokio::sync::watch;
@@ -122,6 +123,7 @@ pub(crate) fn run(
         .enable_all()
         .event_interval(TURNS_BETWEEN_EVENTS)
         .max_blocking_threads(LOOKUP_THREADS_MAX)
+        .on_thread_park(sign_before_parking)
         .build()?;
     let left = runtime.block_on(async {
         let mut inbound = Vec::new();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use fieldseal_engine::pool::Pool;
 use fieldseal_http::Listener;
 use fieldseal_net::metrics::ThreadTimes;
-use fieldseal_net::tls::{Acceptor, CertificateExpiry, ServerIdentity};
+use fieldseal_net::tls::{Acceptor, CertificateExpiry, ServerIdentity, sign_before_parking};
 use fieldseal_net::{Leaving, OperatorPort, bind};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -80,6 +80,7 @@ impl Server {
             .thread_name("fieldseal-net")
             .event_interval(TURNS_BETWEEN_EVENTS)
             .max_blocking_threads(settings.authentications_max)
+            .on_thread_park(sign_before_parking)
             .enable_all()
             .build()
             .map_err(StartError::Threads)?;

@@ -35,6 +35,11 @@ pub(crate) enum BenchCommand {
     /// Measure whether small requests wait for large ones: their latency alone and beside them, and the system's own share
     #[command(after_help = "Example:\n  fieldseal bench interference --duration 40s --json")]
     Interference(InterferenceArguments),
+    /// Open a new TLS connection for each request, with private-key operations in batches and one by one
+    #[command(
+        after_help = "Examples:\n  fieldseal bench handshakes\n  fieldseal bench handshakes --key rsa2048 --open 64 --json"
+    )]
+    Handshakes(HandshakesArguments),
     /// Overload the engine, by default tenfold: health, memory, answers and recovery time
     #[command(after_help = "Example:\n  fieldseal bench overload --duration 60s")]
     Overload(OverloadArguments),
@@ -77,6 +82,55 @@ pub(crate) struct InterferenceArguments {
     /// The form.
     #[command(flatten)]
     pub form: Form,
+}
+
+/// `fieldseal bench handshakes`.
+#[derive(Debug, Args)]
+#[command(mut_arg("json", |it| it.help("Print one line of JSON: the machine, and rates, CPU time and latencies of each row")))]
+pub(crate) struct HandshakesArguments {
+    /// Keys of the engine's certificate [default: all four]
+    #[arg(long, value_name = "KEY", value_delimiter = ',')]
+    pub key: Vec<CertificateKey>,
+    /// Connections that are open at a time, separated by commas
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,8,64", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub open: Vec<u16>,
+    /// Duration of each row, all rounds together
+    #[arg(long, value_name = "TIME", default_value = "1500ms", value_parser = time)]
+    pub duration: Duration,
+    /// Rounds; the rows alternate in each
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// The form.
+    #[command(flatten)]
+    pub form: Form,
+}
+
+/// The key of a server's certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CertificateKey {
+    /// RSA with 2,048 bits
+    Rsa2048,
+    /// RSA with 3,072 bits
+    Rsa3072,
+    /// RSA with 4,096 bits
+    Rsa4096,
+    /// P-256
+    P256,
+}
+
+impl CertificateKey {
+    /// All of them.
+    pub(crate) const ALL: [Self; 4] = [Self::Rsa2048, Self::Rsa3072, Self::Rsa4096, Self::P256];
+
+    /// As the command line has it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Rsa2048 => "rsa2048",
+            Self::Rsa3072 => "rsa3072",
+            Self::Rsa4096 => "rsa4096",
+            Self::P256 => "p256",
+        }
+    }
 }
 
 /// `fieldseal bench overload`.

@@ -12,7 +12,9 @@ use boring::rsa::Rsa;
 use boring::ssl::{Ssl, SslConnector, SslMethod, SslVerifyMode, SslVersion};
 use boring::x509::extension::SubjectAlternativeName;
 use boring::x509::{X509, X509NameBuilder};
-use fieldseal_net::tls::{Acceptor, PrivateKeyBatching, PrivateKeyFigures, PrivateKeySettings, ServerIdentity};
+use fieldseal_net::tls::{
+    Acceptor, PrivateKeyBatching, PrivateKeyFigures, PrivateKeySettings, ServerIdentity, sign_before_parking,
+};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, LocalSet};
 use tokio::time::{sleep, timeout};
@@ -63,15 +65,18 @@ async fn serve(identity: &ServerIdentity) -> SocketAddr {
         loop {
             let (socket, _) = listener.accept().await.unwrap();
             let session = Ssl::new(&acceptor.context()).unwrap();
-            tokio::task::spawn_local(async move {
-                if let Ok(stream) = SslStreamBuilder::new(session, socket).accept().await {
-                    sleep(Duration::from_millis(500)).await;
-                    drop(stream);
-                }
-            });
+            tokio::task::spawn_local(keep(SslStreamBuilder::new(session, socket)));
         }
     });
     address
+}
+
+/// Does the handshake, and keeps the connection open until the client has finished its part.
+async fn keep(shaking: SslStreamBuilder<TcpStream>) {
+    if let Ok(stream) = shaking.accept().await {
+        sleep(Duration::from_millis(500)).await;
+        drop(stream);
+    }
 }
 
 /// What a client accepts.
@@ -115,8 +120,10 @@ fn batched() -> u64 {
     (1..).zip(PrivateKeyFigures::read().batches).map(|(size, count)| size * count).sum()
 }
 
+/// On a runtime as those of listeners.
 fn run(test: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().on_thread_park(sign_before_parking).build().unwrap();
     runtime.block_on(LocalSet::new().run_until(test));
 }
 
@@ -142,6 +149,47 @@ fn handshakes_of_every_length_and_number_succeed() {
                 assert!(!has_lanes() || batched() >= before + count as u64, "{bits} {count}");
             }
         }
+    });
+}
+
+/// On runtimes that do not sign before they park, with several threads, and with a thread that always has something else to do.
+#[test]
+fn handshakes_succeed_on_every_runtime() {
+    let identity = Arc::new(identity(&key(2048), PrivateKeySettings::default()));
+    let plain = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let succeed = async || all_succeed(shakes(9, serve(&identity).await, &identity, MODERN)).await;
+    plain.block_on(LocalSet::new().run_until(succeed()));
+    run(async {
+        let busy = tokio::task::spawn_local(async {
+            loop {
+                tokio::task::yield_now().await;
+            }
+        });
+        succeed().await;
+        busy.abort();
+    });
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let threads =
+        builder.worker_threads(3).event_interval(2).enable_all().on_thread_park(sign_before_parking).build().unwrap();
+    threads.block_on(async {
+        let acceptor = Acceptor::new(&identity).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = tokio::spawn(async move {
+            loop {
+                let (socket, _) = listener.accept().await.unwrap();
+                let session = Ssl::new(&acceptor.context()).unwrap();
+                tokio::spawn(keep(SslStreamBuilder::new(session, socket)));
+            }
+        });
+        let one = || {
+            let identity = Arc::clone(&identity);
+            tokio::spawn(async move { shake(address, &identity, MODERN).await })
+        };
+        for count in [1, 2, 3, 5, 40] {
+            all_succeed((0..count).map(|_| one()).collect()).await;
+        }
+        server.abort();
     });
 }
 

@@ -16,4 +16,4 @@ pub use expiry::{CertificateExpiry, Expiries, unix_seconds};
 pub use identity::{ServerIdentity, TlsError, certificates, reasons, set_identity};
 pub use inspection::{Inspection, inspect};
 pub use policy::{MutualTls, mutual_context, server_context};
-pub use private_key::{BATCH_SIZE_MAX, PrivateKeyBatching, PrivateKeyFigures, PrivateKeySettings};
+pub use private_key::{BATCH_SIZE_MAX, PrivateKeyBatching, PrivateKeyFigures, PrivateKeySettings, sign_before_parking};

@@ -1,10 +1,11 @@
 //! Private-key operations of TLS handshakes, in batches: signatures by one RSA key, of handshakes that are open at the same time on one
 //! thread, are computed side by side in the CPU's lanes, where one costs as much as four.
 //!
-//! A signature waits until its batch is full, or until the thread has nothing else ready. A lone handshake therefore never waits for
-//! others. There is one queue for each thread and key; its lock is taken by another thread only if the runtime has moved a handshake there.
+//! A signature waits until its batch is full, or until the thread has nothing else ready ([`sign_before_parking`]). A lone handshake
+//! therefore never waits for others. There is one queue for each thread and key; its lock is taken by another thread only if the runtime
+//! has moved a handshake there.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -41,6 +42,9 @@ pub struct PrivateKeySettings {
     /// How long a signature waits for others while the thread has nothing else to do. Default 0; more saves CPU time for latency.
     pub batch_delay: Duration,
 }
+
+/// How long a signature waits at most while its thread always has something else to do.
+const BUSY_WAIT_MAX: Duration = Duration::from_millis(2);
 
 /// The most signatures of a batch.
 pub const BATCH_SIZE_MAX: usize = 4;
@@ -176,6 +180,21 @@ struct Queue(Mutex<Vec<Weak<Request>>>);
 thread_local! {
     /// This thread's queues.
     static QUEUES: RefCell<Vec<(Weak<Key>, Arc<Queue>)>> = const { RefCell::new(Vec::new()) };
+    /// Whether this thread calls [`sign_before_parking`].
+    static SIGNS_BEFORE_PARKING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Computes the signatures that wait on this thread. For `on_thread_park` of a runtime that serves TLS: what is called when a thread has
+/// nothing else ready. On threads of other runtimes, signatures do not wait for others.
+pub fn sign_before_parking() {
+    SIGNS_BEFORE_PARKING.set(true);
+    let queues = QUEUES.with_borrow(|queues| {
+        let of_live_key = |(key, queue): &(Weak<Key>, Arc<Queue>)| key.upgrade().map(|key| (key, Arc::clone(queue)));
+        queues.iter().filter_map(of_live_key).collect::<Vec<_>>()
+    });
+    for (key, queue) in queues.iter().filter(|(key, _)| key.delay.is_zero()) {
+        queue.flush(key);
+    }
 }
 
 impl Queue {
@@ -256,6 +275,10 @@ impl AsyncPrivateKeyMethod for Method {
             if request.signature.get().is_none() {
                 queue.flush(&key);
             }
+            if request.signature.get().is_none() {
+                // Another thread computes it: the runtime has moved the handshake.
+                request.signed.notified().await;
+            }
             let signature = request.signature.get().ok_or(AsyncPrivateKeyMethodError)?;
             Ok(finish(signature.clone()))
         }))
@@ -272,14 +295,17 @@ impl AsyncPrivateKeyMethod for Method {
     }
 }
 
-/// Waits until the thread has nothing else ready, or for the delay while nothing fills the batch.
+/// Waits until the thread has signed, or for the delay.
 async fn wait(delay: Duration, signed: &Notify) {
-    if delay.is_zero() {
-        // The runtime resumes what has yielded after everything else that is ready, sockets included.
-        return tokio::task::yield_now().await;
-    }
+    // The runtime polls the sockets before it resumes what has yielded, so that the thread parks only if they have nothing.
+    tokio::task::yield_now().await;
+    let wait_max = match delay {
+        Duration::ZERO if !SIGNS_BEFORE_PARKING.get() => return,
+        Duration::ZERO => BUSY_WAIT_MAX,
+        delay => delay,
+    };
     tokio::select! {
-        () = tokio::time::sleep(delay) => {}
+        () = tokio::time::sleep(wait_max) => {}
         () = signed.notified() => {}
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -28,12 +28,14 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval for polling the end of the process.
 const STOP_POLL: Duration = Duration::from_millis(5);
 /// Paths that must be in the engine's own folder, whatever the environment sets.
-const PATH_KEYS: [&str; 5] = [
+const PATH_KEYS: [&str; 7] = [
     "keystore.path=keystore.db",
     "keystore.root_key_file=root.key",
     "server.certificate=certs/server.pem",
     "server.private_key=certs/server.key",
     "server.client_authorities=certs/ca.pem",
+    "api.certificate=certs/server.pem",
+    "api.private_key=certs/server.key",
 ];
 
 /// An engine to measure.
@@ -50,6 +52,8 @@ pub(crate) struct Target {
     pub opening_keys_kept: usize,
     /// The maximum memory that its limits permit, in bytes.
     pub memory_bound: u64,
+    /// The addresses of its RPC listener and of its API, if it is a child and the API is enabled.
+    pub addresses: Option<[SocketAddr; 2]>,
     /// Its settings, as `key=value`.
     pub settings: Vec<String>,
     /// Stopped on drop.
@@ -59,6 +63,15 @@ pub(crate) struct Target {
 impl Target {
     /// Starts an engine. `defaults` apply unless the command line overrides them.
     pub(crate) fn start(global: &GlobalArguments, defaults: &[&str]) -> Outcome<Self> {
+        Self::start_with(global, defaults, |_, _| Ok(()))
+    }
+
+    /// The same, after `prepare` has changed the folder. It receives the certificate and key of the client.
+    pub(crate) fn start_with(
+        global: &GlobalArguments,
+        defaults: &[&str],
+        prepare: impl FnOnce(&Context, (&Path, &Path)) -> Outcome,
+    ) -> Outcome<Self> {
         let folder = tempfile::Builder::new().prefix("fieldseal-bench-").tempdir();
         let folder = folder.map_err(|error| Failure::writing("the folder for temporary files", &error))?;
         let settings: Vec<String> =
@@ -67,12 +80,14 @@ impl Target {
         let own_global = GlobalArguments { dir: folder.path().to_owned(), config: global.config.clone(), set };
         let context = Context::checked(&own_global)?;
         let (certificate, key) = set_up(&context)?;
+        prepare(&context, (&certificate, &key))?;
         let own = ChildEngine::start(&own_global, folder)?;
         let authority = context.certificates().join("ca.pem");
         let tls = ClientTls::from_files(&authority, &certificate, &key).map_err(Failure::from)?;
         Ok(Self {
             client: context.config().client.settings(&own.address, None, tls),
             operator: own.operator,
+            addresses: own.address.parse().ok().zip(own.api).map(|(rpc, api)| [rpc, api]),
             app: NAME.to_owned(),
             process: Some(Process::new(own.child.id())),
             opening_keys_kept: context.config().engine.opening_keys_max,
@@ -94,6 +109,7 @@ impl Target {
         Ok(Self {
             client: client_settings(&context, address, arguments)?,
             operator: None,
+            addresses: None,
             app: app.to_owned(),
             process: process.map(Process::new),
             opening_keys_kept: context.config().engine.opening_keys_max,
@@ -140,6 +156,7 @@ struct ChildEngine {
     child: Child,
     address: String,
     operator: Option<SocketAddr>,
+    api: Option<SocketAddr>,
     _folder: TempDir,
 }
 
@@ -168,8 +185,8 @@ impl ChildEngine {
         let read = BufReader::new(output.take(1 << 16)).read_line(&mut line);
         let ready: Option<serde_json::Value> = serde_json::from_str(&line).ok();
         let reported = |name: &str| ready.as_ref().and_then(|ready| ready[name].as_str().map(str::to_owned));
-        let operator = reported("operator").and_then(|address| address.parse().ok());
-        let own = Self { child, address: reported("address").unwrap_or_default(), operator, _folder: folder };
+        let [operator, api] = ["operator", "api"].map(|name| reported(name).and_then(|address| address.parse().ok()));
+        let own = Self { child, address: reported("address").unwrap_or_default(), operator, api, _folder: folder };
         if own.address.is_empty() {
             let cause = read.err().map_or_else(String::new, |error| format!(": {error}"));
             return Err(Failure::unreachable(format!("the engine did not start{cause}: see its messages above")));

@@ -1,6 +1,7 @@
 //! `bench`: an engine under load, measured from outside.
 
 pub(super) mod engine;
+mod handshakes;
 mod interference;
 mod overload;
 mod soak;
@@ -22,6 +23,7 @@ pub(super) fn run(global: &GlobalArguments, arguments: &BenchArguments) -> Outco
     match &arguments.command {
         None => table::run(global, &arguments.table),
         Some(BenchCommand::Interference(arguments)) => interference::run(global, arguments),
+        Some(BenchCommand::Handshakes(arguments)) => handshakes::run(global, arguments),
         Some(BenchCommand::Overload(arguments)) => overload::run(global, arguments),
         Some(BenchCommand::Soak(arguments)) => soak::run(global, arguments),
         Some(BenchCommand::Echo(arguments)) => interference::echo(arguments),
