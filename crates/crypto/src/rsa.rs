@@ -94,10 +94,10 @@ impl RsaPrivateKey {
         if self.lanes.is_some() { lanes::BATCH_SIZE } else { 1 }
     }
 
-    /// Signatures in lanes that did not pass their check since the key was made; each was computed again by the library. More than zero
-    /// means that the hardware is faulty.
-    pub fn faults(&self) -> u64 {
-        self.faults.load(Ordering::Relaxed)
+    /// Signatures in lanes that did not pass their check since the last call; each was computed again by the library. More than zero means
+    /// that the hardware is faulty.
+    pub fn take_faults(&self) -> u64 {
+        self.faults.swap(0, Ordering::Relaxed)
     }
 
     /// A signature of each message, by its scheme. `rng` makes the salts of PSS.
@@ -112,28 +112,29 @@ impl RsaPrivateKey {
             }
         };
         let representatives: Vec<Vec<u8>> = messages.iter().map(encode).collect();
-        let signed = match &self.lanes {
-            Some(key) => key.sign(&representatives.iter().map(Vec::as_slice).collect::<Vec<_>>()),
-            None => vec![None; representatives.len()],
+        let Some(lanes) = &self.lanes else {
+            return representatives.iter().map(|representative| self.sign_by_library(representative)).collect();
         };
-        if self.lanes.is_some() {
-            let faults = signed.iter().filter(|signature| signature.is_none()).count();
-            self.faults.fetch_add(faults as u64, Ordering::Relaxed);
-        }
+        let signed = lanes.sign(&representatives.iter().map(Vec::as_slice).collect::<Vec<_>>());
         self.complete(&representatives, signed)
     }
 
-    /// Makes the signatures that are missing with the library.
+    /// Makes the signatures that are missing with the library, and counts them.
     fn complete(&self, representatives: &[Vec<u8>], signed: Vec<Option<Vec<u8>>>) -> Vec<Vec<u8>> {
-        let by_library = |representative: &Vec<u8>| {
-            let mut signature = vec![0; self.size];
-            let is_signed = self.library.sign(representative, &mut signature);
-            assert!(is_signed, "an encoded message is below the modulus");
-            signature
+        let complete = |(signature, representative): (Option<Vec<u8>>, &Vec<u8>)| {
+            signature.unwrap_or_else(|| {
+                self.faults.fetch_add(1, Ordering::Relaxed);
+                self.sign_by_library(representative)
+            })
         };
-        let complete =
-            |(signature, representative): (Option<Vec<u8>>, _)| signature.unwrap_or_else(|| by_library(representative));
         signed.into_iter().zip(representatives).map(complete).collect()
+    }
+
+    fn sign_by_library(&self, representative: &[u8]) -> Vec<u8> {
+        let mut signature = vec![0; self.size];
+        let is_signed = self.library.sign(representative, &mut signature);
+        assert!(is_signed, "an encoded message is below the modulus");
+        signature
     }
 }
 
@@ -276,7 +277,7 @@ mod tests {
                     assert!(!test_key.verifies(*scheme, &[message, &[1][..]].concat(), signature));
                 }
             }
-            assert_eq!(key.faults(), 0);
+            assert_eq!(key.take_faults(), 0);
         }
     }
 
@@ -302,7 +303,7 @@ mod tests {
         let representatives = [b"one", b"two"].map(|message| encode_pkcs1(HashFunction::Sha256, message, key.size));
         let kept = vec![7; key.size];
         let signatures = key.complete(&representatives, vec![Some(kept.clone()), None]);
-        assert_eq!(signatures[0], kept);
+        assert_eq!((&signatures[0], key.take_faults(), key.take_faults()), (&kept, 1, 0));
         assert!(test_key.verifies(RsaScheme::Pkcs1(HashFunction::Sha256), b"two", &signatures[1]));
     }
 

@@ -190,7 +190,7 @@ pub fn sign_before_parking() {
     SIGNS_BEFORE_PARKING.set(true);
     let queues = QUEUES.with_borrow(|queues| {
         let of_live_key = |(key, queue): &(Weak<Key>, Arc<Queue>)| key.upgrade().map(|key| (key, Arc::clone(queue)));
-        queues.iter().filter_map(of_live_key).collect::<Vec<_>>()
+        queues.iter().filter(|(_, queue)| !queue.waiting().is_empty()).filter_map(of_live_key).collect::<Vec<_>>()
     });
     for (key, queue) in queues.iter().filter(|(key, _)| key.delay.is_zero()) {
         queue.flush(key);
@@ -238,9 +238,8 @@ impl Queue {
         requests.iter().for_each(|request| FIGURES.waits.observe(now.saturating_duration_since(request.began)));
         let messages: Vec<(RsaScheme, &[u8])> =
             requests.iter().map(|request| (request.scheme, request.message.as_slice())).collect();
-        let faults = key.rsa.faults();
         let signatures = key.rsa.sign_many(&messages, &mut rand::rng());
-        FIGURES.faults.fetch_add(key.rsa.faults() - faults, Ordering::Relaxed);
+        FIGURES.faults.fetch_add(key.rsa.take_faults(), Ordering::Relaxed);
         for batch in requests.chunks(BATCH_SIZE_MAX) {
             FIGURES.batches[batch.len() - 1].fetch_add(1, Ordering::Relaxed);
         }
