@@ -5,10 +5,13 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use fieldseal_envelope::{Envelope, Malformed, OpenScratch, Opened, OpenedMetadata, OpeningKey, Role};
+use fieldseal_pool::{is_in_slice, yield_slice};
 
+use crate::apps::App;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
-use crate::opening::{EphemeralId, Opening, RequestOpenings};
+use crate::gatherer::Wanted;
+use crate::opening::{Agreements, EphemeralId, Opening, RequestOpenings};
 use crate::permissions::{Act, Caller, Rights};
 use crate::permit::{Permit, Renewal};
 use crate::report::{OnFailure, Report, Tally};
@@ -42,6 +45,8 @@ pub struct Decryptor {
     pub(crate) permit: Permit,
     pub(crate) role: Option<Role>,
     pub(crate) openings: RequestOpenings,
+    /// The openings that the request has announced, while it waits for others that need some.
+    wanted: Vec<Arc<Wanted>>,
     scratch: OpenScratch,
     on_failure: OnFailure,
     tally: Tally,
@@ -68,6 +73,7 @@ impl Engine {
             permit,
             role: options.role.map(Role::parse).transpose()?,
             openings: RequestOpenings::new(self.settings().request_opening_keys_max),
+            wanted: Vec::new(),
             scratch: OpenScratch::default(),
             on_failure: options.on_failure,
             tally: Tally::default(),
@@ -96,6 +102,7 @@ impl Decryptor {
             permit: self.permit.clone(),
             role: self.role.clone(),
             openings: self.openings.fork(),
+            wanted: Vec::new(),
             scratch: OpenScratch::default(),
             on_failure: self.on_failure,
             tally: self.tally.fork(),
@@ -154,7 +161,14 @@ impl Decryptor {
                 (Ok(()), None) => Ok(None),
                 (Ok(()), Some(first)) => {
                     if agreements == 0 {
-                        agreements += self.prepare(first, &texts[done + run.len()..]);
+                        match self.prepare(first, &texts[done + run.len()..]) {
+                            Prepared::Nothing => {}
+                            Prepared::Agreed => agreements = 1,
+                            Prepared::Announced => {
+                                yield_slice();
+                                break;
+                            }
+                        }
                     }
                     self.opening(first).map(Some)
                 }
@@ -204,18 +218,41 @@ impl Decryptor {
         Ok(renewal)
     }
 
-    /// Computes the keys for an envelope and for some of the next texts together, if they have several ephemeral keys that are not known
-    /// and SIMD lanes make that cheaper. Returns how many agreements that counts as in a step: 1 or 0.
-    fn prepare(&mut self, first: &Envelope<'_>, next: &[&[u8]]) -> u64 {
-        let (engine, app) = (&self.permit.engine, &self.permit.app);
+    /// Sees that the keys of an envelope, and of some of the next texts, are computed together, and with those of concurrent requests, if
+    /// they have ephemeral keys that are not known and SIMD lanes make that cheaper.
+    fn prepare(&mut self, first: &Envelope<'_>, next: &[&[u8]]) -> Prepared {
+        let engine = self.permit.engine.clone();
+        let app = Arc::clone(&self.permit.app);
         let agreements = engine.agreements();
         let batch_size = agreements.ec.batch_size().min(self.openings.count_max());
-        let first = EphemeralId::of(first);
-        if batch_size < 2 || next.is_empty() || self.openings.has(first) || engine.has_opening(app, first) {
-            return 0;
+        if !self.wanted.is_empty() {
+            return self.take_wanted(&engine, &app, &agreements, batch_size);
         }
+        let first = EphemeralId::of(first);
+        if batch_size < 2 || self.openings.has(first) || engine.has_opening(&app, first) {
+            return Prepared::Nothing;
+        }
+        let ephemerals = self.unknown(first, next, batch_size);
+        if ephemerals.len() < 2 && !is_in_slice() {
+            return Prepared::Nothing;
+        }
+        let (wanted, is_complete) = engine.gatherer().announce(&app, &ephemerals, batch_size);
+        self.wanted = wanted;
+        if is_complete || !is_in_slice() {
+            self.take_wanted(&engine, &app, &agreements, batch_size)
+        } else {
+            Prepared::Announced
+        }
+    }
+
+    /// The ephemeral keys without an opening among the next texts, from the first on: up to a batch, of one curve.
+    fn unknown(&self, first: EphemeralId, next: &[&[u8]], batch_size: usize) -> Vec<EphemeralId> {
+        let Permit { engine, app, .. } = &self.permit;
         let mut ephemerals = vec![first];
         for text in next.iter().take(LOOK_AHEAD_VALUES) {
+            if ephemerals.len() == batch_size {
+                break;
+            }
             let Ok(envelope) = Envelope::parse(text) else { continue };
             let ephemeral = EphemeralId::of(&envelope);
             let is_new = ephemeral.curve == first.curve
@@ -225,21 +262,23 @@ impl Decryptor {
             if is_new {
                 ephemerals.push(ephemeral);
             }
-            if ephemerals.len() == batch_size {
-                break;
-            }
         }
-        if ephemerals.len() < 2 {
-            return 0;
+        ephemerals
+    }
+
+    /// Takes the openings that were announced, and computes those that no other request has.
+    fn take_wanted(&mut self, engine: &Engine, app: &Arc<App>, agreements: &Agreements, batch_size: usize) -> Prepared {
+        let wanted = std::mem::take(&mut self.wanted);
+        if !wanted.iter().all(|wanted| wanted.is_for(app)) {
+            // The app's versions have changed since.
+            return Prepared::Nothing;
         }
-        let prepared = Opening::prepare_many(app, &agreements, &ephemerals);
-        for (ephemeral, opening) in ephemerals.into_iter().zip(prepared) {
-            if let Some(opening) = opening {
-                engine.put_opening(app, ephemeral, Arc::clone(&opening));
-                self.openings.put(ephemeral, opening);
-            }
+        let computes = engine.gatherer().compute(&wanted, agreements, batch_size);
+        for (ephemeral, opening) in wanted.iter().filter_map(|wanted| wanted.computed()) {
+            engine.put_opening(app, ephemeral, Arc::clone(opening));
+            self.openings.put(ephemeral, Arc::clone(opening));
         }
-        1
+        if computes { Prepared::Agreed } else { Prepared::Nothing }
     }
 
     fn opening(&mut self, envelope: &Envelope<'_>) -> Result<Arc<Opening>, Error> {
@@ -270,6 +309,15 @@ impl Decryptor {
         });
         flow
     }
+}
+
+/// What [`Decryptor::prepare`] did.
+enum Prepared {
+    Nothing,
+    /// Computed key agreements.
+    Agreed,
+    /// Announced some: they are computed in the next step.
+    Announced,
 }
 
 /// Receives the outcome of each text. Two methods rather than one with a `Result`: an error is several times larger than a value, and

@@ -14,6 +14,7 @@ use crate::apps::{App, Directory};
 use crate::clock::{Clock, SystemClock};
 use crate::counters::Counters;
 use crate::error::{Error, ErrorKind};
+use crate::gatherer::Gatherer;
 use crate::opening::{Agreements, EphemeralId, Opening, OpeningCache};
 use crate::permissions::{Act, Caller, Rights, not_a_key};
 use crate::recipients::Recipients;
@@ -37,6 +38,7 @@ struct Shared {
     clock: Box<dyn Clock>,
     blinding: RwLock<Blinding>,
     opening_agreements: Arc<AtomicU64>,
+    gatherer: Gatherer,
     epoch: AtomicU64,
     store: StoreWatch,
     token_secret: OnceLock<Secret<TOKEN_SECRET_SIZE>>,
@@ -83,6 +85,7 @@ impl Engine {
             clock,
             blinding: RwLock::new(blinding),
             opening_agreements: Arc::default(),
+            gatherer: Gatherer::default(),
             epoch: AtomicU64::default(),
             store: store_watch,
             token_secret: OnceLock::new(),
@@ -118,6 +121,7 @@ impl Engine {
         self.shared.sessions.expire(now, self.settings().session_age_max);
         self.shared.spares.expire(now, self.settings().spare_key_age_max);
         self.shared.openings.expire(now);
+        self.shared.gatherer.expire();
         self.reblind(now);
         let answered = self.shared.directory.refresh(now);
         let forgets = match &answered {
@@ -312,6 +316,10 @@ impl Engine {
 
     pub(crate) fn agreements(&self) -> Agreements {
         Agreements { ec: self.ec(), count: Arc::clone(&self.shared.opening_agreements) }
+    }
+
+    pub(crate) fn gatherer(&self) -> &Gatherer {
+        &self.shared.gatherer
     }
 
     pub(crate) fn rng(&self) -> impl CryptoRng + use<> {

@@ -23,6 +23,7 @@ mod encrypt;
 mod engine;
 mod error;
 mod file;
+mod gatherer;
 mod inspect;
 mod long;
 mod opening;

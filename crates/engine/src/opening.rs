@@ -242,10 +242,12 @@ impl OpeningCache {
         self.lock().kept.peek(&id).is_some_and(is_current)
     }
 
-    /// Stores an opening that was made elsewhere.
+    /// Stores an opening that was made elsewhere, because a look-up would have missed.
     pub(crate) fn put(&self, app: &App, ephemeral: EphemeralId, opening: Arc<Opening>, now: Duration) {
         if !self.age_max.is_zero() {
-            let _ = self.lock().kept.push((app.name.as_str().to_owned(), ephemeral), Kept { opening, born: now });
+            let mut state = self.lock();
+            let _ = state.lookups.note(None::<()>);
+            let _ = state.kept.push((app.name.as_str().to_owned(), ephemeral), Kept { opening, born: now });
         }
     }
 

@@ -24,9 +24,11 @@ mod pool;
 mod scheduler;
 mod settings;
 mod sync;
+mod yielding;
 
 pub use cancellation::{Cancellation, Reason, Stop};
 pub use ledger::{Bound, Measure, Scope};
 pub use pool::{Abandoned, Counters, Drained, Job, Pool, Rejected, Slice, Turn};
 pub use scheduler::{Admission, Rejection, Scheduling, Ticket};
 pub use settings::{Clock, Observer, PoolSettings};
+pub use yielding::{InSlice, is_in_slice, take_yield, yield_slice};

@@ -12,6 +12,7 @@ use crate::settings::{Clock, Observer, PoolSettings, SystemClock};
 use crate::sync::{
     AtomicIsize, AtomicUsize, Builder, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, current, spin_loop,
 };
+use crate::yielding::InSlice;
 
 /// Work that is done in slices, by one worker or by several at once.
 ///
@@ -475,7 +476,10 @@ impl Shared {
         }
         let turn = Turn { shared: self, hand: Cell::new(hand), is_spread };
         // A job that panicked is not used again, only dropped, so its inconsistent state is never visible.
-        let outcome = match catch_unwind(AssertUnwindSafe(|| job.run_slice(&turn))) {
+        let in_slice = InSlice::begin();
+        let ran = catch_unwind(AssertUnwindSafe(|| job.run_slice(&turn)));
+        drop(in_slice);
+        let outcome = match ran {
             Ok(Slice::More) => Outcome::More,
             Ok(Slice::Left) => Outcome::Left,
             Ok(Slice::Done) => Outcome::Done,

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use fieldseal_engine::pool::{Abandoned, Cancellation, Job, Rejection, Slice, Stop, Turn};
+use fieldseal_engine::pool::{Abandoned, Cancellation, Job, Rejection, Slice, Stop, Turn, take_yield};
 use fieldseal_protocol::{ErrorCode, ErrorObject};
 
 use crate::interface::{Part, PartStep, Planned, Request, Step, Written};
@@ -198,7 +198,7 @@ impl RequestJob {
 impl Job for RequestJob {
     fn run_slice(&self, turn: &Turn<'_>) -> Slice {
         let began = turn.now();
-        Visit { job: self, turn, has_turn: true, began, now: began, counted: began }.run()
+        Visit { job: self, turn, has_turn: true, began, now: began, counted: began, yields: false }.run()
     }
 
     fn abandoned(&self, cause: Abandoned) {
@@ -368,6 +368,8 @@ struct Visit<'a> {
     now: Instant,
     /// Until when its time has been counted.
     counted: Instant,
+    /// Whether a step has asked to let others go first.
+    yields: bool,
 }
 
 impl<'a> Visit<'a> {
@@ -384,13 +386,14 @@ impl<'a> Visit<'a> {
                 Task::End(remains) => return self.end(remains),
                 Task::Leave(slice) => return slice,
             };
+            self.yields |= take_yield();
             state.effort.time += self.now.saturating_duration_since(self.counted);
             self.counted = self.now;
         }
     }
 
     fn is_over(&self) -> bool {
-        self.now - self.began >= SLICE_TIME
+        self.yields || self.now - self.began >= SLICE_TIME
     }
 
     /// Runs one of the request's own steps.

@@ -1,5 +1,8 @@
 //! The keys that a request uses: sessions, spare keys, versions, and the caches of opening keys.
 
+use fieldseal_engine::Decryptor;
+use fieldseal_engine::pool::{InSlice, take_yield};
+
 use super::*;
 
 #[test]
@@ -284,4 +287,45 @@ fn values_of_many_requests_decrypt_together() {
         let error = decrypt(&engine, &document(&sealed)).expect_err("no point");
         assert!(error.to_string().contains("9"), "{error}");
     }
+}
+
+/// Several requests at a time, as a pool has them: each announces what it needs and lets the others go first.
+#[test]
+fn agreements_of_concurrent_requests_are_computed_together() {
+    let TestEngine { engine, store: _store, .. } = test_engine();
+    let sealed = |i: usize| envelopes(&encrypt(&engine, &[], &format!("[{i}]")))[0].to_owned();
+    let sealed: Vec<String> = (0..20).map(sealed).collect();
+    let texts: Vec<&[u8]> = sealed.iter().map(String::as_bytes).collect();
+    let decryptor = || engine.decryptor(&Caller::Owner, &DecryptOptions::new("acme")).expect("begins");
+    let step = |decryptor: &mut Decryptor, text: &[u8]| {
+        let mut opened = Vec::new();
+        let done = decryptor.decrypt(&[text], |_, value| opened.push(value.expect("an envelope").text.to_owned()));
+        (done.expect("decrypts"), opened)
+    };
+    let agreements = || engine.counters().opening_agreements;
+    let slice = InSlice::begin();
+    let mut requests: Vec<(usize, Decryptor)> = (0..20).map(|i| (i, decryptor())).collect();
+    let before = agreements();
+    let first: Vec<usize> = requests.iter_mut().map(|(i, decryptor)| step(decryptor, texts[*i]).0).collect();
+    if EcContext::new(&mut system_random()).batch_size() == 1 {
+        assert_eq!(first, [1; 20], "without lanes, nothing waits");
+        return;
+    }
+    // The eighth and the sixteenth complete a batch; seven of the others are computed by then.
+    assert_eq!(first, [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]);
+    assert_eq!(agreements() - before, 16);
+    assert!(take_yield(), "the slices ended");
+    // One goes away. Of the last four, the first whose turn comes computes all that are left.
+    drop(requests.remove(18));
+    for (i, decryptor) in requests.iter_mut().filter(|(i, _)| first[*i] == 0) {
+        assert_eq!(step(decryptor, texts[*i]), (1, vec![i.to_string()]), "{i}");
+        assert_eq!(agreements() - before, if *i < 16 { 16 } else { 19 }, "{i}");
+    }
+    drop(slice);
+    // Alone, outside a slice, and with a key that the others know.
+    for text in &texts[18..] {
+        assert_eq!(step(&mut decryptor(), text).0, 1);
+    }
+    assert_eq!(agreements() - before, 20);
+    engine.maintain().expect("forgets what the lost request announced");
 }

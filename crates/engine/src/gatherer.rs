@@ -1,0 +1,118 @@
+//! Gathers key agreements of concurrent requests for the same key version, so that SIMD lanes compute them together: eight cost as much
+//! as one.
+//!
+//! A request that needs an opening key announces it and ends its slice. When its turn comes again, or when eight are announced, they
+//! are computed together. A lone request therefore waits only for a turn that it gets at once. Announcements are weak, so that those of
+//! requests that have ended are left out, and each request has at most one batch of them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use fieldseal_crypto::Curve;
+
+use crate::apps::App;
+use crate::opening::{Agreements, EphemeralId, Opening};
+
+/// An opening that a request needs.
+pub(crate) struct Wanted {
+    app: Arc<App>,
+    ephemeral: EphemeralId,
+    /// `None` for an ephemeral key that is no point.
+    opening: OnceLock<Option<Arc<Opening>>>,
+}
+
+impl Wanted {
+    /// Whether it is for the app as it is now: with the same versions.
+    pub(crate) fn is_for(&self, app: &Arc<App>) -> bool {
+        Arc::ptr_eq(&self.app, app)
+    }
+
+    /// The ephemeral key and its opening, if it has been computed.
+    pub(crate) fn computed(&self) -> Option<(EphemeralId, &Arc<Opening>)> {
+        let opening = self.opening.get()?.as_ref()?;
+        Some((self.ephemeral, opening))
+    }
+
+    fn is_open(&self) -> bool {
+        self.opening.get().is_none()
+    }
+}
+
+/// An app by its address, and a curve.
+type Key = (usize, Curve);
+
+/// What is announced and not computed. An app's entry is removed when it is computed, and has less than a batch before.
+#[derive(Default)]
+pub(crate) struct Gatherer {
+    waiting: Mutex<HashMap<Key, Vec<Weak<Wanted>>>>,
+}
+
+fn key(app: &Arc<App>, curve: Curve) -> Key {
+    (Arc::as_ptr(app).addr(), curve)
+}
+
+impl Gatherer {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<Key, Vec<Weak<Wanted>>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Announces ephemeral keys of one curve, at least one. True if they complete a batch.
+    pub(crate) fn announce(
+        &self,
+        app: &Arc<App>,
+        ephemerals: &[EphemeralId],
+        batch_size: usize,
+    ) -> (Vec<Arc<Wanted>>, bool) {
+        let announced = |ephemeral: &EphemeralId| {
+            Arc::new(Wanted { app: Arc::clone(app), ephemeral: *ephemeral, opening: OnceLock::new() })
+        };
+        let wanted: Vec<Arc<Wanted>> = ephemerals.iter().map(announced).collect();
+        let mut waiting = self.waiting();
+        let others = waiting.entry(key(app, ephemerals[0].curve)).or_default();
+        others.retain(|wanted| wanted.strong_count() > 0);
+        others.extend(wanted.iter().map(Arc::downgrade));
+        let is_complete = others.len() >= batch_size;
+        (wanted, is_complete)
+    }
+
+    /// Drops what requests that have ended left behind.
+    pub(crate) fn expire(&self) {
+        self.waiting().retain(|_, waiting| waiting.iter().any(|wanted| wanted.strong_count() > 0));
+    }
+
+    /// Computes what of `own` has not been computed, with what others have announced for the same app and curve, up to a batch. Returns
+    /// whether there was anything.
+    pub(crate) fn compute(&self, own: &[Arc<Wanted>], agreements: &Agreements, batch_size: usize) -> bool {
+        let mut batch: Vec<Arc<Wanted>> = own.iter().filter(|wanted| wanted.is_open()).map(Arc::clone).collect();
+        let Some((app, curve)) = batch.first().map(|first| (Arc::clone(&first.app), first.ephemeral.curve)) else {
+            return false;
+        };
+        let others = self.waiting().remove(&key(&app, curve)).unwrap_or_default();
+        for other in others.iter().filter_map(Weak::upgrade) {
+            let is_own = own.iter().any(|own| Arc::ptr_eq(own, &other));
+            if !is_own && other.is_for(&app) && other.is_open() {
+                batch.push(other);
+            }
+        }
+        for batch in batch.chunks(batch_size) {
+            compute_batch(&app, batch, agreements);
+        }
+        true
+    }
+}
+
+/// Several requests may want the same ephemeral key.
+fn compute_batch(app: &Arc<App>, batch: &[Arc<Wanted>], agreements: &Agreements) {
+    let mut ephemerals: Vec<EphemeralId> = Vec::with_capacity(batch.len());
+    for wanted in batch {
+        if !ephemerals.contains(&wanted.ephemeral) {
+            ephemerals.push(wanted.ephemeral);
+        }
+    }
+    let openings = Opening::prepare_many(app, agreements, &ephemerals);
+    for wanted in batch {
+        let place = ephemerals.iter().position(|ephemeral| *ephemeral == wanted.ephemeral);
+        let opening = place.and_then(|place| openings.get(place).cloned().flatten());
+        let _ = wanted.opening.set(opening);
+    }
+}
