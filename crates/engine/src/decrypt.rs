@@ -169,6 +169,9 @@ impl Decryptor {
                                 break;
                             }
                         }
+                    } else if !self.is_known(EphemeralId::of(first)) {
+                        // Left to the next step, which prepares it together with others.
+                        break;
                     }
                     self.opening(first).map(Some)
                 }
@@ -229,7 +232,7 @@ impl Decryptor {
             return self.take_wanted(&engine, &app, &agreements, batch_size);
         }
         let first = EphemeralId::of(first);
-        if batch_size < 2 || self.openings.has(first) || engine.has_opening(&app, first) {
+        if batch_size < 2 || self.is_known(first) {
             return Prepared::Nothing;
         }
         let ephemerals = self.unknown(first, next, batch_size);
@@ -245,9 +248,13 @@ impl Decryptor {
         }
     }
 
+    /// Whether there is an opening, perhaps without a key yet.
+    fn is_known(&self, ephemeral: EphemeralId) -> bool {
+        self.openings.has(ephemeral) || self.permit.engine.has_opening(&self.permit.app, ephemeral)
+    }
+
     /// The ephemeral keys without an opening among the next texts, from the first on: up to a batch, of one curve.
     fn unknown(&self, first: EphemeralId, next: &[&[u8]], batch_size: usize) -> Vec<EphemeralId> {
-        let Permit { engine, app, .. } = &self.permit;
         let mut ephemerals = vec![first];
         for text in next.iter().take(LOOK_AHEAD_VALUES) {
             if ephemerals.len() == batch_size {
@@ -255,10 +262,8 @@ impl Decryptor {
             }
             let Ok(envelope) = Envelope::parse(text) else { continue };
             let ephemeral = EphemeralId::of(&envelope);
-            let is_new = ephemeral.curve == first.curve
-                && !ephemerals.contains(&ephemeral)
-                && !self.openings.has(ephemeral)
-                && !engine.has_opening(app, ephemeral);
+            let is_new =
+                ephemeral.curve == first.curve && !ephemerals.contains(&ephemeral) && !self.is_known(ephemeral);
             if is_new {
                 ephemerals.push(ephemeral);
             }

@@ -329,3 +329,25 @@ fn agreements_of_concurrent_requests_are_computed_together() {
     assert_eq!(agreements() - before, 20);
     engine.maintain().expect("forgets what the lost request announced");
 }
+
+/// A row of a database: as many steps as there are batches, not as there are values.
+#[test]
+fn values_with_keys_of_their_own_take_a_step_for_each_batch() {
+    let batch_size = EcContext::new(&mut system_random()).batch_size();
+    for settings in [Settings::default(), Settings { opening_keys_max: 2, ..Settings::default() }] {
+        let TestEngine { engine, store: _store, .. } = test_engine_with(settings);
+        let sealed: Vec<String> = (0..30).map(|i| encrypt(&engine, &[], &format!("[{i}]"))).collect();
+        let sealed: Vec<String> = sealed.iter().map(|document| envelopes(document)[0].to_owned()).collect();
+        let texts: Vec<&[u8]> = sealed.iter().map(String::as_bytes).collect();
+        let mut decryptor = engine.decryptor(&Caller::Owner, &DecryptOptions::new("acme")).expect("begins");
+        let before = engine.counters().opening_agreements;
+        let mut steps = Vec::new();
+        while steps.iter().sum::<usize>() < 30 {
+            let done: usize = steps.iter().sum();
+            steps.push(decryptor.decrypt(&texts[done..], |_, _| ()).expect("decrypts"));
+        }
+        let expected: Vec<usize> = texts.chunks(batch_size).map(<[_]>::len).collect();
+        assert_eq!(steps, expected);
+        assert_eq!(engine.counters().opening_agreements - before, 30);
+    }
+}
