@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use fieldseal_envelope::{Envelope, Malformed, OpenScratch, Opened, OpenedMetadata, OpeningKey, Role};
-use fieldseal_pool::{is_in_slice, yield_slice};
+use fieldseal_pool::{others_wait, yield_slice};
 
 use crate::apps::App;
 use crate::engine::Engine;
@@ -236,12 +236,12 @@ impl Decryptor {
             return Prepared::Nothing;
         }
         let ephemerals = self.unknown(first, next, batch_size);
-        if ephemerals.len() < 2 && !is_in_slice() {
+        if ephemerals.len() < 2 && !others_wait() {
             return Prepared::Nothing;
         }
         let (wanted, is_complete) = engine.gatherer().announce(&app, &ephemerals, batch_size);
         self.wanted = wanted;
-        if is_complete || !is_in_slice() {
+        if is_complete || !others_wait() {
             self.take_wanted(&engine, &app, &agreements, batch_size)
         } else {
             Prepared::Announced

@@ -1,8 +1,8 @@
 //! Gathers key agreements of concurrent requests for the same key version, so that SIMD lanes compute them together: eight cost as much
 //! as one.
 //!
-//! A request that needs an opening key announces it and ends its slice. When its turn comes again, or when eight are announced, they
-//! are computed together. A lone request therefore waits only for a turn that it gets at once. Announcements are weak, so that those of
+//! A request that needs an opening key while others wait for a turn announces it and ends its slice. When its turn comes again, or when
+//! eight are announced, they are computed together. A lone request never waits. Announcements are weak, so that those of
 //! requests that have ended are left out, and each request has at most one batch of them.
 
 use std::collections::HashMap;

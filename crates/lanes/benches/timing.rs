@@ -1,14 +1,15 @@
-//! Tests whether the time of a product depends on its scalar, that of encryption on its key or text, and that of decryption on the
-//! position of a tag's fault: measurements of one secret and of random ones, in random order, and Welch's t of the two (Reparaz,
-//! Balasch and Verbauwhede, "Dude, is my code constant time?"). Beyond ±10 there is certainly a leak. Functions that leak are
-//! measured too, to show the sensitivity of the test.
+//! Tests whether the time of a product depends on its scalar, that of an RSA signature on its message, that of encryption on its key
+//! or text, and that of decryption on the position of a tag's fault: measurements of one secret and of random ones, in random order,
+//! and Welch's t of the two (Reparaz, Balasch and Verbauwhede, "Dude, is my code constant time?"). Beyond ±10 there is certainly a
+//! leak. Functions that leak are measured too, to show the sensitivity of the test.
 
 use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use fieldseal_lanes::ec::{Curve, FixedBase, Kernel, Point, SCALAR_SIZE, Scalar, multiply};
+use fieldseal_lanes::ec::{COMPRESSED_SIZE, Curve, FixedBase, Kernel, Point, SCALAR_SIZE, Scalar, agree, multiply};
 use fieldseal_lanes::gcm::{self, Key, Nonce, OpenItem, SealItem, TAG_SIZE};
+use fieldseal_lanes::rsa;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -133,6 +134,38 @@ fn gcm_rows(bytes: &[[u8; SCALAR_SIZE]]) -> Vec<(String, f64, bool)> {
     rows
 }
 
+/// SEC 1, 2.3.3.
+fn compressed_generator(base: &FixedBase, curve: Curve) -> [u8; COMPRESSED_SIZE] {
+    let mut one = [0; SCALAR_SIZE];
+    one[SCALAR_SIZE - 1] = 1;
+    let mut product = [Point::default()];
+    multiply(&[base], &[Scalar::new(curve, &one).expect("in range")], &mut product);
+    let mut compressed = [2 | product[0].y[SCALAR_SIZE - 1] & 1; COMPRESSED_SIZE];
+    compressed[1..].copy_from_slice(&product[0].x);
+    compressed
+}
+
+/// The first key of `vectors/rsa`.
+fn rsa_key(kernel: rsa::Kernel) -> rsa::PrivateKey {
+    let text = include_str!("../../../vectors/rsa/primitive.rsp");
+    let number = |name: &str| -> Vec<u8> {
+        let digits = text.lines().find_map(|line| line.strip_prefix(&format!("{name} = "))).expect("a number");
+        let digit = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).expect("ASCII"), 16).expect("hexadecimal");
+        digits.as_bytes().chunks(2).map(digit).collect()
+    };
+    let [n, e, p, q, dp, dq, q_inv] = ["n", "e", "p", "q", "dP", "dQ", "qInv"].map(number);
+    let components = rsa::Components {
+        modulus: &n,
+        public_exponent: &e,
+        prime_1: &p,
+        prime_2: &q,
+        exponent_1: &dp,
+        exponent_2: &dq,
+        coefficient: &q_inv,
+    };
+    rsa::PrivateKey::new(kernel, &components).expect("a supported key")
+}
+
 fn main() -> ExitCode {
     if std::env::args().any(|argument| argument == "--test") {
         return ExitCode::SUCCESS;
@@ -151,9 +184,26 @@ fn main() -> ExitCode {
             let mut out = [Point::default()];
             let t = welch_t(&bytes, scalar, |scalar| multiply(&[&base], scalar, black_box(&mut out)));
             tell(&format!("{curve:?} product, {}", kernel.name()), t, false);
+            if kernel.has_lanes() {
+                let mut out = [const { None }; 8];
+                let points = [compressed_generator(&base, curve); 8];
+                let t = welch_t(&bytes, scalar, |[scalar]| agree(kernel, scalar, &points, black_box(&mut out)));
+                assert!(out.iter().all(Option::is_some));
+                tell(&format!("{curve:?} agreement, {}", kernel.name()), t, false);
+            }
         }
         let t = welch_t(&bytes, |bytes| *bytes, |bytes| drop(black_box(Scalar::new(curve, bytes))));
         tell(&format!("{curve:?} recoding"), t, false);
+    }
+    if let Some(kernel) = rsa::Kernel::detect() {
+        let key = rsa_key(kernel);
+        let representative = |bytes: &[u8; SCALAR_SIZE]| {
+            let mut representative = bytes.repeat(8);
+            representative[0] = 0;
+            representative
+        };
+        let t = welch_t(&bytes, representative, |message| drop(black_box(key.sign(&[message]))));
+        tell(&format!("RSA-2048 by message, {}", kernel.name()), t, false);
     }
     gcm_rows(&bytes).into_iter().for_each(|(name, t, may_leak)| tell(&name, t, may_leak));
     tell("a function that leaks", welch_t(&bytes, |bytes| *bytes, leak), true);

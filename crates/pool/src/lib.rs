@@ -31,4 +31,4 @@ pub use ledger::{Bound, Measure, Scope};
 pub use pool::{Abandoned, Counters, Drained, Job, Pool, Rejected, Slice, Turn};
 pub use scheduler::{Admission, Rejection, Scheduling, Ticket};
 pub use settings::{Clock, Observer, PoolSettings};
-pub use yielding::{InSlice, is_in_slice, take_yield, yield_slice};
+pub use yielding::{InSlice, others_wait, take_yield, yield_slice};

@@ -476,7 +476,7 @@ impl Shared {
         }
         let turn = Turn { shared: self, hand: Cell::new(hand), is_spread };
         // A job that panicked is not used again, only dropped, so its inconsistent state is never visible.
-        let in_slice = InSlice::begin();
+        let in_slice = InSlice::begin(self.waiting.load(Ordering::Relaxed) > 0);
         let ran = catch_unwind(AssertUnwindSafe(|| job.run_slice(&turn)));
         drop(in_slice);
         let outcome = match ran {

@@ -3,27 +3,28 @@
 use std::cell::Cell;
 
 thread_local! {
-    static STATE: Cell<State> = const { Cell::new(State::Outside) };
+    static STATE: Cell<State> = const { Cell::new(State::Alone) };
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// No slice runs on this thread.
-    Outside,
-    Running,
+    /// No slice runs on this thread, or none with others that wait.
+    Alone,
+    /// A slice runs, and other jobs waited for a turn when it began.
+    Accompanied,
     /// What runs wishes the slice to end.
     Yielding,
 }
 
-/// Whether a slice runs on this thread, so that [`yield_slice`] has an effect.
-pub fn is_in_slice() -> bool {
-    STATE.get() != State::Outside
+/// Whether a slice runs on this thread and other jobs waited for a turn when it began, so that [`yield_slice`] has an effect.
+pub fn others_wait() -> bool {
+    STATE.get() != State::Alone
 }
 
 /// Asks the job that runs on this thread to end its slice after the current step, so that others have their turn before it continues: what
-/// it waits for may come from them. Without effect outside a slice.
+/// it waits for may come from them. Without effect if no others wait.
 pub fn yield_slice() {
-    if is_in_slice() {
+    if others_wait() {
         STATE.set(State::Yielding);
     }
 }
@@ -32,7 +33,7 @@ pub fn yield_slice() {
 pub fn take_yield() -> bool {
     let is_yielding = STATE.get() == State::Yielding;
     if is_yielding {
-        STATE.set(State::Running);
+        STATE.set(State::Accompanied);
     }
     is_yielding
 }
@@ -43,15 +44,15 @@ pub struct InSlice(());
 
 impl InSlice {
     /// Marks the thread.
-    pub fn begin() -> Self {
-        STATE.set(State::Running);
+    pub fn begin(others_wait: bool) -> Self {
+        STATE.set(if others_wait { State::Accompanied } else { State::Alone });
         Self(())
     }
 }
 
 impl Drop for InSlice {
     fn drop(&mut self) {
-        STATE.set(State::Outside);
+        STATE.set(State::Alone);
     }
 }
 
@@ -60,15 +61,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wish_lasts_until_it_is_taken_and_only_in_a_slice() {
+    fn a_wish_lasts_until_it_is_taken_and_only_while_others_wait() {
         yield_slice();
-        assert!(!is_in_slice() && !take_yield());
-        let slice = InSlice::begin();
-        assert!(is_in_slice() && !take_yield());
+        assert!(!others_wait() && !take_yield());
+        let slice = InSlice::begin(true);
+        assert!(others_wait() && !take_yield());
         yield_slice();
-        assert!(is_in_slice() && take_yield() && !take_yield());
+        assert!(others_wait() && take_yield() && !take_yield());
         yield_slice();
         drop(slice);
-        assert!(!is_in_slice() && !take_yield());
+        assert!(!others_wait() && !take_yield());
+        let _slice = InSlice::begin(false);
+        yield_slice();
+        assert!(!others_wait() && !take_yield());
     }
 }

@@ -303,7 +303,7 @@ fn agreements_of_concurrent_requests_are_computed_together() {
         (done.expect("decrypts"), opened)
     };
     let agreements = || engine.counters().opening_agreements;
-    let slice = InSlice::begin();
+    let slice = InSlice::begin(true);
     let mut requests: Vec<(usize, Decryptor)> = (0..20).map(|i| (i, decryptor())).collect();
     let before = agreements();
     let first: Vec<usize> = requests.iter_mut().map(|(i, decryptor)| step(decryptor, texts[*i]).0).collect();
@@ -322,7 +322,7 @@ fn agreements_of_concurrent_requests_are_computed_together() {
         assert_eq!(agreements() - before, if *i < 16 { 16 } else { 19 }, "{i}");
     }
     drop(slice);
-    // Alone, outside a slice, and with a key that the others know.
+    // Alone, and with a key that the others know.
     for text in &texts[18..] {
         assert_eq!(step(&mut decryptor(), text).0, 1);
     }
