@@ -169,9 +169,13 @@ fn options(curve: Curve, keying: Keying) -> EncryptOptions<'static> {
 /// A request for a list of values: started, encrypted in steps, each envelope after a header.
 fn encrypt_values(engine: &Engine, options: &EncryptOptions<'_>, values: &[Value<'_>], out: &mut Vec<u8>) {
     let mut encryptor = engine.encryptor(&Caller::Owner, options).expect("begins");
-    for part in values.chunks(encryptor.step_values_max()) {
+    let mut rest = values;
+    while !rest.is_empty() {
+        // Asked for each step, as the service does: it grows once the recipient's table is known.
+        let (part, after) = rest.split_at(rest.len().min(encryptor.step_values_max()));
         let header = |_, size: usize, out: &mut Vec<u8>| out.extend_from_slice(&[0xd9, size as u8]);
         encryptor.encrypt(part, out, header).expect("encrypts");
+        rest = after;
     }
 }
 
