@@ -1,13 +1,20 @@
 //! The kernels of the lanes against two libraries each, on random input by seeds that are always the same. Longer runs are
 //! `cargo bench -p fieldseal-crypto --bench differential`.
 
+mod agreements;
 mod messages;
 mod products;
+mod signatures;
 
 use fieldseal_crypto::Curve;
+use fieldseal_lanes::{ec, rsa};
 
 const MESSAGES: u64 = 40_000;
 const PRODUCTS: u64 = 600;
+const AGREEMENTS: u64 = 400;
+/// By each kernel, of each length of keys; the model is slow.
+const SIGNATURES: usize = 40;
+const SIGNATURES_BY_MODEL: usize = 4;
 
 /// Checks groups by ascending seeds until there were so many.
 fn run<G>(wanted: u64, group: impl Fn(u64) -> G, check: impl Fn(&G) -> Result<(), String>, len: impl Fn(&G) -> u64) {
@@ -28,9 +35,34 @@ fn messages_agree_with_two_libraries() {
     run(MESSAGES, messages::Group::new, |group| group.check(&kernels), messages::Group::len);
 }
 
+fn curve_kernels() -> Vec<ec::Kernel> {
+    ec::Kernel::detect().into_iter().chain([ec::Kernel::Model]).collect()
+}
+
 #[test]
 fn products_agree_with_two_libraries() {
+    let kernels = curve_kernels();
     for curve in Curve::ALL {
-        run(PRODUCTS, |seed| products::Group::new(curve, seed), products::Group::check, products::Group::len);
+        let group = |seed| products::Group::new(curve, seed);
+        run(PRODUCTS, group, |group| group.check(&kernels), products::Group::len);
+    }
+}
+
+#[test]
+fn agreements_agree_with_two_libraries() {
+    let kernels = curve_kernels();
+    for curve in Curve::ALL {
+        let group = |seed| agreements::Group::new(curve, seed);
+        run(AGREEMENTS, group, |group| group.check(&kernels), agreements::Group::len);
+    }
+}
+
+#[test]
+fn signatures_agree_with_two_libraries() {
+    let by_instructions = rsa::Kernel::detect().map(|kernel| (kernel, SIGNATURES));
+    let kernels: Vec<_> = by_instructions.into_iter().chain([(rsa::Kernel::Model, SIGNATURES_BY_MODEL)]).collect();
+    for size in [256, 384, 512] {
+        let group = |seed| signatures::Group::new(size, seed);
+        run(1, group, |group| group.check(&kernels), signatures::Group::len);
     }
 }

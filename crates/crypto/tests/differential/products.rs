@@ -7,12 +7,12 @@ use fieldseal_lanes::ec::{self, FixedBase, Kernel, Point, Scalar, multiply};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-const SIZE: usize = 32;
+pub(crate) const SIZE: usize = 32;
 /// Around the products that share an inversion, for one base and for several.
 const COUNTS: [usize; 10] = [1, 2, 3, 4, 5, 7, 8, 9, 16, 17];
 const BASES_MAX: usize = 3;
 
-type Bytes = [u8; SIZE];
+pub(crate) type Bytes = [u8; SIZE];
 
 /// Points and scalars of one call, as random as their seed.
 pub(crate) struct Group {
@@ -71,7 +71,7 @@ fn scalar(curve: Curve, rng: &mut StdRng, before: &[Bytes]) -> Bytes {
     }
 }
 
-fn scalars(curve: Curve, rng: &mut StdRng, count: usize) -> Vec<Bytes> {
+pub(crate) fn scalars(curve: Curve, rng: &mut StdRng, count: usize) -> Vec<Bytes> {
     let mut scalars = Vec::with_capacity(count);
     while scalars.len() < count {
         let scalar = scalar(curve, rng, &scalars);
@@ -82,22 +82,30 @@ fn scalars(curve: Curve, rng: &mut StdRng, count: usize) -> Vec<Bytes> {
     scalars
 }
 
-fn private(curve: Curve, scalar: &Bytes) -> Option<PrivateKey> {
+pub(crate) fn private(curve: Curve, scalar: &Bytes) -> Option<PrivateKey> {
     PrivateKey::from_scalar(curve, Secret::from_bytes(scalar)).ok()
 }
 
-/// A product by RustCrypto: an uncompressed point times a scalar.
+/// The curve by its name in the lanes.
+pub(crate) fn in_lanes(curve: Curve) -> ec::Curve {
+    match curve {
+        Curve::P256 => ec::Curve::P256,
+        Curve::Secp256k1 => ec::Curve::Secp256k1,
+    }
+}
+
+/// A product by RustCrypto, uncompressed: a point (SEC 1, 2.3.3) times a scalar. `None` for bytes that are no point, or infinity.
 macro_rules! by_rust_crypto {
     ($library:ident, $point:expr, $scalar:expr) => {{
         use $library::elliptic_curve::PrimeField;
-        use $library::elliptic_curve::sec1::{FromEncodedPoint, ToEncodedPoint};
-        let point = $library::EncodedPoint::from_bytes($point).expect("a point");
-        let point = $library::AffinePoint::from_encoded_point(&point).expect("on the curve");
+        use $library::elliptic_curve::sec1::ToEncodedPoint;
         let scalar = $library::Scalar::from_repr((*$scalar).into()).expect("below the order");
-        let product = ($library::ProjectivePoint::from(point) * scalar).to_affine().to_encoded_point(false);
-        product.as_bytes().to_vec()
+        let point = $library::PublicKey::from_sec1_bytes($point).ok();
+        let product = point.map(|point| (point.to_projective() * scalar).to_affine().to_encoded_point(false));
+        product.map(|product| product.as_bytes().to_vec())
     }};
 }
+pub(crate) use by_rust_crypto;
 
 impl Group {
     /// Those of a seed.
@@ -133,6 +141,7 @@ impl Group {
                     Curve::P256 => by_rust_crypto!(p256, base.uncompressed(), scalar),
                     Curve::Secp256k1 => by_rust_crypto!(k256, base.uncompressed(), scalar),
                 };
+                let product = product.expect("a point");
                 if context.agree(&private, base).expose()[..] != product[1..=SIZE] {
                     return Err(format!("the libraries differ, scalar {}", hex::encode(scalar)));
                 }
@@ -143,10 +152,10 @@ impl Group {
     }
 
     /// The difference, if any.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self, kernels: &[Kernel]) -> Result<(), String> {
         let expected = self.by_libraries()?;
-        let curve = if self.curve == Curve::P256 { ec::Curve::P256 } else { ec::Curve::Secp256k1 };
-        for kernel in Kernel::detect() {
+        let curve = in_lanes(self.curve);
+        for kernel in kernels.iter().copied() {
             let base = |base: &PublicKey| {
                 let (x, y) = base.uncompressed()[1..].split_at(SIZE);
                 let [x, y] = [x, y].map(|bytes| bytes.try_into().expect("32 bytes"));
