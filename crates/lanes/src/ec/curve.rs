@@ -1,5 +1,6 @@
 //! The definition of a curve y² = x³ + a·x + b: its numbers, and arithmetic in its field.
 
+use super::inversion::Modulus;
 use super::path::Path;
 use super::words::Words;
 
@@ -21,10 +22,14 @@ pub(super) trait Curve: Copy + 'static {
     fn square(path: impl Path, a: &Words) -> Words;
     fn add(a: &Words, b: &Words) -> Words;
     fn subtract(a: &Words, b: &Words) -> Words;
-    /// The inverse; zero for zero.
-    fn invert(path: impl Path, element: &Words) -> Words;
     /// From a number below the prime.
     fn from_number(path: impl Path, number: &Words) -> Words;
     /// To the number below the prime.
     fn to_number(path: impl Path, element: &Words) -> Words;
+
+    /// The inverse; zero for zero.
+    fn invert(path: impl Path, element: &Words) -> Words {
+        let inverse = const { Modulus::new(Self::PRIME) }.invert(&Self::to_number(path, element));
+        Self::from_number(path, &inverse)
+    }
 }

@@ -11,6 +11,7 @@ mod constant_time;
 mod curve;
 mod element;
 mod entry;
+mod inversion;
 mod known_answers;
 mod p256;
 mod path;

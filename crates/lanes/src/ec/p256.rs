@@ -54,25 +54,6 @@ impl Curve for P256 {
     fn to_number(path: impl Path, element: &Words) -> Words {
         path.p256_multiply(element, &[1, 0, 0, 0])
     }
-
-    /// To the power of the prime − 2, by Fermat: 255 squarings and 13 products.
-    fn invert(path: impl Path, element: &Words) -> Words {
-        let multiply = |a: &Words, b: &Words| path.p256_multiply(a, b);
-        let squared = |a: &Words, times: usize| (0..times).fold(*a, |a, _| path.p256_square(&a));
-        // ones_n is the power of 2^n − 1.
-        let ones_2 = multiply(&squared(element, 1), element);
-        let ones_4 = multiply(&squared(&ones_2, 2), &ones_2);
-        let ones_8 = multiply(&squared(&ones_4, 4), &ones_4);
-        let ones_16 = multiply(&squared(&ones_8, 8), &ones_8);
-        let ones_32 = multiply(&squared(&ones_16, 16), &ones_16);
-        let mut power = multiply(&squared(&ones_32, 32), element);
-        for (times, factor) in
-            [(128, &ones_32), (32, &ones_32), (16, &ones_16), (8, &ones_8), (4, &ones_4), (2, &ones_2), (2, element)]
-        {
-            power = multiply(&squared(&power, times), factor);
-        }
-        power
-    }
 }
 
 /// A number below twice the prime, of which `high` is the fifth word, modulo the prime.

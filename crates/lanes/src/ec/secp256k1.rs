@@ -56,26 +56,4 @@ impl Curve for Secp256k1 {
         let (reduced, borrow) = subtract(*element, Self::PRIME);
         select(mask(borrow), reduced, *element)
     }
-
-    /// To the power of the prime − 2, by Fermat: 255 squarings and 15 products.
-    fn invert(path: impl Path, element: &Words) -> Words {
-        let multiply = |a: &Words, b: &Words| path.secp256k1_multiply(a, b);
-        let squared = |a: &Words, times: usize| (0..times).fold(*a, |a, _| path.secp256k1_square(&a));
-        // ones_n is the power of 2^n − 1.
-        let ones_2 = multiply(&squared(element, 1), element);
-        let ones_3 = multiply(&squared(&ones_2, 1), element);
-        let ones_6 = multiply(&squared(&ones_3, 3), &ones_3);
-        let ones_9 = multiply(&squared(&ones_6, 3), &ones_3);
-        let ones_11 = multiply(&squared(&ones_9, 2), &ones_2);
-        let ones_22 = multiply(&squared(&ones_11, 11), &ones_11);
-        let ones_44 = multiply(&squared(&ones_22, 22), &ones_22);
-        let ones_88 = multiply(&squared(&ones_44, 44), &ones_44);
-        let ones_176 = multiply(&squared(&ones_88, 88), &ones_88);
-        let ones_220 = multiply(&squared(&ones_176, 44), &ones_44);
-        let mut power = multiply(&squared(&ones_220, 3), &ones_3);
-        for (times, factor) in [(23, &ones_22), (5, element), (3, &ones_2), (2, element)] {
-            power = multiply(&squared(&power, times), factor);
-        }
-        power
-    }
 }
