@@ -6,8 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fieldseal_engine::admin::{remove_abandoned, remove_abandoned_in};
-use fieldseal_net::tls::{CertificateExpiry, PrivateKeySettings, ServerIdentity};
+use fieldseal_net::tls::{
+    CertificateExpiry, PrivateKeySettings, ServerIdentity, SessionSettings, VerifiedChains, ticket_keys,
+};
 use fieldseal_server::{StartError, TlsSettings, check_identity};
+use zeroize::Zeroizing;
 
 use crate::context::Context;
 use crate::failure::{Failure, Outcome, plain};
@@ -29,6 +32,12 @@ pub(crate) struct IdentityFiles {
     pub api: Option<(PathBuf, PathBuf)>,
     /// How operations with that key are computed.
     pub api_key_settings: PrivateKeySettings,
+    /// How long sessions can be resumed, with the engine and with the API.
+    pub session_lifetimes: [Duration; 2],
+    /// The keys of session tickets, if engines share them.
+    pub ticket_keys: Option<PathBuf>,
+    /// Bounds of the client certificates that are remembered as verified.
+    pub verified_chains: VerifiedChains,
 }
 
 /// The content of the files.
@@ -52,6 +61,9 @@ impl IdentityFiles {
             key_settings: files.private_key_settings,
             api_key_settings: files.api_private_key_settings,
             authorities: path(&files.client_authorities),
+            session_lifetimes: [files.session_lifetime, files.api_session_lifetime],
+            ticket_keys: files.session_ticket_keys.as_deref().map(path),
+            verified_chains: files.verified_chains,
             api: has_api.then(|| (path(&files.api_certificate), path(&files.api_private_key))),
         }
     }
@@ -60,6 +72,7 @@ impl IdentityFiles {
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
         let mut paths = vec![self.chain.clone(), self.key.clone(), self.authorities.clone()];
         paths.extend(self.api.iter().flat_map(|(chain, key)| [chain.clone(), key.clone()]));
+        paths.extend(self.ticket_keys.clone());
         paths
     }
 
@@ -109,24 +122,41 @@ impl IdentityFiles {
     }
 
     fn content(&self) -> Content {
-        let mut unreadable = BTreeMap::new();
+        let (mut unreadable, mut invalid) = (BTreeMap::new(), None);
         let mut file = |path: &Path| {
             std::fs::read(path).unwrap_or_else(|error| {
                 unreadable.insert(path.to_owned(), (format!("{}: {}", path.display(), plain(&error)), error.kind()));
                 Vec::new()
             })
         };
+        let ticket_keys = self.ticket_keys.as_deref().map_or_else(Vec::new, |path| {
+            let content = Zeroizing::new(file(path));
+            ticket_keys(&content).unwrap_or_else(|error| {
+                let line = format!("{}: {error}", path.display());
+                invalid = Some((path.to_owned(), (line, ErrorKind::InvalidData)));
+                Vec::new()
+            })
+        });
+        let [sessions, api_sessions] =
+            self.session_lifetimes.map(|lifetime| SessionSettings { lifetime, ticket_keys: ticket_keys.clone() });
         let tls = TlsSettings {
             certificate_chain_pem: file(&self.chain),
             private_key_pem: file(&self.key).into(),
             private_key_settings: self.key_settings,
+            sessions,
+            verified_chains: self.verified_chains,
             client_authorities_pem: file(&self.authorities),
         };
         let api = self.api.as_ref().map(|(chain, key)| ServerIdentity {
             certificate_chain_pem: file(chain),
             private_key_pem: file(key).into(),
             private_key_settings: self.api_key_settings,
+            sessions: api_sessions,
         });
+        // A file that could not be read at all says so already.
+        if let Some((path, problem)) = invalid {
+            unreadable.entry(path).or_insert(problem);
+        }
         Content { tls, api, unreadable }
     }
 }

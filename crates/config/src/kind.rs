@@ -62,6 +62,8 @@ pub enum Kind<'a> {
     Choice(Cow<'a, [&'a str]>),
     /// A path.
     Path,
+    /// A path, or the word for none.
+    OptionalPath,
     /// Any text.
     AnyText,
     /// Text of 1 to this many bytes, without control characters.
@@ -109,6 +111,7 @@ impl<'a> Kind<'a> {
             }
             Self::Choice(words) => text.filter(|text| words.contains(text)).map(text_value),
             Self::Path => text.filter(|text| !text.is_empty()).map(text_value),
+            Self::OptionalPath => text.map(|text| if text.is_empty() { OFF } else { text }).map(text_value),
             Self::AnyText => text.map(text_value),
             Self::Text(max) => {
                 let is_valid = |text: &&str| (1..=*max).contains(&text.len()) && !text.chars().any(char::is_control);
@@ -177,6 +180,7 @@ impl<'a> Kind<'a> {
             }),
             Self::Choice(words) => json!({"enum": words}),
             Self::Path => json!({"type": "string", "minLength": 1, "format": "path"}),
+            Self::OptionalPath => json!({"type": "string", "format": "path-or-off"}),
             Self::AnyText => json!({"type": "string"}),
             Self::Text(max) => json!({"type": "string", "minLength": 1, "maxLength": max}),
             Self::List(item) => json!({"type": "array", "items": {"type": "string"}, "description": item.about}),
@@ -203,6 +207,7 @@ impl<'a> Kind<'a> {
             (["integer", "string"], _) => Some(Self::Size(min, max)),
             (["string"], Some("path")) => Some(Self::Path),
             (["string"], Some("address")) => Some(Self::Address),
+            (["string"], Some("path-or-off")) => Some(Self::OptionalPath),
             (["string"], Some("address-or-off")) => Some(Self::OptionalAddress),
             (["string", ..], _) => match schema["durationMinimum"].as_str().and_then(parse_duration) {
                 Some(min) => Some(Self::Time(u64::try_from(min.as_millis()).ok()?)),
@@ -283,6 +288,7 @@ impl fmt::Display for Kind<'_> {
                 Ok(())
             }
             Self::Path => f.write_str("a path"),
+            Self::OptionalPath => write!(f, "a path, or \"{OFF}\""),
             Self::AnyText => f.write_str("text in quotation marks"),
             Self::Text(max) => write!(f, "text of 1 to {max} bytes"),
             Self::List(item) => write!(f, "a list of {}", item.about),
@@ -329,6 +335,12 @@ impl Value {
     pub fn address(&self) -> SocketAddr {
         let Self::Address(address) = self else { panic!("a key of another kind") };
         *address
+    }
+
+    /// The path, if there is one.
+    pub fn optional_path(&self) -> Option<&str> {
+        let Self::Text(path) = self else { panic!("a key of another kind") };
+        Some(path.as_str()).filter(|path| *path != OFF)
     }
 
     /// The address, if there is one.
@@ -380,6 +392,8 @@ mod tests {
             (Kind::Count(0, 9), "7", Value::Number(7)),
             (choice(), "\"b\"", Value::Text("b".into())),
             (Kind::Path, "\"a\\\"b\"", Value::Text("a\"b".into())),
+            (Kind::OptionalPath, "\"a\"", Value::Text("a".into())),
+            (Kind::OptionalPath, "\"off\"", Value::Text("off".into())),
             (Kind::Address, "\"[::1]:3443\"", Value::Address("[::1]:3443".parse().unwrap())),
             (Kind::OptionalAddress, "\"[::1]:9\"", Value::OptionalAddress(Some("[::1]:9".parse().unwrap()))),
             (Kind::OptionalAddress, "\"off\"", Value::OptionalAddress(None)),
@@ -393,6 +407,8 @@ mod tests {
         assert_eq!(WORDS.read(&Raw::Untyped(" x  y\" ")), Ok(items.clone()));
         assert_eq!(WORDS.read(&Raw::List(vec!["x", "y\""])), Ok(items.clone()));
         assert_eq!(WORDS.write(&items), r#"["x", "y\""]"#);
+        let path = |text| Kind::OptionalPath.read(&Raw::Text(text)).expect("a path").optional_path().map(str::to_owned);
+        assert_eq!((path("a"), path(""), path("off")), (Some("a".to_owned()), None, None));
         assert_eq!(Kind::OptionalAddress.read(&Raw::Text("")), Ok(Value::OptionalAddress(None)));
     }
 
@@ -436,6 +452,7 @@ mod tests {
             Kind::Time(0),
             choice(),
             Kind::Path,
+            Kind::OptionalPath,
             Kind::AnyText,
             Kind::Text(64),
             Kind::Address,

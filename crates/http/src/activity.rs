@@ -25,6 +25,8 @@ pub struct HttpCounters {
     pub connections_displaced: u64,
     /// Failed handshakes.
     pub handshakes_failed: u64,
+    /// Handshakes that resumed a session.
+    pub handshakes_resumed: u64,
     /// Connections cut because the peer sent or read too slowly.
     pub connections_cut: u64,
     /// Connections closed after too long without a request.
@@ -37,6 +39,7 @@ pub(crate) struct Tallies {
     pub(crate) refused: AtomicU64,
     pub(crate) displaced: AtomicU64,
     pub(crate) handshakes_failed: AtomicU64,
+    pub(crate) handshakes_resumed: AtomicU64,
     pub(crate) cut: AtomicU64,
     pub(crate) idle: AtomicU64,
 }
@@ -192,6 +195,7 @@ impl Registry {
             connections_refused: get(&self.tallies.refused),
             connections_displaced: get(&self.tallies.displaced),
             handshakes_failed: get(&self.tallies.handshakes_failed),
+            handshakes_resumed: get(&self.tallies.handshakes_resumed),
             connections_cut: get(&self.tallies.cut),
             connections_idle: get(&self.tallies.idle),
         }

@@ -247,7 +247,13 @@ impl<H> StreamServer<H> {
     {
         let shaken = timeout(self.settings.handshake_timeout, handshake(stream, context)).await;
         let shaken = shaken.unwrap_or_else(|_| Err(Some("it took too long".to_owned())));
-        shaken.inspect_err(|_| count(&self.registry.tallies.handshakes_failed))
+        let tallies = &self.registry.tallies;
+        match &shaken {
+            Ok(stream) if stream.ssl().session_reused() => count(&tallies.handshakes_resumed),
+            Ok(_) => {}
+            Err(_) => count(&tallies.handshakes_failed),
+        }
+        shaken
     }
 }
 

@@ -180,7 +180,8 @@ impl Snapshot {
         const EVENTS: Named = Named::plain(
             "relay_connections",
             "Connections of clients by event: accepted by the operating system; refused at a limit; displaced by a new connection; failed \
-             in the TLS handshake; cut, the peer sent or read too slowly; idle, closed after too long without a request",
+             in the TLS handshake; resumed, with the TLS session of an earlier connection; cut, the \
+             peer sent or read too slowly; idle, closed after too long without a request",
         );
         const UPSTREAM: Named = Named::plain("relay_upstream_connections_open", "Open connections to upstreams");
         let open = self.listeners.iter().map(|listener| {
@@ -195,6 +196,7 @@ impl Snapshot {
                 ("refused", count(|it| it.connections_refused)),
                 ("displaced", count(|it| it.connections_displaced)),
                 ("failed", count(|it| it.handshakes_failed)),
+                ("resumed", count(|it| it.handshakes_resumed)),
                 ("cut", count(|it| it.connections_cut)),
                 ("idle", count(|it| it.connections_idle)),
             ]

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant, SystemTime};
 use arc_swap::ArcSwap;
 use fieldseal_client::{Client, ClientError, ClientSettings, ClientTls};
 use fieldseal_http::HttpCounters;
-use fieldseal_net::tls::{Acceptor, CertificateExpiry, Expiries, PrivateKeyFigures, ServerIdentity, TlsError};
+use fieldseal_net::tls::{
+    Acceptor, CertificateExpiry, Expiries, PrivateKeyFigures, ServerIdentity, SessionSettings, TlsError,
+};
 use fieldseal_net::{Leaving, OperatorPort, OperatorSettings, ProcessFigures, Report};
 use thiserror::Error;
 use tokio::sync::watch;
@@ -431,8 +433,12 @@ fn acceptor(plan: &Plan<'_>, base: &Path) -> Result<Option<Acceptor>, RelayError
     let Some(pair) = plan.tls else { return Ok(None) };
     let certificate_chain_pem = read(base, &pair.certificate)?;
     let private_key_pem = Zeroizing::new(read(base, &pair.private_key)?);
-    let acceptor =
-        Acceptor::new(&ServerIdentity { certificate_chain_pem, private_key_pem, private_key_settings: pair.settings });
+    let acceptor = Acceptor::new(&ServerIdentity {
+        certificate_chain_pem,
+        private_key_pem,
+        private_key_settings: pair.settings,
+        sessions: SessionSettings::default(),
+    });
     acceptor.map(Some).map_err(|error| RelayError::Identity { listener: Arc::clone(plan.name), error })
 }
 

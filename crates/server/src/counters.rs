@@ -45,6 +45,7 @@ counters! {
     connections_accepted "Connections accepted.",
     connections_refused "Connections closed because there were too many, or because their callers could not be looked up.",
     handshakes_failed "Handshakes that failed, a refused certificate included.",
+    handshakes_resumed "Handshakes that resumed a session.",
     handshakes_displaced "Handshakes among them that gave way to newer ones.",
     connections_forbidden "Connections whose certificate the service did not know.",
     connections_faulted "Connections that the server ended with `connection_error`.",

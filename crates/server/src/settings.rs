@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fieldseal_engine::pool::{Observer, PoolSettings, Scheduling};
-use fieldseal_net::tls::PrivateKeySettings;
+use fieldseal_net::tls::{PrivateKeySettings, SessionSettings, VerifiedChains};
 use fieldseal_net::{ClientBound, HALF_OPEN_TIMEOUT_MIN, OperatorSettings};
 use fieldseal_protocol::{Limits, PORT, READ_SIZE};
 use thiserror::Error;
@@ -23,6 +23,10 @@ pub struct TlsSettings {
     pub private_key_pem: Zeroizing<Vec<u8>>,
     /// How operations with that key are computed.
     pub private_key_settings: PrivateKeySettings,
+    /// How sessions are resumed.
+    pub sessions: SessionSettings,
+    /// Bounds of the client certificates that are remembered as verified.
+    pub verified_chains: VerifiedChains,
     /// The authorities whose client certificates are accepted.
     pub client_authorities_pem: Vec<u8>,
 }
@@ -367,6 +371,8 @@ impl ServerSettings {
             certificate_chain_pem: Vec::new(),
             private_key_pem: Zeroizing::new(b"not to be shown".to_vec()),
             private_key_settings: PrivateKeySettings::default(),
+            sessions: SessionSettings::default(),
+            verified_chains: VerifiedChains::default(),
             client_authorities_pem: Vec::new(),
         })
     }

@@ -21,10 +21,12 @@ pub(crate) fn context(settings: &TlsSettings) -> Result<SslContext, TlsError> {
         certificate_chain_pem: settings.certificate_chain_pem.clone(),
         private_key_pem: settings.private_key_pem.clone(),
         private_key_settings: settings.private_key_settings,
+        sessions: settings.sessions.clone(),
     };
     mutual_context(MutualTls {
         identity: &identity,
         client_authorities_pem: &settings.client_authorities_pem,
+        verified_chains: settings.verified_chains,
         groups: TLS_GROUPS,
         alpn: ALPN_LIST,
     })

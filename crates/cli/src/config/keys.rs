@@ -4,6 +4,7 @@
 mod macros;
 
 use std::borrow::Cow;
+use std::path::PathBuf;
 
 use fieldseal_config::{Item, Kind, Value};
 use fieldseal_engine::{Curve, EmptyStrings, Keying};
@@ -289,6 +290,40 @@ pub(crate) static KEYS: &[Key] = &[
         certificates.private_key_settings.batch_delay,
         "How long such a signature waits for others while its thread has nothing else to do. With 0 a lone handshake never waits; more \
          saves CPU time for latency."
+    ),
+    time!(
+        "server.session_lifetime",
+        0,
+        certificates.session_lifetime,
+        "How long after a full TLS handshake a client can resume its session, which costs a fraction. Its certificate and its grants \
+         are checked again each time. 0 disables resumption; at most seven days count."
+    ),
+    Key {
+        name: "server.session_ticket_keys",
+        kind: Kind::OptionalPath,
+        about: "The keys of session tickets, which engines behind one name share so that each can resume sessions of the others: lines \
+         of 64 hexadecimal digits (`openssl rand -hex 32`). The first seals, all open. To rotate, add the new key at the end of every \
+         engine's file, then move it to the front, and remove the old one after a session's lifetime. Whoever has such a key can \
+         resume sessions of clients. Without a file each engine makes its own keys and replaces them once per lifetime.",
+        default_text: None,
+        get: |config| {
+            let path = config.certificates.session_ticket_keys.as_deref();
+            Value::Text(path.map_or_else(|| "off".to_owned(), |path| path.to_string_lossy().into_owned()))
+        },
+        set: |config, value| config.certificates.session_ticket_keys = value.optional_path().map(PathBuf::from),
+    },
+    number!(
+        "server.verified_chains_max",
+        Kind::Count(0, 1 << 20),
+        certificates.verified_chains.count_max,
+        "Maximum number of client certificates that the engine remembers as verified, so that the signatures of their authorities are \
+         checked once; 0 disables it."
+    ),
+    time!(
+        "server.verified_chains_age",
+        0,
+        certificates.verified_chains.age_max,
+        "How long a client certificate counts as verified; never longer than it is valid, nor when `server.client_authorities` changes."
     ),
     path!(
         "server.client_authorities",
@@ -594,6 +629,13 @@ pub(crate) static KEYS: &[Key] = &[
         certificates.api_private_key_settings.batch_delay,
         "How long such a signature waits for others while its thread has nothing else to do. With 0 a lone handshake never waits; more \
          saves CPU time for latency."
+    ),
+    time!(
+        "api.session_lifetime",
+        0,
+        certificates.api_session_lifetime,
+        "How long after a full TLS handshake a client can resume its session. Tickets are sealed by the keys of \
+         `server.session_ticket_keys`. 0 disables resumption; at most seven days count."
     ),
     number!(
         "api.body_size_max",

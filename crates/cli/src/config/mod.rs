@@ -18,7 +18,7 @@ use fieldseal_client::{ClientSettings, ClientTls, Limits};
 use fieldseal_engine::{Settings, admin};
 use fieldseal_net::LogFormat;
 use fieldseal_net::OperatorSettings;
-use fieldseal_net::tls::PrivateKeySettings;
+use fieldseal_net::tls::{PrivateKeySettings, SessionSettings, VerifiedChains};
 use fieldseal_server::{Scheduling, ServerSettings, TlsSettings};
 
 pub(crate) use keys::{KEYS, Key};
@@ -79,6 +79,14 @@ pub(crate) struct CertificatePaths {
     pub api_private_key: PathBuf,
     /// How operations with it are computed.
     pub api_private_key_settings: PrivateKeySettings,
+    /// How long sessions of the RPC listener can be resumed.
+    pub session_lifetime: Duration,
+    /// How long sessions of the API can be resumed.
+    pub api_session_lifetime: Duration,
+    /// The keys of session tickets, if engines share them.
+    pub session_ticket_keys: Option<PathBuf>,
+    /// Bounds of the client certificates that are remembered as verified.
+    pub verified_chains: VerifiedChains,
 }
 
 /// Limits for `--connect`.
@@ -191,6 +199,8 @@ impl Default for Config {
             certificate_chain_pem: Vec::new(),
             private_key_pem: Vec::new().into(),
             private_key_settings: PrivateKeySettings::default(),
+            sessions: SessionSettings::default(),
+            verified_chains: VerifiedChains::default(),
             client_authorities_pem: Vec::new(),
         };
         Self {
@@ -210,6 +220,10 @@ impl Default for Config {
                 private_key_settings: PrivateKeySettings::default(),
                 api_private_key: "certs/server.key".into(),
                 api_private_key_settings: PrivateKeySettings::default(),
+                session_lifetime: SessionSettings::default().lifetime,
+                api_session_lifetime: SessionSettings::default().lifetime,
+                session_ticket_keys: None,
+                verified_chains: VerifiedChains::default(),
             },
             reload_check: Duration::ZERO,
             client: ClientBounds::default(),

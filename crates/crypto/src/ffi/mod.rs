@@ -11,6 +11,7 @@ pub(crate) mod k256;
 mod number;
 pub(crate) mod p256;
 pub(crate) mod rsa;
+pub(crate) mod tickets;
 
 use std::ffi::CStr;
 

@@ -13,7 +13,8 @@ use boring::ssl::{Ssl, SslConnector, SslMethod, SslVerifyMode, SslVersion};
 use boring::x509::extension::SubjectAlternativeName;
 use boring::x509::{X509, X509NameBuilder};
 use fieldseal_net::tls::{
-    Acceptor, PrivateKeyBatching, PrivateKeyFigures, PrivateKeySettings, ServerIdentity, sign_before_parking,
+    Acceptor, PrivateKeyBatching, PrivateKeyFigures, PrivateKeySettings, ServerIdentity, SessionSettings,
+    sign_before_parking,
 };
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, LocalSet};
@@ -53,6 +54,7 @@ fn identity(key: &PKey<Private>, settings: PrivateKeySettings) -> ServerIdentity
         certificate_chain_pem: builder.build().to_pem().unwrap(),
         private_key_pem: key.private_key_to_pem_pkcs8().unwrap().into(),
         private_key_settings: settings,
+        sessions: SessionSettings::default(),
     }
 }
 

@@ -5,7 +5,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use boring::ssl::SslContext;
 
-use super::identity::{ServerIdentity, TlsError, set_identity};
+use super::error::TlsError;
+use super::identity::{ServerIdentity, set_identity};
 use super::policy::server_context;
 
 /// Begins TLS sessions. Clones share the certificate, which can be replaced while they serve.
@@ -56,7 +57,7 @@ impl fmt::Debug for Acceptor {
 }
 
 fn context_of(identity: &ServerIdentity) -> Result<SslContext, TlsError> {
-    let mut builder = server_context()?;
+    let mut builder = server_context(&identity.sessions)?;
     set_identity(&mut builder, identity)?;
     Ok(builder.build().into_context())
 }

@@ -6,7 +6,7 @@ use boring::error::ErrorStack;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-use super::identity::reasons;
+use super::error::reasons;
 
 /// The validity period of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

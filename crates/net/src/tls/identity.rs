@@ -1,15 +1,15 @@
-//! A server's identity: its certificate chain and private key, and the errors of loading them.
+//! A server's identity: its certificate chain and private key.
 
 use std::fmt;
 
-use boring::error::ErrorStack;
 use boring::pkey::PKey;
 use boring::ssl::SslContextBuilder;
 use boring::x509::X509;
-use thiserror::Error;
 use zeroize::Zeroizing;
 
+use super::error::{TlsError, reasons};
 use super::private_key::{PrivateKeySettings, set_private_key};
+use super::sessions::SessionSettings;
 
 /// A server's certificate chain and private key, in PEM (RFC 7468).
 #[derive(Clone)]
@@ -20,6 +20,8 @@ pub struct ServerIdentity {
     pub private_key_pem: Zeroizing<Vec<u8>>,
     /// How private-key operations are computed.
     pub private_key_settings: PrivateKeySettings,
+    /// How sessions are resumed.
+    pub sessions: SessionSettings,
 }
 
 impl fmt::Debug for ServerIdentity {
@@ -28,37 +30,12 @@ impl fmt::Debug for ServerIdentity {
     }
 }
 
-/// Why certificates and key do not make a server.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum TlsError {
-    /// Nothing that reads as what is needed.
-    #[error("{what}: {reason}")]
-    Unreadable {
-        /// Which of them.
-        what: &'static str,
-        /// The TLS library's words.
-        reason: String,
-    },
-    /// The private key is not that of the certificate.
-    #[error("the private key does not belong to the certificate")]
-    KeyMismatch,
-    /// The library refused a setting of ours.
-    #[error("the TLS library failed: {0}")]
-    Library(String),
-}
-
-impl From<ErrorStack> for TlsError {
-    fn from(error: ErrorStack) -> Self {
-        TlsError::Library(reasons(&error))
-    }
-}
-
 /// Presents an identity in sessions of the context.
 ///
 /// # Errors
 /// If one cannot be parsed, or they do not match.
 pub fn set_identity(context: &mut SslContextBuilder, identity: &ServerIdentity) -> Result<(), TlsError> {
-    let ServerIdentity { certificate_chain_pem, private_key_pem, private_key_settings } = identity;
+    let ServerIdentity { certificate_chain_pem, private_key_pem, private_key_settings, .. } = identity;
     let mut chain = certificates("certificate chain", certificate_chain_pem)?.into_iter();
     let own = chain.next().expect("at least one certificate was read");
     context.set_certificate(&own)?;
@@ -85,10 +62,4 @@ pub fn certificates(what: &'static str, pem: &[u8]) -> Result<Vec<X509>, TlsErro
         return Err(unreadable("no certificate in PEM".to_owned()));
     }
     Ok(certificates)
-}
-
-/// The library's reasons, such as `UNSUPPORTED_PROTOCOL`, which never contain data.
-pub fn reasons(stack: &ErrorStack) -> String {
-    let names: Vec<&str> = stack.errors().iter().filter_map(|error| error.reason()).collect();
-    names.join(", ")
 }

@@ -1,27 +1,40 @@
 //! The TLS policy of listeners.
 //!
-//! HTTP: TLS 1.2 and 1.3, HTTP/2 or HTTP/1.1 by ALPN (RFC 7301). RPC: only TLS 1.3 (RFC 8446), with a required client certificate and
-//! without session tickets: a resumed session would outlive its certificate, and such clients keep their connections open.
+//! HTTP: TLS 1.2 and 1.3, HTTP/2 or HTTP/1.1 by ALPN (RFC 7301). RPC: only TLS 1.3 (RFC 8446), with a required client certificate.
+//!
+//! Sessions are resumed by tickets. A ticket contains the client's certificates, so that a resumed session has the identity of the full
+//! handshake, which the listener checks again: its validity, and what it may do. Sessions of other authorities, and those of a listener of
+//! the other kind, which have no identity, are not resumed.
 
 use boring::error::ErrorStack;
+use boring::hash::MessageDigest;
 use boring::ssl::{
-    AlpnError, SslAcceptor, SslAcceptorBuilder, SslContext, SslContextBuilder, SslMethod, SslMode, SslOptions,
-    SslSessionCacheMode, SslVerifyMode, SslVersion, select_next_proto,
+    AlpnError, SslAcceptor, SslAcceptorBuilder, SslContext, SslContextBuilder, SslMethod, SslMode, SslVerifyMode,
+    SslVersion, select_next_proto,
 };
 use boring::x509::store::X509StoreBuilder;
 
-use super::identity::{ServerIdentity, TlsError, certificates, set_identity};
+use super::error::TlsError;
+use super::identity::{ServerIdentity, certificates, set_identity};
+use super::sessions::SessionSettings;
+use super::verified_chains::VerifiedChains;
 
 /// HTTP/2 is preferred.
 const ALPN: &[u8] = b"\x02h2\x08http/1.1";
+
+/// What resumed sessions take for granted besides the authorities of clients: the kind of listener.
+const HTTP_SESSIONS: &[u8] = b"https";
+const MUTUAL_SESSIONS: &[u8] = b"mutual ";
 
 /// Creates a context with this policy and without a certificate, for callers that select one per session; see
 /// [`Acceptor::with_context`](super::Acceptor::with_context).
 ///
 /// # Errors
 /// If the library refuses a setting.
-pub fn server_context() -> Result<SslAcceptorBuilder, TlsError> {
-    Ok(policy()?)
+pub fn server_context(sessions: &SessionSettings) -> Result<SslAcceptorBuilder, TlsError> {
+    let mut context = policy()?;
+    sessions.apply(&mut context, HTTP_SESSIONS)?;
+    Ok(context)
 }
 
 fn policy() -> Result<SslAcceptorBuilder, ErrorStack> {
@@ -42,6 +55,8 @@ pub struct MutualTls<'a> {
     pub identity: &'a ServerIdentity,
     /// Authorities of clients' certificates, in PEM; at least one.
     pub client_authorities_pem: &'a [u8],
+    /// Bounds of the clients' certificates that are remembered as verified.
+    pub verified_chains: VerifiedChains,
     /// Groups for the key agreement, as the library names them.
     pub groups: &'static str,
     /// The only protocol, as encoded in ALPN: its length, then its name.
@@ -56,7 +71,9 @@ pub fn mutual_context(settings: MutualTls<'_>) -> Result<SslContext, TlsError> {
     let mut context = SslContextBuilder::new(SslMethod::tls())?;
     set_mutual_policy(&mut context, settings.groups, settings.alpn)?;
     set_identity(&mut context, settings.identity)?;
-    set_authorities(&mut context, settings.client_authorities_pem)?;
+    let authorities = set_authorities(&mut context, settings.client_authorities_pem)?;
+    settings.verified_chains.apply(&mut context);
+    settings.identity.sessions.apply(&mut context, &[MUTUAL_SESSIONS, &authorities].concat())?;
     Ok(context.build())
 }
 
@@ -64,8 +81,6 @@ fn set_mutual_policy(context: &mut SslContextBuilder, groups: &str, alpn: &'stat
     context.set_min_proto_version(Some(SslVersion::TLS1_3))?;
     context.set_max_proto_version(Some(SslVersion::TLS1_3))?;
     context.set_curves_list(groups)?;
-    context.set_options(SslOptions::NO_TICKET);
-    context.set_session_cache_mode(SslSessionCacheMode::OFF);
     context.set_mode(SslMode::ENABLE_PARTIAL_WRITE | SslMode::ACCEPT_MOVING_WRITE_BUFFER | SslMode::RELEASE_BUFFERS);
     context.set_verify(SslVerifyMode::PEER | SslVerifyMode::FAIL_IF_NO_PEER_CERT);
     // A client without ALPN is assumed to use our protocol; one that offers only others is refused.
@@ -73,12 +88,15 @@ fn set_mutual_policy(context: &mut SslContextBuilder, groups: &str, alpn: &'stat
     Ok(())
 }
 
-fn set_authorities(context: &mut SslContextBuilder, authorities_pem: &[u8]) -> Result<(), TlsError> {
+/// Returns the authorities' digests, in their order.
+fn set_authorities(context: &mut SslContextBuilder, authorities_pem: &[u8]) -> Result<Vec<u8>, TlsError> {
     let mut store = X509StoreBuilder::new()?;
+    let mut digests = Vec::new();
     for authority in certificates("client authorities", authorities_pem)? {
         context.add_client_ca(&authority)?;
+        digests.extend_from_slice(&authority.digest(MessageDigest::sha256())?);
         store.add_cert(authority)?;
     }
     context.set_cert_store_builder(store);
-    Ok(())
+    Ok(digests)
 }

@@ -18,7 +18,7 @@ use boring::x509::extension::{
     AuthorityKeyIdentifier, BasicConstraints, ExtendedKeyUsage, KeyUsage, SubjectAlternativeName,
 };
 use boring::x509::{X509, X509NameBuilder};
-use fieldseal_net::tls::TlsError;
+use fieldseal_net::tls::{SessionSettings, TlsError, server_context};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
@@ -141,7 +141,7 @@ impl LeafIssuer {
 
     fn make(&self, host: &str, now: SystemTime) -> Result<SslContext, LeafIssuerError> {
         let certificate = self.sign(host, now)?;
-        let mut context = fieldseal_net::tls::server_context()?;
+        let mut context = server_context(&SessionSettings::default())?;
         context.set_certificate(&certificate)?;
         context.add_extra_chain_cert(self.certificate.clone())?;
         context.set_private_key(&self.key)?;

@@ -122,7 +122,8 @@ impl Snapshot {
         const HANDSHAKES_OPEN: Named = Named::plain("handshakes_open", "TLS handshakes in progress");
         const HANDSHAKES: Named = Named::plain(
             "handshakes",
-            "TLS handshakes that have ended, by result: ok, failed, or displaced by a newer one because too many were in progress",
+            "TLS handshakes that have ended, by result: ok; resumed, with the session of an earlier connection; failed; displaced by a \
+             newer one because too many were in progress",
         );
         const HANDSHAKE: Named = Named::seconds("handshake", "Duration of successful TLS handshakes");
         const RECEIVED: Named = Named::bytes("network_received", "Bytes read from sockets, including TLS");
@@ -140,7 +141,8 @@ impl Snapshot {
         out.gauge(HANDSHAKES_OPEN, counters.handshakes_open as u64)?;
         let failed = counters.handshakes_failed.saturating_sub(counters.handshakes_displaced);
         let results = [
-            (["ok"], self.times.handshake.count),
+            (["ok"], self.times.handshake.count.saturating_sub(counters.handshakes_resumed)),
+            (["resumed"], counters.handshakes_resumed),
             (["failed"], failed),
             (["displaced"], counters.handshakes_displaced),
         ];
@@ -274,7 +276,8 @@ fn write_api(api: &ApiSnapshot, out: &mut Writer<'_>) -> fmt::Result {
     const EVENTS: Named = Named::plain(
         "api_connections",
         "Connections to the API by event: accepted by the operating system; refused at a limit; displaced by a new connection; failed in \
-         the TLS handshake; cut, the peer sent or read too slowly; idle, closed after too long without a call",
+         the TLS handshake; resumed, with the TLS session of an earlier connection; \
+         cut, the peer sent or read too slowly; idle, closed after too long without a call",
     );
     let HttpCounters {
         connections_open,
@@ -282,6 +285,7 @@ fn write_api(api: &ApiSnapshot, out: &mut Writer<'_>) -> fmt::Result {
         connections_refused,
         connections_displaced,
         handshakes_failed,
+        handshakes_resumed,
         connections_cut,
         connections_idle,
     } = api.connections;
@@ -293,6 +297,7 @@ fn write_api(api: &ApiSnapshot, out: &mut Writer<'_>) -> fmt::Result {
         (["refused"], connections_refused),
         (["displaced"], connections_displaced),
         (["failed"], handshakes_failed),
+        (["resumed"], handshakes_resumed),
         (["cut"], connections_cut),
         (["idle"], connections_idle),
     ];

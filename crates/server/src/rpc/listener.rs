@@ -94,6 +94,9 @@ async fn serve<S: Service>(
     let stream = match handshake_in_slot(socket, &server_state, &context, deadline, slot).await {
         Ok(stream) => {
             server_state.times.handshake.observe(clock::now() - began);
+            if stream.ssl().session_reused() {
+                Counters::add(&server_state.counters.handshakes_resumed);
+            }
             stream
         }
         Err(failure) => {

@@ -12,7 +12,7 @@ use boring::base64;
 use boring::ssl::{SslConnector, SslMethod, SslStream, SslVerifyMode};
 use fieldseal_engine::admin::{ApiOperation, AppName, NewApiKey, Roles};
 use fieldseal_engine::{ApiKeySecret, Settings, system_random};
-use fieldseal_net::tls::{PrivateKeySettings, ServerIdentity};
+use fieldseal_net::tls::{PrivateKeySettings, ServerIdentity, SessionSettings};
 use fieldseal_protocol::Limits;
 use fieldseal_server::{ApiSettings, RelayDestination, RelayInformation, Server, ServerSettings};
 use fieldseal_service::EngineService;
@@ -50,6 +50,7 @@ impl TestServer {
             certificate_chain_pem: tls.certificate_chain_pem.clone(),
             private_key_pem: tls.private_key_pem.clone(),
             private_key_settings: PrivateKeySettings::default(),
+            sessions: SessionSettings::default(),
         };
         let local = SocketAddr::from(([127, 0, 0, 1], 0));
         let api = ApiSettings { address: Some(local), identity: Some(identity), ..ApiSettings::default() };

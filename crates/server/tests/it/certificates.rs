@@ -107,24 +107,6 @@ fn the_negotiated_parameters_are_the_chosen_ones() {
 }
 
 #[test]
-fn no_session_ticket_outlives_a_certificate() {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    let test_server = TestServer::new();
-    let tickets = Arc::new(AtomicUsize::new(0));
-    let mut connector = raw_connector(&test_server.pki, Some(test_server.pki.client("shop")));
-    connector.set_session_cache_mode(boring::ssl::SslSessionCacheMode::CLIENT);
-    let counted = Arc::clone(&tickets);
-    connector.set_new_session_callback(move |_, _| {
-        counted.fetch_add(1, Ordering::SeqCst);
-    });
-    let mut raw = Raw::connect(test_server.address(), connector);
-    raw.send(|out| test_request(1, "echo", "x", out));
-    assert_eq!(raw.read_response(), (1, String::new()));
-    assert_eq!(tickets.load(Ordering::SeqCst), 0);
-}
-
-#[test]
 fn a_connection_ends_when_its_certificate_expires() {
     let test_server = TestServer::new();
     // It expires in four to five seconds.

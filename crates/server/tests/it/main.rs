@@ -13,6 +13,7 @@ mod leaving;
 mod metrics;
 mod operator;
 mod service;
+mod sessions;
 mod spread;
 mod storm;
 mod turns;

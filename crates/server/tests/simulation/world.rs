@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use fieldseal_engine::pool::{Clock, Scheduling};
 use fieldseal_engine::{Caller, Engine, Settings};
-use fieldseal_net::tls::PrivateKeySettings;
+use fieldseal_net::tls::{PrivateKeySettings, SessionSettings, VerifiedChains};
 use fieldseal_protocol::Limits;
 use fieldseal_server::simulation::Simulated;
 use fieldseal_server::{ServerSettings, TlsSettings};
@@ -376,6 +376,8 @@ fn server_settings(chance: &mut StdRng, workers: usize, bounds: Bounds, scheduli
         certificate_chain_pem: Vec::new(),
         private_key_pem: Vec::new().into(),
         private_key_settings: PrivateKeySettings::default(),
+        sessions: SessionSettings::default(),
+        verified_chains: VerifiedChains::default(),
         client_authorities_pem: Vec::new(),
     };
     let settings = ServerSettings {

@@ -10,7 +10,6 @@ use std::time::{Duration, SystemTime};
 use fieldseal_engine::Engine;
 use fieldseal_engine::admin::{AppName, Apps, ClientName, Keystore, NewKeys, Operation, Roles};
 use fieldseal_net::tls::LEAF_DAYS;
-use fieldseal_net::tls::PrivateKeySettings;
 use fieldseal_server::Server;
 
 use crate::arguments::DevArguments;
@@ -46,7 +45,7 @@ pub(super) fn run(context: &Context, arguments: &DevArguments) -> Outcome {
     let folder = context.certificates();
     let authority = folder.join("ca.pem");
     let mut settings = context.config().server.clone();
-    let files = |_: &Context| dev_files(&folder);
+    let files = dev_files;
     files(context).remove_abandoned(context);
     let identity = files(context).read()?;
     settings.tls = identity.tls;
@@ -88,12 +87,12 @@ pub(super) fn run(context: &Context, arguments: &DevArguments) -> Outcome {
     )
 }
 
-/// The certificates that `dev` creates.
-fn dev_files(folder: &Path) -> IdentityFiles {
-    let [chain, key, authorities] = ["server.pem", "server.key", "ca.pem"].map(|name| folder.join(name));
+/// The certificates that `dev` creates, with the configured settings.
+fn dev_files(context: &Context) -> IdentityFiles {
+    let [chain, key, authorities] =
+        ["server.pem", "server.key", "ca.pem"].map(|name| context.certificates().join(name));
     let api = Some((chain.clone(), key.clone()));
-    let settings = PrivateKeySettings::default();
-    IdentityFiles { chain, key, key_settings: settings, authorities, api, api_key_settings: settings }
+    IdentityFiles { chain, key, authorities, api, ..IdentityFiles::configured(context, true) }
 }
 
 /// During development only problems are logged, unless a log level is set.

@@ -51,8 +51,7 @@ impl DevRelay {
         ports: RelayPorts,
         limit: usize,
     ) -> Outcome<Self> {
-        let folder = context.certificates();
-        let identity = dev_files(&folder).read()?.api.expect("dev has a certificate for the API");
+        let identity = dev_files(context).read()?.api.expect("dev has a certificate for the API");
         let upstream = DemoUpstream::start(ports.upstream, &identity).map_err(|error| {
             let message = format!("cannot listen on {}: {}", ports.upstream, crate::failure::plain(&error));
             Failure::unreachable(message).advise("move all ports of dev with --port-base, or use --no-relay")

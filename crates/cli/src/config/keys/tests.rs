@@ -52,7 +52,7 @@ fn each_key_has_its_own_place() {
                 let word = words.iter().find(|word| before != Value::Text((**word).to_owned()));
                 Value::Text((*word.expect("two words at least")).to_owned())
             }
-            Kind::Path | Kind::AnyText | Kind::Text(_) => Value::Text("elsewhere".into()),
+            Kind::Path | Kind::OptionalPath | Kind::AnyText | Kind::Text(_) => Value::Text("elsewhere".into()),
             Kind::List(_) => Value::List(vec!["10.0.0.0/8".into()]),
             Kind::Address => Value::Address("[::1]:1".parse().unwrap()),
             Kind::OptionalAddress => Value::OptionalAddress(None),
@@ -200,8 +200,8 @@ fn every_setting_of_the_crates_has_a_key() {
     }
     let sections: BTreeSet<_> = KEYS.iter().map(|key| key.parts().0).collect();
     let count = |section: &str| KEYS.iter().filter(|key| key.parts().0 == section).count();
-    assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (16, 12, 9, 49));
+    assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (16, 12, 9, 53));
     // `ClientBounds::default` destructures the client's settings.
-    assert_eq!((count("client"), count("operator"), count("api")), (11, 5, 29));
+    assert_eq!((count("client"), count("operator"), count("api")), (11, 5, 30));
     assert!(sections.contains("input") && sections.contains("log"));
 }

@@ -16,7 +16,7 @@ use fieldseal_http::{
     Buffers, Event, Handler, Hold, HttpCounters, HttpSettings, Listener, ListenerOptions, Observer, Peer, Problem,
     RequestBody, ResponseBody, bytes, empty,
 };
-use fieldseal_net::tls::{Acceptor, PrivateKeySettings, ServerIdentity};
+use fieldseal_net::tls::{Acceptor, PrivateKeySettings, ServerIdentity, SessionSettings};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::{http1, http2};
@@ -166,6 +166,7 @@ fn identity() -> (X509, ServerIdentity) {
         certificate_chain_pem: certificate.to_pem().unwrap(),
         private_key_pem: key.private_key_to_pem_pkcs8().unwrap().into(),
         private_key_settings: PrivateKeySettings::default(),
+        sessions: SessionSettings::default(),
     };
     (certificate, identity)
 }

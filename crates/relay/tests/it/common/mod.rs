@@ -16,7 +16,7 @@ use boring::ssl::{SslConnector, SslMethod, SslVerifyMode};
 use boring::x509::extension::{BasicConstraints, SubjectAlternativeName};
 use boring::x509::{X509, X509NameBuilder};
 use fieldseal_net::LogFormat;
-use fieldseal_net::tls::{PrivateKeySettings, ServerIdentity};
+use fieldseal_net::tls::{PrivateKeySettings, ServerIdentity, SessionSettings};
 use fieldseal_relay::{AccessLog, Configuration, Relay};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes, Frame, Incoming};
@@ -66,6 +66,7 @@ impl Identity {
             certificate_chain_pem: self.certificate.to_pem().unwrap(),
             private_key_pem: self.key.private_key_to_pem_pkcs8().unwrap().into(),
             private_key_settings: PrivateKeySettings::default(),
+            sessions: SessionSettings::default(),
         }
     }
 }

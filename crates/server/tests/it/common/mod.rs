@@ -17,7 +17,9 @@ use boring::ssl::{SslConnector, SslConnectorBuilder, SslMethod, SslStream, SslVe
 use boring::x509::X509;
 use fieldseal_client::{Client, ClientSettings, ClientTls};
 use fieldseal_engine::pool::Cancellation;
-use fieldseal_net::tls::{Authority, Issued, PrivateKeySettings, ServerName, Validity};
+use fieldseal_net::tls::{
+    Authority, Issued, PrivateKeySettings, ServerName, SessionSettings, Validity, VerifiedChains,
+};
 use fieldseal_protocol::{
     EncryptDocumentParams, ErrorCode, ErrorObject, GOING_AWAY, GoingAway, Limits, Message, Scanner, answer,
     connection_error,
@@ -51,6 +53,8 @@ impl Pki {
             certificate_chain_pem: issued.certificate_pem,
             private_key_pem: issued.private_key_pem,
             private_key_settings: PrivateKeySettings::default(),
+            sessions: SessionSettings::default(),
+            verified_chains: VerifiedChains::default(),
             client_authorities_pem: self.authority_pem.clone(),
         }
     }
@@ -179,6 +183,10 @@ pub(crate) struct TestService {
     pub maintenance_panics: AtomicBool,
     pub is_unready: AtomicBool,
     pub cancellations: Mutex<Vec<Arc<Cancellation>>>,
+    /// Names of the clients that were admitted, in order.
+    pub admitted: Mutex<Vec<String>>,
+    /// Names of clients that are admitted no longer.
+    pub forbidden: Mutex<Vec<String>>,
 }
 
 pub(crate) struct Caller {
@@ -212,10 +220,11 @@ impl Service for TestService {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
-        if peer.name == "stranger" {
+        if peer.name == "stranger" || self.forbidden.lock().unwrap().contains(&peer.name) {
             let message = "no client of this name".to_owned();
             return Err(Refused { message });
         }
+        self.admitted.lock().unwrap().push(peer.name.clone());
         Ok(Arc::new(Caller { name: peer.name.clone() }))
     }
 

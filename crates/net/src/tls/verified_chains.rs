@@ -1,0 +1,165 @@
+//! Remembers which client certificates were verified, so that a client that connects often is verified once: the signatures in its chain,
+//! not its own in the handshake, which every handshake needs.
+//!
+//! Bounded in number and time, and never beyond the validity of a certificate in the chain. Only chains that were accepted are kept, by
+//! their SHA-256, so that nobody without a certificate of a trusted authority can fill it. It belongs to one context: other authorities
+//! make another one.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use boring::hash::MessageDigest;
+use boring::sha::Sha256;
+use boring::ssl::SslContextBuilder;
+use boring::stack::StackRef;
+use boring::x509::{X509, X509StoreContextRef};
+
+use super::expiry::unix_seconds;
+
+type Fingerprint = [u8; 32];
+
+/// Bounds of the verified chains that a listener remembers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VerifiedChains {
+    /// Their number; zero: none. Default 1,024.
+    pub count_max: usize,
+    /// How long one is remembered. Default one hour.
+    pub age_max: Duration,
+}
+
+impl Default for VerifiedChains {
+    fn default() -> Self {
+        Self { count_max: 1024, age_max: Duration::from_secs(3600) }
+    }
+}
+
+impl VerifiedChains {
+    /// Lets the context remember the chains that it verifies.
+    pub(super) fn apply(self, context: &mut SslContextBuilder) {
+        if self.count_max == 0 || self.age_max.is_zero() {
+            return;
+        }
+        let cache = Cache { bounds: self, chains: Mutex::new(HashMap::new()) };
+        context.set_cert_verify_callback(move |verification| {
+            let Some(fingerprint) = fingerprint(verification) else { return verify(verification) };
+            let now = Moment::now();
+            if cache.contains(&fingerprint, now) {
+                verification.set_error(Ok(()));
+                return true;
+            }
+            let is_valid = verify(verification);
+            if is_valid && let Some(last_second) = last_second(verification.chain()) {
+                cache.insert(fingerprint, last_second, now);
+            }
+            is_valid
+        });
+    }
+}
+
+fn verify(verification: &mut X509StoreContextRef) -> bool {
+    verification.verify_cert().unwrap_or(false)
+}
+
+/// Of all certificates that the client sent, the first of which is its own.
+fn fingerprint(verification: &X509StoreContextRef) -> Option<Fingerprint> {
+    let mut hash = Sha256::new();
+    hash.update(&verification.cert()?.digest(MessageDigest::sha256()).ok()?);
+    for certificate in verification.untrusted()? {
+        hash.update(&certificate.digest(MessageDigest::sha256()).ok()?);
+    }
+    Some(hash.finish())
+}
+
+/// The last second at which all certificates of a chain are valid, in Unix time.
+fn last_second(chain: Option<&StackRef<X509>>) -> Option<i64> {
+    let seconds = |certificate: &boring::x509::X509Ref| unix_seconds(certificate.not_after()).ok();
+    chain?.iter().map(seconds).min().flatten()
+}
+
+/// A time by both clocks: certificates expire by the one, entries by the other.
+#[derive(Clone, Copy)]
+struct Moment {
+    instant: Instant,
+    unix: i64,
+}
+
+impl Moment {
+    fn now() -> Self {
+        let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
+        Self { instant: Instant::now(), unix }
+    }
+}
+
+struct Entry {
+    verified: Instant,
+    last_second: i64,
+}
+
+struct Cache {
+    bounds: VerifiedChains,
+    chains: Mutex<HashMap<Fingerprint, Entry>>,
+}
+
+impl Cache {
+    fn is_current(&self, entry: &Entry, now: Moment) -> bool {
+        now.instant.saturating_duration_since(entry.verified) < self.bounds.age_max && now.unix <= entry.last_second
+    }
+
+    fn contains(&self, fingerprint: &Fingerprint, now: Moment) -> bool {
+        let chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
+        chains.get(fingerprint).is_some_and(|entry| self.is_current(entry, now))
+    }
+
+    fn insert(&self, fingerprint: Fingerprint, last_second: i64, now: Moment) {
+        let mut chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
+        if chains.len() >= self.bounds.count_max {
+            chains.retain(|_, entry| self.is_current(entry, now));
+        }
+        while chains.len() >= self.bounds.count_max
+            && let Some(oldest) = chains.iter().min_by_key(|(_, entry)| entry.verified).map(|(it, _)| *it)
+        {
+            chains.remove(&oldest);
+        }
+        chains.insert(fingerprint, Entry { verified: now.instant, last_second });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache(count_max: usize) -> Cache {
+        let bounds = VerifiedChains { count_max, age_max: Duration::from_secs(10) };
+        Cache { bounds, chains: Mutex::new(HashMap::new()) }
+    }
+
+    fn after(start: Moment, seconds: u64) -> Moment {
+        Moment { instant: start.instant + Duration::from_secs(seconds), unix: start.unix + seconds as i64 }
+    }
+
+    #[test]
+    fn a_chain_is_remembered_for_its_time_and_its_validity() {
+        let (cache, start) = (cache(8), Moment { instant: Instant::now(), unix: 1000 });
+        cache.insert([1; 32], 2000, start);
+        cache.insert([2; 32], 1005, start);
+        let known = |seconds| [1, 2, 3].map(|byte| cache.contains(&[byte; 32], after(start, seconds)));
+        assert_eq!(known(0), [true, true, false]);
+        assert_eq!(known(5), [true, true, false]);
+        assert_eq!(known(6), [true, false, false]);
+        assert_eq!(known(10), [false, false, false]);
+    }
+
+    #[test]
+    fn the_oldest_goes_first() {
+        let (cache, start) = (cache(2), Moment { instant: Instant::now(), unix: 1000 });
+        for (byte, seconds) in [(1, 0), (2, 1), (3, 2)] {
+            cache.insert([byte; 32], 2000, after(start, seconds));
+        }
+        let known = [1, 2, 3].map(|byte| cache.contains(&[byte; 32], after(start, 2)));
+        assert_eq!((known, cache.chains.lock().expect("not poisoned").len()), ([false, true, true], 2));
+        // Expired ones go before the oldest.
+        cache.insert([4; 32], 1002, after(start, 11));
+        assert!(!cache.contains(&[2; 32], after(start, 11)) && cache.contains(&[3; 32], after(start, 11)));
+    }
+}
