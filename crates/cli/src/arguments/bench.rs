@@ -35,7 +35,7 @@ pub(crate) enum BenchCommand {
     /// Measure whether small requests wait for large ones: their latency alone and beside them, and the system's own share
     #[command(after_help = "Example:\n  fieldseal bench interference --duration 40s --json")]
     Interference(InterferenceArguments),
-    /// Open a new TLS connection for each request, with private-key operations in batches and one by one
+    /// Open a new TLS connection for each request: with private-key operations one by one, in batches, and resuming sessions
     #[command(
         after_help = "Examples:\n  fieldseal bench handshakes\n  fieldseal bench handshakes --key rsa2048 --open 64 --json"
     )]

@@ -1,9 +1,10 @@
-//! `bench handshakes`: a new TLS connection for each request, with private-key operations in batches and one by one in turn.
+//! `bench handshakes`: a new TLS connection for each request: with private-key operations one by one, in batches, and with sessions that
+//! are resumed, in turn.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use boring::asn1::Asn1Time;
@@ -14,11 +15,12 @@ use boring::hash::MessageDigest;
 use boring::nid::Nid;
 use boring::pkey::{PKey, Private};
 use boring::rsa::Rsa;
-use boring::ssl::{SslConnector, SslFiletype, SslMethod};
+use boring::ssl::{SslConnector, SslFiletype, SslMethod, SslSession, SslSessionCacheMode};
 use boring::x509::extension::SubjectAlternativeName;
 use boring::x509::{X509, X509NameBuilder};
 use fieldseal_load::latencies::Latencies;
 use fieldseal_load::report::Provenance;
+use fieldseal_net::tls::offer_session;
 use serde_json::{Value, json};
 
 use super::engine::Target;
@@ -30,6 +32,8 @@ use crate::progress::Progress;
 
 /// The protocol of the RPC listener, as in ALPN.
 const RPC: &[u8] = b"\x0bfieldseal/1";
+/// A request for the engine's health, in MessagePack: `[0, 1, "health", [{}]]`.
+const HEALTH: &[u8] = b"\x94\x00\x01\xa6health\x91\x80";
 /// How long a connection may take.
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// The request of a connection to the API; its answer is of no interest.
@@ -38,19 +42,44 @@ const REQUEST: &[u8] = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: c
 /// Measures and prints the table.
 pub(super) fn run(global: &GlobalArguments, arguments: &HandshakesArguments) -> Outcome {
     let keys = if arguments.key.is_empty() { &CertificateKey::ALL[..] } else { &arguments.key };
-    let steps = keys.len() * arguments.open.len() * 2 * BATCHING.len() * arguments.rounds as usize;
+    let steps = keys.len() * arguments.open.len() * 2 * Mode::ALL.len() * arguments.rounds as usize;
     let progress = Progress::steps("measuring", steps);
-    let mut rows = Vec::new();
+    let mut groups = Vec::new();
     for key in keys {
-        rows.extend(measure(global, arguments, *key, &progress)?);
+        groups.extend(measure(global, arguments, *key, &progress)?);
     }
     drop(progress);
     let provenance = Provenance::new(global.set.clone());
-    if arguments.form.json { print_json(&as_json(&rows, &provenance)) } else { print(&as_text(&rows, &provenance)) }
+    if arguments.form.json { print_json(&as_json(&groups, &provenance)) } else { print(&as_text(&groups, &provenance)) }
 }
 
-/// Values of `private_key_batching`, in the order of a pair.
-const BATCHING: [&str; 2] = ["auto", "off"];
+/// How handshakes are made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// Full, with private-key operations one by one: what the others are compared with.
+    Plain,
+    /// Full, with private-key operations in batches.
+    Batched,
+    /// With the session of the connection before.
+    Resumed,
+}
+
+impl Mode {
+    const ALL: [Self; 3] = [Self::Plain, Self::Batched, Self::Resumed];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "one by one",
+            Self::Batched => "in batches",
+            Self::Resumed => "resumed",
+        }
+    }
+
+    /// The value of `private_key_batching`.
+    fn batching(self) -> &'static str {
+        if self == Self::Plain { "off" } else { "auto" }
+    }
+}
 
 /// A listener of the engine.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -92,12 +121,12 @@ impl Figures {
     }
 }
 
-/// A row: with batches, and without.
-struct Row {
+/// Measurements that are compared: one for each mode.
+struct Group {
     key: CertificateKey,
     listener: Listener,
     open: u16,
-    figures: [Figures; 2],
+    figures: [Figures; Mode::ALL.len()],
 }
 
 fn measure(
@@ -105,28 +134,42 @@ fn measure(
     arguments: &HandshakesArguments,
     key: CertificateKey,
     progress: &Progress,
-) -> Outcome<Vec<Row>> {
-    let servers = [start(global, key, BATCHING[0])?, start(global, key, BATCHING[1])?];
-    let mut rows = Vec::new();
+) -> Outcome<Vec<Group>> {
+    let [plain, batched] = [Mode::Plain, Mode::Batched].map(|mode| start(global, key, mode.batching()));
+    let (plain, batched) = (plain?, batched?);
+    let mut groups = Vec::new();
     for listener in [Listener::Api, Listener::Rpc] {
-        rows.extend(arguments.open.iter().map(|open| Row { key, listener, open: *open, figures: Default::default() }));
+        let group = |open: &u16| Group { key, listener, open: *open, figures: Default::default() };
+        groups.extend(arguments.open.iter().map(group));
     }
     for _ in 0..arguments.rounds {
-        for row in &mut rows {
-            for (figures, server) in row.figures.iter_mut().zip(&servers) {
-                figures.add(&drive(server, row.listener, row.open, arguments.duration / arguments.rounds)?);
+        for group in &mut groups {
+            for (figures, mode) in group.figures.iter_mut().zip(Mode::ALL) {
+                let server = if mode == Mode::Plain { &plain } else { &batched };
+                let duration = arguments.duration / arguments.rounds;
+                figures.add(&drive(server, group.listener, mode, group.open, duration)?);
                 progress.add(1);
             }
         }
     }
-    Ok(rows)
+    Ok(groups)
 }
 
 /// An engine, and what a client needs for its listeners.
 struct Server {
     target: Target,
-    api: (SocketAddr, SslConnector),
-    rpc: (SocketAddr, SslConnector),
+    api: Client,
+    rpc: Client,
+}
+
+/// A client of one listener.
+#[derive(Clone)]
+struct Client {
+    address: SocketAddr,
+    listener: Listener,
+    connector: SslConnector,
+    /// The newest session, for connections that resume one.
+    session: Arc<Mutex<Option<SslSession>>>,
 }
 
 fn start(global: &GlobalArguments, key: CertificateKey, batching: &str) -> Outcome<Server> {
@@ -136,17 +179,18 @@ fn start(global: &GlobalArguments, key: CertificateKey, batching: &str) -> Outco
         format!("api.private_key_batching={batching}"),
     ];
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
-    let mut connectors = None;
+    let mut files = None;
     let target = Target::start_with(global, &settings, |context, client| {
         write_certificate(context, key)?;
         let authority = context.certificates().join("server.pem");
-        let connector = |client| connector(&authority, client).map_err(library);
-        connectors = Some((connector(None)?, connector(Some(client))?));
+        files = Some((authority, client.0.to_owned(), client.1.to_owned()));
         Ok(())
     })?;
-    let (api, rpc) = connectors.expect("made before the engine starts");
+    let (authority, certificate, key) = files.expect("made before the engine starts");
     let [rpc_address, api_address] = target.addresses.ok_or_else(|| Failure::internal("no address of the API"))?;
-    Ok(Server { target, api: (api_address, api), rpc: (rpc_address, rpc) })
+    let api = Client::new(api_address, Listener::Api, &authority, None).map_err(library)?;
+    let rpc = Client::new(rpc_address, Listener::Rpc, &authority, Some((&certificate, &key))).map_err(library)?;
+    Ok(Server { target, api, rpc })
 }
 
 fn library(error: ErrorStack) -> Failure {
@@ -200,34 +244,90 @@ fn certificate(key: &PKey<Private>) -> Result<X509, ErrorStack> {
     Ok(builder.build())
 }
 
-/// A client that trusts this certificate; with its own certificate, one for RPC.
-fn connector(authority: &Path, client: Option<(&Path, &Path)>) -> Result<SslConnector, ErrorStack> {
-    let mut connector = SslConnector::builder(SslMethod::tls())?;
-    connector.set_ca_file(authority)?;
-    if let Some((certificate, key)) = client {
-        connector.set_certificate_chain_file(certificate)?;
-        connector.set_private_key_file(key, SslFiletype::PEM)?;
-        connector.set_alpn_protos(RPC)?;
+impl Client {
+    /// One that trusts this certificate; with its own certificate, for RPC.
+    fn new(
+        address: SocketAddr,
+        listener: Listener,
+        authority: &Path,
+        own: Option<(&Path, &Path)>,
+    ) -> Result<Self, ErrorStack> {
+        let mut connector = SslConnector::builder(SslMethod::tls())?;
+        connector.set_ca_file(authority)?;
+        if let Some((certificate, key)) = own {
+            connector.set_certificate_chain_file(certificate)?;
+            connector.set_private_key_file(key, SslFiletype::PEM)?;
+            connector.set_alpn_protos(RPC)?;
+        }
+        let session = Arc::new(Mutex::new(None));
+        let newest = Arc::clone(&session);
+        connector.set_session_cache_mode(SslSessionCacheMode::CLIENT);
+        connector.set_new_session_callback(move |_, session| {
+            *newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(session);
+        });
+        Ok(Self { address, listener, connector: connector.build(), session })
     }
-    Ok(connector.build())
+
+    /// One connection, to its end. Returns how long it took until the handshake had succeeded on this side, and whether it resumed a
+    /// session.
+    fn connect(&self, session: Option<&SslSession>) -> Option<(Duration, bool)> {
+        let start = Instant::now();
+        let socket = TcpStream::connect_timeout(&self.address, TIMEOUT).ok()?;
+        socket.set_read_timeout(Some(TIMEOUT)).ok()?;
+        socket.set_nodelay(true).ok()?;
+        let mut ssl = self.connector.configure().ok()?.into_ssl("localhost").ok()?;
+        if let Some(session) = session {
+            offer_session(&mut ssl, session).ok()?;
+        }
+        let mut stream = ssl.connect(socket).ok()?;
+        let (latency, is_resumed) = (start.elapsed(), stream.ssl().session_reused());
+        match self.listener {
+            Listener::Api => stream.write_all(REQUEST).ok()?,
+            Listener::Rpc => {
+                stream.write_all(HEALTH).ok()?;
+                // Tickets come with the first answer.
+                stream.read_exact(&mut [0]).ok()?;
+                stream.shutdown().ok()?;
+            }
+        }
+        // Until the server has closed.
+        let _ = stream.read_to_end(&mut Vec::new());
+        Some((latency, is_resumed))
+    }
+
+    fn connect_until(&self, deadline: Instant, mode: Mode) -> Figures {
+        let mut figures = Figures::default();
+        while Instant::now() < deadline {
+            let newest = || self.session.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let session = if mode == Mode::Resumed { newest() } else { None };
+            match self.connect(session.as_ref()) {
+                Some((latency, is_resumed)) if is_resumed == (mode == Mode::Resumed) => {
+                    figures.latencies.record(latency);
+                }
+                _ => figures.failed += 1,
+            }
+        }
+        figures
+    }
 }
 
 /// Opens connections for a while, each closed after its request, `open` at a time.
-fn drive(server: &Server, listener: Listener, open: u16, duration: Duration) -> Outcome<Figures> {
-    let (address, connector) = match listener {
+fn drive(server: &Server, listener: Listener, mode: Mode, open: u16, duration: Duration) -> Outcome<Figures> {
+    let client = match listener {
         Listener::Api => &server.api,
         Listener::Rpc => &server.rpc,
     };
+    // For a session, if one is needed.
+    client.connect(None);
     let process = server.target.process.as_ref().expect("the engine is a child");
     let cpu =
         || process.cpu().map_err(|error| Failure::internal(format!("cannot read the engine's CPU time: {error}")));
     let (before, start) = (cpu()?, Instant::now());
     let deadline = start + duration;
-    let (address, connector) = (*address, Arc::new(connector.clone()));
     let threads: Vec<_> = (0..open)
         .map(|_| {
-            let connector = Arc::clone(&connector);
-            std::thread::spawn(move || connect_until(deadline, address, &connector, listener))
+            let client = client.clone();
+            std::thread::spawn(move || client.connect_until(deadline, mode))
         })
         .collect();
     let mut figures = Figures::default();
@@ -241,73 +341,48 @@ fn drive(server: &Server, listener: Listener, open: u16, duration: Duration) -> 
     Ok(figures)
 }
 
-fn connect_until(deadline: Instant, address: SocketAddr, connector: &SslConnector, listener: Listener) -> Figures {
-    let mut figures = Figures::default();
-    while Instant::now() < deadline {
-        match connect(address, connector, listener) {
-            Some(latency) => figures.latencies.record(latency),
-            None => figures.failed += 1,
-        }
-    }
-    figures
-}
-
-/// One connection, to its end. Returns how long it took until the handshake had succeeded on this side.
-fn connect(address: SocketAddr, connector: &SslConnector, listener: Listener) -> Option<Duration> {
-    let start = Instant::now();
-    let socket = TcpStream::connect_timeout(&address, TIMEOUT).ok()?;
-    socket.set_read_timeout(Some(TIMEOUT)).ok()?;
-    socket.set_nodelay(true).ok()?;
-    let mut stream = connector.connect("localhost", socket).ok()?;
-    let latency = start.elapsed();
-    match listener {
-        Listener::Api => stream.write_all(REQUEST).ok()?,
-        Listener::Rpc => _ = stream.shutdown().ok()?,
-    }
-    // Until the server has closed, which it does after it has verified the client's certificate.
-    let _ = stream.read_to_end(&mut Vec::new());
-    Some(latency)
-}
-
-impl Row {
+impl Group {
     fn listener(&self) -> &'static str {
         if self.listener == Listener::Api { "API" } else { "RPC, client certificate" }
     }
 }
 
-fn as_text(rows: &[Row], provenance: &Provenance) -> String {
+fn as_text(groups: &[Group], provenance: &Provenance) -> String {
     let mut out = provenance.text();
     out.push_str(
-        "a new connection for each request; with batches of private-key operations, and in parentheses without\n\n",
+        "a new connection for each request; ratios to full handshakes with private-key operations one by one\n\n",
     );
     out.push_str(&format!(
-        "{:<9}{:<25}{:>5}{:>22}{:>26}{:>24}{:>24}\n",
-        "key", "listener", "open", "handshakes/s", "engine's CPU µs each", "p50 µs", "p99 µs"
+        "{:<9}{:<25}{:>5}  {:<11}{:>16}{:>22}{:>16}{:>16}\n",
+        "key", "listener", "open", "handshakes", "per s", "engine's CPU µs each", "p50 µs", "p99 µs"
     ));
-    for row in rows {
-        let cell = |figure: fn(&Figures) -> f64| {
-            let [batched, plain] = row.figures.each_ref().map(figure);
-            format!("{batched:.0} ({plain:.0}) {:.2}x", batched / plain)
-        };
-        out.push_str(&format!(
-            "{:<9}{:<25}{:>5}{:>22}{:>26}{:>24}{:>24}\n",
-            row.key.name(),
-            row.listener(),
-            row.open,
-            cell(Figures::rate),
-            cell(Figures::cpu_each),
-            cell(|figures| figures.quantile(0.5)),
-            cell(|figures| figures.quantile(0.99)),
-        ));
+    for group in groups {
+        for (mode, figures) in Mode::ALL.iter().zip(&group.figures) {
+            let cell = |figure: fn(&Figures) -> f64| {
+                let (value, plain) = (figure(figures), figure(&group.figures[0]));
+                if *mode == Mode::Plain { format!("{value:.0}") } else { format!("{value:.0} {:.2}x", value / plain) }
+            };
+            out.push_str(&format!(
+                "{:<9}{:<25}{:>5}  {:<11}{:>16}{:>22}{:>16}{:>16}\n",
+                group.key.name(),
+                group.listener(),
+                group.open,
+                mode.name(),
+                cell(Figures::rate),
+                cell(Figures::cpu_each),
+                cell(|figures| figures.quantile(0.5)),
+                cell(|figures| figures.quantile(0.99)),
+            ));
+        }
     }
-    let failed: u64 = rows.iter().flat_map(|row| &row.figures).map(|figures| figures.failed).sum();
+    let failed: u64 = groups.iter().flat_map(|group| &group.figures).map(|figures| figures.failed).sum();
     if failed > 0 {
-        out.push_str(&format!("\n{failed} handshakes failed\n"));
+        out.push_str(&format!("\n{failed} handshakes failed, or were of another kind than they should be\n"));
     }
     out
 }
 
-fn as_json(rows: &[Row], provenance: &Provenance) -> Value {
+fn as_json(groups: &[Group], provenance: &Provenance) -> Value {
     let figures = |figures: &Figures| {
         json!({
             "handshakes": figures.latencies.count(),
@@ -318,16 +393,18 @@ fn as_json(rows: &[Row], provenance: &Provenance) -> Value {
             "p99_us": figures.quantile(0.99),
         })
     };
-    let row = |row: &Row| {
+    let group = |group: &Group| {
+        let [plain, batched, resumed] = group.figures.each_ref().map(figures);
         json!({
-            "key": row.key.name(),
-            "client_certificate": row.listener == Listener::Rpc,
-            "open": row.open,
-            "batching_auto": figures(&row.figures[0]),
-            "batching_off": figures(&row.figures[1]),
+            "key": group.key.name(),
+            "client_certificate": group.listener == Listener::Rpc,
+            "open": group.open,
+            "batching_off": plain,
+            "batching_auto": batched,
+            "resumed": resumed,
         })
     };
     let mut report = provenance.json("handshakes");
-    report["rows"] = rows.iter().map(row).collect();
+    report["rows"] = groups.iter().map(group).collect();
     report
 }
