@@ -1,9 +1,11 @@
-//! Encapsulation: a fresh ephemeral key and what it shares with a recipient, in microseconds, by each library in the same run.
+//! Encapsulation: a fresh ephemeral key and what it shares with a recipient, in microseconds, by each library in the same run. Then
+//! agreements of one private key with compressed points that are not known before, as decryption needs them.
 //!
 //! Medians of rounds that take all rows in turn; in brackets how many times faster than the fastest library.
 
 use std::hint::black_box;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Instant;
 
 use aws_lc_rs::agreement::{ECDH_P256, EphemeralPrivateKey, UnparsedPublicKey, agree_ephemeral};
@@ -119,12 +121,41 @@ fn main() {
         let library_count = rows.len();
         rows.extend(table_rows(context, &recipient));
         measure(&mut rows, rounds);
-        let best = rows[..library_count].iter().map(|row| median(&row.times)).fold(f64::INFINITY, f64::min);
-        println!("\nMicroseconds an encapsulation on {}\n", curve.short_name());
-        for row in &rows {
-            let microseconds = median(&row.times);
-            println!("{:<24}{:>10.2} ({:.2})", row.name, microseconds, best / microseconds);
-        }
+        tell(&format!("an encapsulation on {}", curve.short_name()), &rows, library_count);
         tell_pieces(public, rounds);
+        let mut rows = agreement_rows(context, curve);
+        measure(&mut rows, rounds);
+        tell(&format!("an agreement with an unknown point on {}", curve.short_name()), &rows, 1);
     }
+}
+
+/// Prints the rows, and how many times as fast each is as the fastest library, which come first.
+fn tell(what: &str, rows: &[Row<'_>], library_count: usize) {
+    let best = rows[..library_count].iter().map(|row| median(&row.times)).fold(f64::INFINITY, f64::min);
+    println!("\nMicroseconds {what}\n");
+    for row in rows {
+        let microseconds = median(&row.times);
+        println!("{:<24}{:>10.2} ({:.2})", row.name, microseconds, best / microseconds);
+    }
+}
+
+/// By the library one after the other, and by what serves calls of several.
+fn agreement_rows(context: &EcContext, curve: Curve) -> Vec<Row<'_>> {
+    let mut rng = StdRng::seed_from_u64(4);
+    let mut generate = || PrivateKey::generate(curve, &mut rng);
+    let private = Arc::new(generate());
+    let peers: Vec<_> = (0..8).map(|_| context.public_key(&generate()).compressed()).collect();
+    let (one, peer) = (Arc::clone(&private), peers[0]);
+    let library = move || {
+        let peer = PublicKey::from_sec1(curve, &peer).expect("a point");
+        drop(black_box(context.agree(&one, &peer)));
+    };
+    let mut rows = vec![row("library", 1, library)];
+    for count in [2, 4, 8] {
+        let (private, peers) = (Arc::clone(&private), peers[..count].to_vec());
+        rows.push(row(format!("{count} a call"), count, move || {
+            drop(black_box(context.agree_many(&private, &peers)));
+        }));
+    }
+    rows
 }

@@ -3,7 +3,7 @@
 use super::field::{Element, Field, WideCurve};
 use crate::u64x8::U64x8;
 
-/// A point that is not infinity, x and y at most 1.
+/// A point that is not infinity, x at most 1.0001 and y at most 2.
 #[derive(Clone, Copy)]
 pub(super) struct Affine<V> {
     pub(super) x: Element<V>,
@@ -20,7 +20,7 @@ pub(in crate::ec) struct Jacobian<V> {
 }
 
 /// The sum of two points of which neither is the other or its negative: 8 products and 3 squares, of which two products share a reduction
-/// (<https://hyperelliptic.org/EFD/g1p/auto-shortw-jacobian.html#addition-madd>). The other's y may be up to 2.
+/// (<https://hyperelliptic.org/EFD/g1p/auto-shortw-jacobian.html#addition-madd>).
 #[inline(always)]
 pub(super) fn add<C: WideCurve, V: U64x8>(field: &Field<C, V>, a: &Jacobian<V>, b: &Affine<V>) -> Jacobian<V> {
     // At most 1.13, and 1.1.

@@ -85,7 +85,8 @@ fn decompress<C: WideCurve, V: U64x8>(
         }
     }
     let x = field.to_element(&from_lanes(field, &numbers));
-    let [a, b] = [C::A, C::B].map(|number| field.to_element(&field.splat(&number)));
+    // Not by `map`: a closure that is not inlined loses the target's features.
+    let (a, b) = (field.to_element(&field.splat(&C::A)), field.to_element(&field.splat(&C::B)));
     let square = field.square(&x);
     // x·(x² + a) + b, at most 3.
     let right = field.multiply_add(&x, &field.carry(field.add(&square, &a)), &b);
@@ -104,7 +105,7 @@ fn decompress<C: WideCurve, V: U64x8>(
         ys[i] = if roots[i][0] & 1 == parity { roots[i] } else { super::super::words::subtract(C::PRIME, roots[i]).0 };
         known[i] = [Some(numbers[i]), Some(ys[i])];
     }
-    let [x, y] = [numbers, ys].map(|numbers| field.to_element(&from_lanes(field, &numbers)));
+    let (x, y) = (field.to_element(&from_lanes(field, &numbers)), field.to_element(&from_lanes(field, &ys)));
     (Affine { x, y }, known)
 }
 
@@ -122,6 +123,9 @@ fn from_lanes<C: WideCurve, V: U64x8>(field: &Field<C, V>, numbers: &[Words; LAN
 }
 
 /// 1, 3, … 31 times the points. No exceptional addition: the sums are of different small multiples of one point.
+///
+/// Additions do not depend on the coefficients of the curve. They are therefore made on the isomorphic curve, (x·Z², y·Z³) for (x, y), on
+/// which twice the point, (X/Z², Y/Z³), is (X, Y): that saves the inverse of Z.
 #[inline(always)]
 fn odd_multiples<C: WideCurve, V: U64x8, P: Path>(
     field: &Field<C, V>,
@@ -130,17 +134,22 @@ fn odd_multiples<C: WideCurve, V: U64x8, P: Path>(
 ) -> [Affine<V>; ENTRIES] {
     let one = field.to_element(&field.splat(&[1, 0, 0, 0]));
     let start = Jacobian { x: point.x, y: point.y, z: one };
-    let twice = double(field, &start);
-    let mut inverse = [twice.z];
-    invert(field, single, &mut inverse);
-    let twice = to_affine(field, &twice, &inverse[0]);
+    let Jacobian { x, y, z } = double(field, &start);
+    // From at most 3.4 to 1.3.
+    let twice = Affine { x, y: field.multiply(&y, &one) };
+    let square = field.square(&z);
+    let start = Jacobian {
+        x: field.multiply(&point.x, &square),
+        y: field.multiply(&point.y, &field.multiply(&square, &z)),
+        z: one,
+    };
     let mut multiples = [start; ENTRIES];
     for i in 1..ENTRIES {
         multiples[i] = add(field, &multiples[i - 1], &twice);
     }
     let mut inverses = [one; ENTRIES];
     for i in 1..ENTRIES {
-        inverses[i] = multiples[i].z;
+        inverses[i] = field.multiply(&multiples[i].z, &z);
     }
     invert(field, single, &mut inverses);
     let mut table = [*point; ENTRIES];
