@@ -3,6 +3,7 @@
 //! A nonce must never repeat under a key. [`NonceSequence`] gives out nonces for a key made for the occasion: a random start
 //! and a counter. Timing depends on lengths only; the comparison of tags is constant time.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fieldseal_lanes::gcm::{self, Kernel};
@@ -48,8 +49,8 @@ pub struct InvalidNonceLength;
 /// An expanded AEAD key, ready to use from any thread. Wiped on drop.
 pub struct AeadKey {
     algorithm: AeadAlgorithm,
-    /// The library's key: for long messages, odd nonces, and where there are no lanes.
-    context: Context,
+    /// The library's key, expanded when it is needed: for long messages, odd nonces, and where there are no lanes.
+    context: OnceLock<Context>,
     lanes: Option<gcm::Key>,
     /// The key followed by zeros; streams expand it again.
     bytes: Secret<KEY_SIZE_MAX>,
@@ -85,7 +86,11 @@ impl AeadKey {
         let lanes = kernel.filter(|_| algorithm != AeadAlgorithm::Aes192Gcm).map(|kernel| gcm::Key::new(kernel, key));
         let mut bytes = Secret::zeroed();
         bytes.expose_mut()[..key.len()].copy_from_slice(key);
-        Ok(Self { algorithm, context: Context::new(algorithm, key), lanes, bytes })
+        Ok(Self { algorithm, context: OnceLock::new(), lanes, bytes })
+    }
+
+    fn context(&self) -> &Context {
+        self.context.get_or_init(|| Context::new(self.algorithm, self.bytes()))
     }
 
     fn bytes(&self) -> &[u8] {
@@ -129,7 +134,7 @@ impl AeadKey {
         if nonce.is_empty() {
             return Err(InvalidNonceLength);
         }
-        self.context.seal(nonce, aad, plaintext, out);
+        self.context().seal(nonce, aad, plaintext, out);
         Ok(())
     }
 
@@ -150,7 +155,7 @@ impl AeadKey {
         let plaintext_size = sealed.len().checked_sub(TAG_SIZE).ok_or(DecryptFailed)?;
         assert_eq!(out.len(), plaintext_size, "room for the plaintext");
         let (ciphertext, tag) = sealed.split_at(plaintext_size);
-        if nonce.is_empty() || !self.context.open(nonce, aad, ciphertext, tag, out) {
+        if nonce.is_empty() || !self.context().open(nonce, aad, ciphertext, tag, out) {
             out.zeroize();
             return Err(DecryptFailed);
         }
@@ -169,7 +174,7 @@ impl AeadKey {
             let (sealed, after) = out.split_at_mut_checked(size).expect(ROOM);
             match lanes {
                 Some((_, lanes)) => lanes.seal(some, sealed),
-                None => self.context.seal(&first.nonce.0, first.aad, first.plaintext, sealed),
+                None => self.context().seal(&first.nonce.0, first.aad, first.plaintext, sealed),
             }
             (items, out) = (rest, after);
         }

@@ -379,7 +379,7 @@ impl Engine {
         self.shared.openings.has(app, ephemeral, self.now())
     }
 
-    pub(crate) fn put_opening(&self, app: &App, ephemeral: EphemeralId, opening: Arc<Opening>) {
+    pub(crate) fn put_opening(&self, app: &Arc<App>, ephemeral: EphemeralId, opening: Arc<Opening>) {
         self.shared.openings.put(app, ephemeral, opening, self.now());
     }
 }

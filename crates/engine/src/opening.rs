@@ -177,8 +177,12 @@ impl LongSearch {
     }
 }
 
-/// The ephemeral key and the app's name; whether the app's keys are unchanged is checked separately.
-type OpeningId = (String, EphemeralId);
+/// The address of the app, which an opening keeps alive and which changes with its versions, and the ephemeral key.
+type OpeningId = (usize, EphemeralId);
+
+fn id(app: &Arc<App>, ephemeral: EphemeralId) -> OpeningId {
+    (Arc::as_ptr(app).addr(), ephemeral)
+}
 
 struct Kept {
     opening: Arc<Opening>,
@@ -219,35 +223,34 @@ impl OpeningCache {
         if self.age_max.is_zero() {
             return fresh();
         }
-        let id = (app.name.as_str().to_owned(), ephemeral);
         let mut state = self.lock();
-        let current =
-            |kept: &&Kept| now.saturating_sub(kept.born) < self.age_max && Arc::ptr_eq(&kept.opening.app, app);
-        let found = state.kept.get(&id).filter(current).map(|kept| Arc::clone(&kept.opening));
+        let found = state.kept.get(&id(app, ephemeral)).filter(|kept| self.is_current(kept, now));
+        let found = found.map(|kept| Arc::clone(&kept.opening));
         if let Some(opening) = state.lookups.note(found) {
             return Ok(opening);
         }
         drop(state);
         // Created outside the lock: validating a point takes microseconds. Two threads may both create one; the later one is kept.
         let opening = fresh()?;
-        let _ = self.lock().kept.push(id, Kept { opening: Arc::clone(&opening), born: now });
+        let _ = self.lock().kept.push(id(app, ephemeral), Kept { opening: Arc::clone(&opening), born: now });
         Ok(opening)
     }
 
     /// Whether it has an opening; not counted as a look-up.
     pub(crate) fn has(&self, app: &Arc<App>, ephemeral: EphemeralId, now: Duration) -> bool {
-        let id = (app.name.as_str().to_owned(), ephemeral);
-        let is_current =
-            |kept: &Kept| now.saturating_sub(kept.born) < self.age_max && Arc::ptr_eq(&kept.opening.app, app);
-        self.lock().kept.peek(&id).is_some_and(is_current)
+        self.lock().kept.peek(&id(app, ephemeral)).is_some_and(|kept| self.is_current(kept, now))
+    }
+
+    fn is_current(&self, kept: &Kept, now: Duration) -> bool {
+        now.saturating_sub(kept.born) < self.age_max
     }
 
     /// Stores an opening that was made elsewhere, because a look-up would have missed.
-    pub(crate) fn put(&self, app: &App, ephemeral: EphemeralId, opening: Arc<Opening>, now: Duration) {
+    pub(crate) fn put(&self, app: &Arc<App>, ephemeral: EphemeralId, opening: Arc<Opening>, now: Duration) {
         if !self.age_max.is_zero() {
             let mut state = self.lock();
             let _ = state.lookups.note(None::<()>);
-            let _ = state.kept.push((app.name.as_str().to_owned(), ephemeral), Kept { opening, born: now });
+            let _ = state.kept.push(id(app, ephemeral), Kept { opening, born: now });
         }
     }
 
@@ -258,7 +261,7 @@ impl OpeningCache {
             .kept
             .iter()
             .filter(|(_, kept)| now.saturating_sub(kept.born) >= self.age_max)
-            .map(|(id, _)| id.clone())
+            .map(|(id, _)| *id)
             .collect();
         for id in old {
             let _ = state.kept.pop(&id);
