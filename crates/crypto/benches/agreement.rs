@@ -3,6 +3,7 @@
 //!
 //! Medians of rounds that take all rows in turn; in brackets how many times faster than the fastest library.
 
+use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -73,12 +74,15 @@ fn table_rows<'a>(context: &'a EcContext, recipient: &'a Recipient) -> Vec<Row<'
     let (x, y) = public.uncompressed()[1..].split_at(32);
     let (x, y) = (x.try_into().expect("32 bytes"), y.try_into().expect("32 bytes"));
     for kernel in ec::Kernel::detect() {
-        let bases = [FixedBase::generator(kernel, curve), FixedBase::new(kernel, curve, x, y).expect("on the curve")];
-        let scalars = [1, 2].map(|byte| Scalar::new(curve, &[byte; 32]).expect("in range"));
-        let mut out: [Point; 4] = Default::default();
-        rows.push(row(format!("{}, 2 a call", kernel.name()), 2, move || {
-            multiply(&[&bases[0], &bases[1]], black_box(&scalars), &mut out);
-        }));
+        for count in BTreeSet::from([1, 2, kernel.batch_size()]) {
+            let bases =
+                [FixedBase::generator(kernel, curve), FixedBase::new(kernel, curve, x, y).expect("on the curve")];
+            let scalars: Vec<_> = (1..=count).map(|i| Scalar::new(curve, &[i as u8; 32]).expect("in range")).collect();
+            let mut out = vec![Point::default(); 2 * count];
+            rows.push(row(format!("{}, {count} a call", kernel.name()), count, move || {
+                multiply(&[&bases[0], &bases[1]], black_box(&scalars), &mut out);
+            }));
+        }
     }
     rows
 }
@@ -139,7 +143,7 @@ fn tell(what: &str, rows: &[Row<'_>], library_count: usize) {
     }
 }
 
-/// By the library one after the other, and by what serves calls of several.
+/// By the library one after the other, by what serves calls of several, and by every kernel with lanes.
 fn agreement_rows(context: &EcContext, curve: Curve) -> Vec<Row<'_>> {
     let mut rng = StdRng::seed_from_u64(4);
     let mut generate = || PrivateKey::generate(curve, &mut rng);
@@ -156,6 +160,16 @@ fn agreement_rows(context: &EcContext, curve: Curve) -> Vec<Row<'_>> {
         rows.push(row(format!("{count} a call"), count, move || {
             drop(black_box(context.agree_many(&private, &peers)));
         }));
+    }
+    let in_lanes = if curve == Curve::P256 { ec::Curve::P256 } else { ec::Curve::Secp256k1 };
+    for kernel in ec::Kernel::detect().into_iter().filter(|kernel| kernel.has_lanes()) {
+        for count in [1, kernel.batch_size()] {
+            let scalar = Scalar::new(in_lanes, private.scalar().expose()).expect("in range");
+            let (peers, mut out) = (peers[..count].to_vec(), vec![None; count]);
+            rows.push(row(format!("{}, {count} a call", kernel.name()), count, move || {
+                ec::agree(kernel, &scalar, black_box(&peers), &mut out);
+            }));
+        }
     }
     rows
 }

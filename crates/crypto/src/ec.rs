@@ -248,10 +248,13 @@ impl EcContext {
             };
             peers.iter().map(agree).collect::<Vec<_>>()
         };
-        // A single one is cheaper by the library.
-        match serving_curves().filter(|kernel| kernel.has_lanes()) {
-            Some(kernel) if peers.len() > 1 => agree_in_lanes(kernel, private, peers),
-            _ => one_by_one(peers),
+        // A few are cheaper by the library.
+        let in_lanes = |kernel: &lanes::Kernel| {
+            kernel.has_lanes() && peers.len() >= kernel.agreement_count_min(name_in_lanes(private.curve))
+        };
+        match serving_curves().filter(in_lanes) {
+            Some(kernel) => agree_in_lanes(kernel, private, peers),
+            None => one_by_one(peers),
         }
     }
 
@@ -261,16 +264,20 @@ impl EcContext {
     }
 }
 
+fn name_in_lanes(curve: Curve) -> lanes::Curve {
+    match curve {
+        Curve::P256 => lanes::Curve::P256,
+        Curve::Secp256k1 => lanes::Curve::Secp256k1,
+    }
+}
+
 fn agree_in_lanes(
     kernel: lanes::Kernel,
     private: &PrivateKey,
     peers: &[[u8; COMPRESSED_SIZE]],
 ) -> Vec<Result<(PublicKey, Secret<SCALAR_SIZE>), InvalidKey>> {
-    let curve = match private.curve {
-        Curve::P256 => lanes::Curve::P256,
-        Curve::Secp256k1 => lanes::Curve::Secp256k1,
-    };
-    let scalar = lanes::Scalar::new(curve, private.scalar.expose()).expect("a private key is in range");
+    let scalar =
+        lanes::Scalar::new(name_in_lanes(private.curve), private.scalar.expose()).expect("a private key is in range");
     let mut agreements = vec![None; peers.len()];
     lanes::agree(kernel, &scalar, peers, &mut agreements);
     let result = |agreement: &Option<lanes::Agreement>| {

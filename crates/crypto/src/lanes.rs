@@ -70,13 +70,15 @@ pub enum CurveLanes {
     Portable,
     /// Tables, with MULX, ADCX and ADOX.
     Adx,
+    /// Tables, with AVX-512 and the multiplication of doubles: eight products side by side.
+    Avx512,
     /// Tables, with AVX-512 IFMA: eight products side by side.
     Ifma,
 }
 
 impl CurveLanes {
     /// Every choice.
-    pub const ALL: [Self; 5] = [Self::Auto, Self::Library, Self::Portable, Self::Adx, Self::Ifma];
+    pub const ALL: [Self; 6] = [Self::Auto, Self::Library, Self::Portable, Self::Adx, Self::Avx512, Self::Ifma];
 
     /// The word for it.
     pub fn name(self) -> &'static str {
@@ -85,6 +87,7 @@ impl CurveLanes {
             Self::Library => "library",
             Self::Portable => "portable",
             Self::Adx => "adx",
+            Self::Avx512 => "avx512",
             Self::Ifma => "ifma",
         }
     }

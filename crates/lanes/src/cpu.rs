@@ -76,6 +76,12 @@ token!(
 
 #[cfg(target_arch = "x86_64")]
 token!(
+    /// Products of doubles in 512-bit registers (VFMADD), and what [`Adx`] proves.
+    Avx512F, is_x86_feature_detected: "bmi2", "adx", "avx2", "avx512f"
+);
+
+#[cfg(target_arch = "x86_64")]
+token!(
     /// Shuffles of bytes in 128-bit registers.
     Ssse3, is_x86_feature_detected: "ssse3", "sse4.1"
 );
@@ -118,6 +124,13 @@ impl From<Vaes512> for AesNi {
 #[cfg(target_arch = "x86_64")]
 impl From<Ifma> for Adx {
     fn from(_: Ifma) -> Self {
+        Self(())
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl From<Avx512F> for Adx {
+    fn from(_: Avx512F) -> Self {
         Self(())
     }
 }

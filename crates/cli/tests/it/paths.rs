@@ -24,16 +24,17 @@ fn lanes() -> [(&'static str, bool); 5] {
 }
 
 /// The same for `FIELDSEAL_CURVES`.
-fn curves() -> [(&'static str, bool); 4] {
+fn curves() -> [(&'static str, bool); 5] {
     #[cfg(target_arch = "x86_64")]
-    let [adx, ifma] = {
+    let [adx, avx512, ifma] = {
         let adx =
             is_x86_feature_detected!("adx") && is_x86_feature_detected!("bmi2") && is_x86_feature_detected!("avx2");
-        [adx, adx && is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512ifma")]
+        let avx512 = adx && is_x86_feature_detected!("avx512f");
+        [adx, avx512, avx512 && is_x86_feature_detected!("avx512ifma")]
     };
     #[cfg(not(target_arch = "x86_64"))]
-    let [adx, ifma] = [false; 2];
-    [("library", true), ("portable", true), ("adx", adx), ("ifma", ifma)]
+    let [adx, avx512, ifma] = [false; 3];
+    [("library", true), ("portable", true), ("adx", adx), ("avx512", avx512), ("ifma", ifma)]
 }
 
 fn those_here<const N: usize>(all: [(&'static str, bool); N]) -> Vec<&'static str> {

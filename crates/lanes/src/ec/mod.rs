@@ -27,9 +27,9 @@ mod words;
 use std::ops::ControlFlow;
 
 #[cfg(target_arch = "x86_64")]
-use crate::cpu::{Adx, Ifma};
+use crate::cpu::{Adx, Avx512F, Ifma};
 #[cfg(target_arch = "x86_64")]
-use crate::u64x8::Avx512;
+use crate::u64x8::{Avx512, Multiplier};
 use crate::u64x8::{LANES, Model, ModelCpu};
 use crate::wipe::wipe;
 use curve::Curve as _;
@@ -78,19 +78,27 @@ pub enum Kernel {
     /// AVX-512 IFMA: eight products side by side.
     #[cfg(target_arch = "x86_64")]
     Ifma(Ifma),
-    /// The source of `Ifma` without its instructions. Slow: for tests on any CPU, and never detected.
+    /// The same by the multiplication of doubles: for CPUs with AVX-512 and without IFMA.
+    #[cfg(target_arch = "x86_64")]
+    Avx512(Avx512F),
+    /// The source of both without their instructions. Slow: for tests on any CPU, and never detected.
     #[doc(hidden)]
     Model,
 }
 
 impl Kernel {
     /// Names of all kernels, whatever the CPU and the architecture.
-    pub const NAMES: [&'static str; 3] = ["ifma", "adx", "portable"];
+    pub const NAMES: [&'static str; 4] = ["ifma", "avx512", "adx", "portable"];
 
     /// Those that this CPU can run, the fastest first.
     pub fn detect() -> Vec<Self> {
         #[cfg(target_arch = "x86_64")]
-        let all = [Ifma::detect().map(Self::Ifma), Adx::detect().map(Self::Adx), Some(Self::Portable)];
+        let all = [
+            Ifma::detect().map(Self::Ifma),
+            Avx512F::detect().map(Self::Avx512),
+            Adx::detect().map(Self::Adx),
+            Some(Self::Portable),
+        ];
         #[cfg(not(target_arch = "x86_64"))]
         let all = [Some(Self::Portable)];
         all.into_iter().flatten().collect()
@@ -104,6 +112,8 @@ impl Kernel {
             Self::Adx(_) => "adx",
             #[cfg(target_arch = "x86_64")]
             Self::Ifma(_) => "ifma",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(_) => "avx512",
             Self::Model => "model",
         }
     }
@@ -116,6 +126,17 @@ impl Kernel {
     /// Whether it multiplies in eight lanes: [`agree`] needs them.
     pub fn has_lanes(self) -> bool {
         !matches!(self, Self::Portable) && !matches!(self.name(), "adx")
+    }
+
+    /// The points from which on a call of [`agree`] costs less than a library that takes one after the other; for kernels with lanes.
+    pub fn agreement_count_min(self, curve: Curve) -> usize {
+        match (self, curve) {
+            #[cfg(target_arch = "x86_64")]
+            (Self::Avx512(_), Curve::P256) => 3,
+            #[cfg(target_arch = "x86_64")]
+            (Self::Avx512(_), Curve::Secp256k1) => 4,
+            _ => 2,
+        }
     }
 
     /// Whether it gives the known answers on this CPU: a compiler, a hypervisor or a CPU may be at fault. About a millisecond.
@@ -134,6 +155,10 @@ macro_rules! dispatch {
             (Kernel::Ifma(cpu), Curve::P256) => $function::<P256, _>(Adx::from(cpu), $($argument),*),
             #[cfg(target_arch = "x86_64")]
             (Kernel::Ifma(cpu), Curve::Secp256k1) => $function::<Secp256k1, _>(Adx::from(cpu), $($argument),*),
+            #[cfg(target_arch = "x86_64")]
+            (Kernel::Avx512(cpu), Curve::P256) => $function::<P256, _>(Adx::from(cpu), $($argument),*),
+            #[cfg(target_arch = "x86_64")]
+            (Kernel::Avx512(cpu), Curve::Secp256k1) => $function::<Secp256k1, _>(Adx::from(cpu), $($argument),*),
             #[cfg(target_arch = "x86_64")]
             (Kernel::Adx(cpu), Curve::P256) => $function::<P256, _>(cpu, $($argument),*),
             #[cfg(target_arch = "x86_64")]
@@ -382,6 +407,9 @@ pub fn agree(kernel: Kernel, scalar: &Scalar, points: &[[u8; COMPRESSED_SIZE]], 
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the token proves the features.
             (Kernel::Ifma(cpu), _) => unsafe { agree_with_ifma(cpu, scalar, points, out) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the token proves the features.
+            (Kernel::Avx512(cpu), _) => unsafe { agree_with_avx512(cpu, scalar, points, out) },
             (_, Curve::P256) => wide::agree::<P256, Model, _>(ModelCpu, Portable, &scalar.odd, points, out),
             (_, Curve::Secp256k1) => wide::agree::<Secp256k1, Model, _>(ModelCpu, Portable, &scalar.odd, points, out),
         }
@@ -391,9 +419,26 @@ pub fn agree(kernel: Kernel, scalar: &Scalar, points: &[[u8; COMPRESSED_SIZE]], 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "bmi2,adx,avx2,avx512f,avx512ifma")]
 fn agree_with_ifma(cpu: Ifma, scalar: &Scalar, points: &[[u8; COMPRESSED_SIZE]], out: &mut [Option<Agreement>]) {
+    agree_in_registers(cpu, scalar, points, out);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "bmi2,adx,avx2,avx512f")]
+fn agree_with_avx512(cpu: Avx512F, scalar: &Scalar, points: &[[u8; COMPRESSED_SIZE]], out: &mut [Option<Agreement>]) {
+    agree_in_registers(cpu, scalar, points, out);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn agree_in_registers<M: Multiplier + Into<Adx>>(
+    cpu: M,
+    scalar: &Scalar,
+    points: &[[u8; COMPRESSED_SIZE]],
+    out: &mut [Option<Agreement>],
+) {
     match scalar.curve {
-        Curve::P256 => wide::agree::<P256, Avx512, _>(cpu, Adx::from(cpu), &scalar.odd, points, out),
-        Curve::Secp256k1 => wide::agree::<Secp256k1, Avx512, _>(cpu, Adx::from(cpu), &scalar.odd, points, out),
+        Curve::P256 => wide::agree::<P256, Avx512<M>, Adx>(cpu, cpu.into(), &scalar.odd, points, out),
+        Curve::Secp256k1 => wide::agree::<Secp256k1, Avx512<M>, Adx>(cpu, cpu.into(), &scalar.odd, points, out),
     }
 }
 
@@ -408,6 +453,9 @@ fn multiply_wide(
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the token proves the features.
         (Kernel::Ifma(cpu), _) => unsafe { multiply_with_ifma(cpu, curve, tables, scalars, out) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the token proves the features.
+        (Kernel::Avx512(cpu), _) => unsafe { multiply_with_avx512(cpu, curve, tables, scalars, out) },
         (_, Curve::P256) => wide::multiply::<P256, Model, _>(ModelCpu, Portable, tables, scalars, out),
         (_, Curve::Secp256k1) => wide::multiply::<Secp256k1, Model, _>(ModelCpu, Portable, tables, scalars, out),
     }
@@ -422,8 +470,32 @@ fn multiply_with_ifma(
     scalars: &[Scalar],
     out: &mut [Point],
 ) {
+    multiply_in_registers(cpu, curve, tables, scalars, out);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "bmi2,adx,avx2,avx512f")]
+fn multiply_with_avx512(
+    cpu: Avx512F,
+    curve: Curve,
+    tables: &[&[wide::table::Window; WINDOWS]],
+    scalars: &[Scalar],
+    out: &mut [Point],
+) {
+    multiply_in_registers(cpu, curve, tables, scalars, out);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn multiply_in_registers<M: Multiplier + Into<Adx>>(
+    cpu: M,
+    curve: Curve,
+    tables: &[&[wide::table::Window; WINDOWS]],
+    scalars: &[Scalar],
+    out: &mut [Point],
+) {
     match curve {
-        Curve::P256 => wide::multiply::<P256, Avx512, _>(cpu, Adx::from(cpu), tables, scalars, out),
-        Curve::Secp256k1 => wide::multiply::<Secp256k1, Avx512, _>(cpu, Adx::from(cpu), tables, scalars, out),
+        Curve::P256 => wide::multiply::<P256, Avx512<M>, Adx>(cpu, cpu.into(), tables, scalars, out),
+        Curve::Secp256k1 => wide::multiply::<Secp256k1, Avx512<M>, Adx>(cpu, cpu.into(), tables, scalars, out),
     }
 }

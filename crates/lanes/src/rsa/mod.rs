@@ -146,5 +146,5 @@ impl PrivateKey {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "bmi2,adx,avx2,avx512f,avx512ifma")]
 fn sign_with_ifma(cpu: Ifma, key: &Key, batch: &[&[u8]]) -> [Option<Vec<u8>>; BATCH_SIZE] {
-    sign::sign::<Avx512>(cpu, key, batch)
+    sign::sign::<Avx512<_>>(cpu, key, batch)
 }

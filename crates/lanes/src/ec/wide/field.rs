@@ -418,8 +418,14 @@ mod tests {
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn the_instructions_agree_with_single_elements() {
-        let Some(cpu) = crate::cpu::Ifma::detect() else { return };
-        agrees::<P256, crate::u64x8::Avx512>(cpu, 1_000);
-        agrees::<Secp256k1, crate::u64x8::Avx512>(cpu, 1_000);
+        use crate::u64x8::Avx512;
+        if let Some(cpu) = crate::cpu::Ifma::detect() {
+            agrees::<P256, Avx512<_>>(cpu, 1_000);
+            agrees::<Secp256k1, Avx512<_>>(cpu, 1_000);
+        }
+        if let Some(cpu) = crate::cpu::Avx512F::detect() {
+            agrees::<P256, Avx512<_>>(cpu, 1_000);
+            agrees::<Secp256k1, Avx512<_>>(cpu, 1_000);
+        }
     }
 }
