@@ -142,7 +142,8 @@ pub(crate) struct DevArguments {
 /// `fieldseal serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-SIGHUP reloads certificates, keys, client authorities and log.level; set server.reload_check to reload when the files change.
+SIGHUP reloads certificates, keys, client authorities, session ticket keys and log.level; set server.reload_check to reload when
+the files change.
 
 Example:
   fieldseal --dir /etc/fieldseal serve --address 0.0.0.0:3443")]

@@ -173,18 +173,20 @@ impl Content {
     /// The files that could not be read, a line each, with advice.
     fn failure(&self) -> Option<Failure> {
         let lines: Vec<&str> = self.unreadable.values().map(|(line, _)| line.as_str()).collect();
-        let is_missing = self.unreadable.values().any(|(_, kind)| *kind == ErrorKind::NotFound);
-        (!lines.is_empty()).then(|| Failure::usage(lines.join("\n")).advise(advice(is_missing)))
+        let has = |wanted| self.unreadable.values().any(|(_, kind)| *kind == wanted);
+        let advice = advice(has(ErrorKind::NotFound), has(ErrorKind::InvalidData));
+        (!lines.is_empty()).then(|| Failure::usage(lines.join("\n")).advise(advice))
     }
 }
 
-/// Advice about unreadable files.
-fn advice(is_missing: bool) -> &'static str {
-    match is_missing {
-        true => {
+/// Advice about unreadable files, of which some are missing or have a wrong content.
+fn advice(is_missing: bool, is_invalid: bool) -> &'static str {
+    match (is_missing, is_invalid) {
+        (true, _) => {
             "run fieldseal certs init to create certificates, or name others by server.certificate, server.private_key, \
-             server.client_authorities, api.certificate and api.private_key"
+             server.client_authorities, api.certificate and api.private_key; server.session_ticket_keys may be \"off\""
         }
-        false => "they must be readable by the user that runs the engine",
+        (false, true) => "write a key of 64 hexadecimal digits on each line, such as openssl rand -hex 32 prints",
+        (false, false) => "they must be readable by the user that runs the engine",
     }
 }

@@ -121,14 +121,23 @@ pub(super) fn addresses(server: &Server) -> serde_json::Value {
     addresses
 }
 
-/// Keys that a running engine reloads: the log level, and the files that are read again.
-const RELOADABLE: [&str; 6] = [
+/// Keys that a running engine reloads: the log level, the files that are read again, and how their listeners use them.
+const RELOADABLE: [&str; 15] = [
     "log.level",
     "server.certificate",
     "server.private_key",
+    "server.private_key_batching",
+    "server.private_key_batch_delay",
     "server.client_authorities",
+    "server.session_lifetime",
+    "server.session_ticket_keys",
+    "server.verified_chains_max",
+    "server.verified_chains_age",
     "api.certificate",
     "api.private_key",
+    "api.private_key_batching",
+    "api.private_key_batch_delay",
+    "api.session_lifetime",
 ];
 
 /// Keys that have changed since the start and require a restart.

@@ -35,10 +35,11 @@ The same by environment: `FIELDSEAL_ENGINE_KEYING=session`; by flag: `--set engi
   of the units `B`, `KiB`, `MiB` and `GiB`: `65536`, `"64KiB"`. A flag is `true` or `false`. A list is written `["a", "b"]`; in environment
   variables and `--set` its items are separated by spaces. The relay's file uses the same syntax.
 - Relative paths are relative to the folder that `--dir` names.
-- On SIGHUP a running engine reloads its certificates, private keys and client authorities (also those of the API), `log.level`, the
-  paths of these files, and what the API returns about DIR/relay.toml. If one of them is invalid it reloads nothing; the log shows the
-  result. With `server.reload_check` the engine does the same when one of the files changes. Open connections keep their certificates.
-  Changing any other key requires a restart; the log names the keys that have changed.
+- On SIGHUP a running engine reloads its certificates, private keys, client authorities and session ticket keys (also those of the
+  API) with the paths of these files and the settings of their use, `log.level`, and what the API returns about DIR/relay.toml. If one
+  of them is invalid it reloads nothing; the log shows the result. With `server.reload_check` the engine does the same when one of the
+  files changes. Open connections keep their certificates. Changing any other key requires a restart; the log names the keys that
+  have changed.
 
 Five more environment variables have no key: `FIELDSEAL_DIR` and `FIELDSEAL_CONFIG` set the flags `--dir` and `--config`;
 `FIELDSEAL_ROOT_KEY` holds the text of the root key and replaces its file; two force an implementation, for comparisons or where a fault

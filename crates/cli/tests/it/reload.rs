@@ -126,6 +126,32 @@ fn an_engine_reloads_on_sighup_all_or_nothing() {
 }
 
 #[test]
+fn session_ticket_keys_are_reloaded_and_a_file_without_keys_changes_nothing() {
+    let test_folder = TestFolder::with_app();
+    test_folder.run(&["certs", "init"]).ok();
+    test_folder.write(".fieldseal/tickets.keys", "0f".repeat(32));
+    test_folder.write(".fieldseal/fieldseal.toml", "[server]\nsession_ticket_keys = \"tickets.keys\"\n");
+    let (engine, log) = serve(&test_folder, &["--set", "log.format=json"]);
+    log.wait_for("engine started", 1);
+
+    test_folder.write(".fieldseal/tickets.keys", "secret");
+    signal(&engine, Signal::HUP);
+    let refused = log.wait_for("engine not reloaded", 1);
+    let failure = refused["failure"].as_str().expect("text");
+    assert!(failure.contains("tickets.keys: session ticket keys: line 1") && !failure.contains("secret"), "{failure}");
+
+    test_folder.write(".fieldseal/tickets.keys", format!("{}\n{}\n", "0f".repeat(32), "a0".repeat(32)));
+    test_folder.write(
+        ".fieldseal/fieldseal.toml",
+        "[server]\nsession_ticket_keys = \"tickets.keys\"\nsession_lifetime = \"10m\"\n",
+    );
+    signal(&engine, Signal::HUP);
+    log.wait_for("engine reloaded", 1);
+    assert!(log.about("requires a restart").is_empty());
+    drop(engine);
+}
+
+#[test]
 fn an_engine_reloads_changed_files_if_configured() {
     let test_folder = TestFolder::with_app();
     test_folder.run(&["certs", "init"]).ok();
