@@ -21,7 +21,7 @@ install_npm artillery-engine-e3
 install_npm tests/artillery
 
 echo '== artillery: build @fieldseal/wire and artillery-engine-e3'
-node "$root/bindings/node/scripts/build.mjs" "${PROFILE:-checked}"
+node "$root/bindings/node/wire/scripts/build.mjs" "${PROFILE:-checked}"
 npm run --silent --prefix "$root/artillery-engine-e3" build
 npm run --silent --prefix "$root/artillery-engine-e3" lint
 
@@ -32,6 +32,6 @@ fi
 # All run even when one fails, so that one run shows every failure.
 status=0
 echo '== artillery: node --test'
-node --test --test-reporter=spec "$root"/bindings/node/test/*.test.mjs "$root"/artillery-engine-e3/test/*.test.mjs "$here"/*.test.mjs ||
+node --test --test-reporter=spec "$root"/bindings/node/wire/test/*.test.mjs "$root"/artillery-engine-e3/test/*.test.mjs "$here"/*.test.mjs ||
   status=$?
 exit "$status"

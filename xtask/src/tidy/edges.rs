@@ -238,7 +238,7 @@ mod tests {
         );
         assert!(edges("crates/cli", &[("fieldseal-crypto", Use::Shipped)]).contains("cli may not import crypto"));
         assert!(
-            edges("bindings/node", &[("fieldseal-engine", Use::Shipped)]).contains("bindings may not import engine")
+            edges("bindings/node/wire", &[("fieldseal-engine", Use::Shipped)]).contains("bindings may not import engine")
         );
     }
 
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn stores_and_runtimes_stay_where_they_belong() {
         assert_eq!(edges("crates/keystore", &[("rusqlite", Use::Shipped)]), "");
-        assert_eq!(edges("bindings/node", &[("napi", Use::Shipped), ("napi-build", Use::Shipped)]), "");
+        assert_eq!(edges("bindings/node/wire", &[("napi", Use::Shipped), ("napi-build", Use::Shipped)]), "");
         assert!(edges("crates/client", &[("napi-derive", Use::Shipped)]).contains("only the bindings speak with Node"));
         assert_eq!(edges("crates/relay", &[("tokio", Use::Shipped), ("tokio-util", Use::Shipped)]), "");
         assert!(edges("crates/engine", &[("rusqlite", Use::Shipped)]).contains("store through the keystore"));

@@ -127,7 +127,7 @@ mod tests {
         let named = "const A: &str = \"vectors/selectors\";";
         assert_eq!(findings(check, &[vector, ("crates/document/src/a.rs", named)]), unused, "it is no test");
         assert_eq!(findings(check, &[vector, ("crates/document/tests/a.rs", named)]), "");
-        assert_eq!(findings(check, &[vector, ("bindings/node/test/a.mjs", "read('vectors', 'slices.json')")]), "");
+        assert_eq!(findings(check, &[vector, ("bindings/node/wire/test/a.mjs", "read('vectors', 'slices.json')")]), "");
         assert_eq!(findings(check, &[("vectors/README.md", "a")]), "");
     }
 

@@ -120,12 +120,12 @@ mod tests {
     #[test]
     fn crate_roots_keep_unsafe_out() {
         let root = |name: &str, code: &str| {
-            let folder = if name == "node" { "bindings/node".into() } else { format!("crates/{name}") };
+            let folder = if name == "wire" { "bindings/node/wire".into() } else { format!("crates/{name}") };
             sample::findings(check, &[(&format!("{folder}/Cargo.toml"), ""), (&format!("{folder}/src/lib.rs"), code)])
         };
         assert_eq!(root("pool", "#![forbid(unsafe_code)]"), "");
         assert_eq!(root("lanes", ""), "");
-        assert_eq!(root("node", ""), "");
+        assert_eq!(root("wire", ""), "");
         assert_eq!(root("crypto", "#![deny(unsafe_code)]\n#[allow(unsafe_code)]\nmod ffi;\n"), "");
         assert!(root("pool", "// #![forbid(unsafe_code)]").contains("write `#![forbid(unsafe_code)]`"));
         assert!(root("crypto", "").contains("write `#![deny(unsafe_code)]`"));

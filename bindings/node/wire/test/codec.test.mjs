@@ -11,7 +11,7 @@ import { decode, encode } from '@msgpack/msgpack';
 const wire = createRequire(import.meta.url)('..');
 const VALUES = [null, true, 300, -70000, 12.5, 'Zoë', 'a field of thirty-two characters'];
 
-const seed = (name) => readFileSync(new URL(`../../../fuzz/corpus/frames/${name}`, import.meta.url));
+const seed = (name) => readFileSync(new URL(`../../../../fuzz/corpus/frames/${name}`, import.meta.url));
 const read = (bytes) => decode(bytes, { useBigInt64: true });
 const written = (message) => Buffer.from(encode(message, { useBigInt64: true }));
 const has = (code, message = /./) => ({ code, message });

@@ -8,7 +8,7 @@ import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
 import { after, before, test } from 'node:test';
 
-import { APP, Engine } from '../../../tests/artillery/engine.mjs';
+import { APP, Engine } from '../../../../tests/artillery/engine.mjs';
 
 const require = createRequire(import.meta.url);
 const wire = require('..');
