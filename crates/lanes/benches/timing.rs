@@ -7,6 +7,7 @@ use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use fieldseal_lanes::ec::ecdsa::SigningKey;
 use fieldseal_lanes::ec::{COMPRESSED_SIZE, Curve, FixedBase, Kernel, Point, SCALAR_SIZE, Scalar, agree, multiply};
 use fieldseal_lanes::gcm::{self, Key, Nonce, OpenItem, SealItem, TAG_SIZE};
 use fieldseal_lanes::rsa;
@@ -194,6 +195,17 @@ fn main() -> ExitCode {
         }
         let t = welch_t(&bytes, |bytes| *bytes, |bytes| drop(black_box(Scalar::new(curve, bytes))));
         tell(&format!("{curve:?} recoding"), t, false);
+    }
+    for kernel in Kernel::detect().into_iter().filter(|kernel| kernel.has_lanes()) {
+        let generator = FixedBase::generator(kernel, Curve::P256);
+        // The key is secret, and so is the nonce; the digest is not.
+        let signer = |bytes: &[u8; SCALAR_SIZE]| {
+            (SigningKey::new(bytes).expect("in range"), [Scalar::new(Curve::P256, bytes).expect("in range")])
+        };
+        let sign = |(key, nonce): &(SigningKey, [Scalar; 1])| {
+            drop(black_box(key.sign(&generator, nonce, &[[7; SCALAR_SIZE]])));
+        };
+        tell(&format!("ECDSA by key and nonce, {}", kernel.name()), welch_t(&bytes, signer, sign), false);
     }
     if let Some(kernel) = rsa::Kernel::detect() {
         let key = rsa_key(kernel);

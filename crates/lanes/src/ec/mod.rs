@@ -9,10 +9,12 @@ mod adx;
 #[cfg(all(test, feature = "valgrind", target_arch = "x86_64"))]
 mod constant_time;
 mod curve;
+pub mod ecdsa;
 mod element;
 mod entry;
 mod inversion;
 mod known_answers;
+mod order;
 mod p256;
 mod path;
 mod point;
