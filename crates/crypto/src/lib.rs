@@ -1,5 +1,5 @@
 //! The primitives that the rest of Fieldseal needs, each over the library that measured best (`docs/decisions/0001-crypto-libraries.md`):
-//! AES-GCM, SHA-2, HMAC-SHA-256, RSA and P-256 from BoringSSL, secp256k1 from libsecp256k1; short messages of AES-GCM from the kernels of
+//! AES-GCM, SHA-2, HMAC-SHA-256, RSA, ECDSA and P-256 from BoringSSL, secp256k1 from libsecp256k1; short messages of AES-GCM from the kernels of
 //! `fieldseal-lanes`, where the CPU has the instructions; encapsulation to a key that is met often from its tables of multiples. Besides,
 //! the session tickets of TLS servers, for which BoringSSL has hooks.
 //!
@@ -14,6 +14,7 @@
 
 pub mod aead;
 pub mod ec;
+pub mod ecdsa;
 pub mod hash;
 mod lanes;
 pub mod recipient;
@@ -25,6 +26,7 @@ mod ffi;
 
 pub use aead::{AeadAlgorithm, AeadKey, Nonce, NonceSequence};
 pub use ec::{Curve, EcContext, PrivateKey, PublicKey};
+pub use ecdsa::EcdsaPrivateKey;
 pub use ffi::allocator::WipingAllocator;
 pub use hash::HashFunction;
 pub use lanes::{CurveLanes, Lanes, LanesUnavailable, text_kernel, use_curve_lanes, use_lanes};
@@ -56,6 +58,13 @@ pub fn implementations() -> Vec<(&'static str, String)> {
         (
             "encapsulation",
             lanes::serving_curves().map_or(CurveLanes::Library.name(), |kernel| kernel.name()).to_owned(),
+        ),
+        (
+            "ecdsa-p256-signatures",
+            lanes::serving_curves()
+                .filter(|kernel| kernel.has_lanes())
+                .map_or(CurveLanes::Library.name(), |kernel| kernel.name())
+                .to_owned(),
         ),
         ("rsa-signatures", lanes::serving_rsa().map_or(CurveLanes::Library.name(), |kernel| kernel.name()).to_owned()),
     ]

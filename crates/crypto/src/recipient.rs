@@ -161,7 +161,7 @@ fn scalar(of: Curve, rng: &mut dyn CryptoRng) -> Scalar {
 }
 
 /// The generator's table, computed on first use.
-fn generator(kernel: ec::Kernel, of: Curve) -> &'static FixedBase {
+pub(crate) fn generator(kernel: ec::Kernel, of: Curve) -> &'static FixedBase {
     static P256: OnceLock<FixedBase> = OnceLock::new();
     static SECP256K1: OnceLock<FixedBase> = OnceLock::new();
     let table = match of {

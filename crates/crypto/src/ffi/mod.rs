@@ -5,6 +5,7 @@
 
 pub(crate) mod aead;
 pub(crate) mod allocator;
+pub(crate) mod ecdsa;
 pub(crate) mod gcm_stream;
 pub(crate) mod hash;
 pub(crate) mod k256;

@@ -1,0 +1,249 @@
+//! ECDSA signatures on P-256 (FIPS 186-5) for TLS servers: several by one key side by side where the CPU has SIMD lanes, otherwise by
+//! BoringSSL, one after the other.
+//!
+//! Constant time in the key and the nonces. Nonces are hedged: derived from fresh randomness, the key and the message, so that a weak
+//! generator alone does not repeat one (as RFC 6979, 3.6 suggests, and as BoringSSL does).
+
+use fieldseal_lanes::ec::ecdsa::{Signature, SigningKey};
+use fieldseal_lanes::ec::{self, FixedBase, Scalar};
+use rand_core::CryptoRng;
+
+use crate::ec::SCALAR_SIZE;
+use crate::ffi::ecdsa::{self as library, SIGNATURE_SIZE_MAX};
+use crate::hash::HashFunction;
+use crate::lanes::serving_curves;
+use crate::recipient::generator;
+use crate::secret::Secret;
+use crate::{Curve, PrivateKey, ffi};
+
+/// The highest tags of DER that a signature needs.
+const DER_SEQUENCE: u8 = 0x30;
+const DER_INTEGER: u8 = 0x02;
+
+/// A private key on P-256 that signs. Wiped on drop.
+pub struct EcdsaPrivateKey {
+    scalar: Secret<SCALAR_SIZE>,
+    library: library::Key,
+    lanes: Option<Lanes>,
+}
+
+struct Lanes {
+    key: SigningKey,
+    generator: &'static FixedBase,
+}
+
+impl std::fmt::Debug for EcdsaPrivateKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("EcdsaPrivateKey(P-256, …)")
+    }
+}
+
+impl EcdsaPrivateKey {
+    /// A key that signs; `None` for a key on another curve. The first key of a process computes the generator's table (a millisecond).
+    pub fn new(key: &PrivateKey) -> Option<Self> {
+        let kernel = serving_curves().filter(|kernel| kernel.has_lanes());
+        Self::on(kernel, key)
+    }
+
+    fn on(kernel: Option<ec::Kernel>, key: &PrivateKey) -> Option<Self> {
+        if key.curve() != Curve::P256 {
+            return None;
+        }
+        let scalar = key.scalar().clone();
+        let lanes = kernel.map(|kernel| Lanes {
+            key: SigningKey::new(scalar.expose()).expect("a private key is in range"),
+            generator: generator(kernel, Curve::P256),
+        });
+        Some(Self { library: library::Key::new(scalar.expose()), scalar, lanes })
+    }
+
+    /// Signatures that a call of [`EcdsaPrivateKey::sign_many`] should make for the lowest cost of each: 8 in lanes, 1 by the library.
+    pub fn batch_size(&self) -> usize {
+        self.lanes.as_ref().map_or(1, |lanes| lanes.generator.kernel().batch_size())
+    }
+
+    /// A signature of each message, hashed with its function: DER as X9.62 and RFC 3279, 2.2.3 have it, of at most 72 bytes. With lanes,
+    /// a call with eight messages costs little more than one with a single message.
+    pub fn sign_many(&self, messages: &[(HashFunction, &[u8])], rng: &mut dyn CryptoRng) -> Vec<Vec<u8>> {
+        let digests: Vec<[u8; SCALAR_SIZE]> = messages.iter().map(digest).collect();
+        let Some(lanes) = &self.lanes else {
+            return digests.iter().map(|digest| self.library.sign(digest)).collect();
+        };
+        let nonces: Vec<Scalar> = digests.iter().map(|digest| self.nonce(digest, rng)).collect();
+        let signatures = lanes.key.sign(lanes.generator, &nonces, &digests);
+        // Without a signature is one nonce in 2^256, or one whose product was faulty.
+        let complete = |(signature, digest): (Option<Signature>, &[u8; SCALAR_SIZE])| {
+            signature.map_or_else(|| self.library.sign(digest), |signature| to_der(&signature))
+        };
+        signatures.into_iter().zip(&digests).map(complete).collect()
+    }
+
+    /// A uniform nonce by rejection (FIPS 186-5, A.3.2), of the first 32 bytes of SHA-512: a draw is rejected less than once in 2^31.
+    fn nonce(&self, digest: &[u8; SCALAR_SIZE], rng: &mut dyn CryptoRng) -> Scalar {
+        loop {
+            let fresh = Secret::<SCALAR_SIZE>::random(rng);
+            let mut input = Secret::<{ 3 * SCALAR_SIZE }>::zeroed();
+            for (place, part) in
+                input.expose_mut().chunks_exact_mut(SCALAR_SIZE).zip([fresh.expose(), self.scalar.expose(), digest])
+            {
+                place.copy_from_slice(part);
+            }
+            let mut hash = Secret::<64>::zeroed();
+            ffi::hash::digest(HashFunction::Sha512, input.expose(), hash.expose_mut());
+            let drawn = hash.expose().first_chunk().expect("32 of 64 bytes");
+            if let Some(nonce) = Scalar::new(ec::Curve::P256, drawn) {
+                return nonce;
+            }
+        }
+    }
+}
+
+/// The leftmost 256 bits of a message's hash (FIPS 186-5, 6.4.1).
+fn digest((hash, message): &(HashFunction, &[u8])) -> [u8; SCALAR_SIZE] {
+    *hash.digest(&[message]).as_ref().first_chunk().expect("no hash is shorter")
+}
+
+fn to_der(signature: &Signature) -> Vec<u8> {
+    let mut der = Vec::with_capacity(SIGNATURE_SIZE_MAX);
+    der.extend([DER_SEQUENCE, 0]);
+    for number in [&signature.r, &signature.s] {
+        let digits = &number[number.iter().take_while(|byte| **byte == 0).count()..];
+        let sign = &[0][..usize::from(digits[0] >= 0x80)];
+        der.extend([DER_INTEGER, (sign.len() + digits.len()) as u8]);
+        der.extend_from_slice(sign);
+        der.extend_from_slice(digits);
+    }
+    der[1] = (der.len() - 2) as u8;
+    der
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use aws_lc_rs::signature::{
+        ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA384_ASN1, EcdsaVerificationAlgorithm, UnparsedPublicKey,
+    };
+    use p256::ecdsa::signature::Verifier;
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
+
+    use super::*;
+    use crate::EcContext;
+
+    /// Draws the same bytes over and over.
+    struct Stuck;
+
+    impl rand_core::TryRng for Stuck {
+        type Error = std::convert::Infallible;
+
+        fn try_next_u32(&mut self) -> Result<u32, Self::Error> {
+            Ok(0)
+        }
+
+        fn try_next_u64(&mut self) -> Result<u64, Self::Error> {
+            Ok(0)
+        }
+
+        fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Self::Error> {
+            bytes.fill(0);
+            Ok(())
+        }
+    }
+
+    impl rand_core::TryCryptoRng for Stuck {}
+
+    struct Fixture {
+        private: PrivateKey,
+        public: Vec<u8>,
+        /// In lanes where this CPU has them, and by the library.
+        keys: Vec<EcdsaPrivateKey>,
+    }
+
+    fn fixture(seed: u64) -> Fixture {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let private = PrivateKey::generate(Curve::P256, &mut rng);
+        let public = EcContext::new(&mut rng).public_key(&private).uncompressed().to_vec();
+        let serving = EcdsaPrivateKey::new(&private).expect("P-256");
+        let library = EcdsaPrivateKey::on(None, &private).expect("P-256");
+        assert_eq!(library.batch_size(), 1);
+        Fixture { private, public, keys: vec![serving, library] }
+    }
+
+    /// By two libraries with SHA-256, by one with SHA-384.
+    fn verifies(public: &[u8], hash: HashFunction, message: &[u8], signature: &[u8]) -> bool {
+        let algorithm: &'static EcdsaVerificationAlgorithm = match hash {
+            HashFunction::Sha256 => &ECDSA_P256_SHA256_ASN1,
+            _ => &ECDSA_P256_SHA384_ASN1,
+        };
+        let by_aws = UnparsedPublicKey::new(algorithm, public).verify(message, signature).is_ok();
+        if hash == HashFunction::Sha256 {
+            let key = p256::ecdsa::VerifyingKey::from_sec1_bytes(public).expect("a public key");
+            let parsed = p256::ecdsa::DerSignature::try_from(signature);
+            assert_eq!(parsed.is_ok_and(|signature| key.verify(message, &signature).is_ok()), by_aws);
+        }
+        by_aws
+    }
+
+    #[test]
+    fn other_libraries_verify() {
+        let mut rng = StdRng::seed_from_u64(1);
+        for seed in 0..8 {
+            let Fixture { public, keys, .. } = fixture(seed);
+            for key in keys {
+                for count in [0, 1, 2, 3, 8, 9, 40] {
+                    let contents: Vec<Vec<u8>> = (0..count).map(|i| vec![i as u8; 11 * i]).collect();
+                    let hashes = [HashFunction::Sha256, HashFunction::Sha384].into_iter().cycle();
+                    let messages: Vec<_> = hashes.zip(contents.iter().map(Vec::as_slice)).collect();
+                    let signatures = key.sign_many(&messages, &mut rng);
+                    assert_eq!(signatures.len(), count);
+                    for ((hash, message), signature) in messages.iter().zip(&signatures) {
+                        assert!(verifies(&public, *hash, message, signature));
+                        assert!(!verifies(&public, *hash, &[message, &[1][..]].concat(), signature));
+                    }
+                }
+            }
+        }
+    }
+
+    /// With a generator that is stuck, other messages and other keys still have other nonces, which r shows.
+    #[test]
+    fn nonces_depend_on_message_and_key() {
+        let mut seen = HashSet::new();
+        for seed in 0..3 {
+            let key = EcdsaPrivateKey::on(Some(ec::Kernel::Model), &fixture(seed).private).expect("P-256");
+            let messages = [(HashFunction::Sha256, b"one".as_slice()), (HashFunction::Sha256, b"two")];
+            for signature in key.sign_many(&messages, &mut Stuck) {
+                assert!(seen.insert(signature[4..30].to_vec()), "a nonce was used twice");
+            }
+        }
+        // With fresh randomness, the same message has another one each time.
+        let key = EcdsaPrivateKey::on(Some(ec::Kernel::Model), &fixture(0).private).expect("P-256");
+        let messages = [(HashFunction::Sha256, b"one".as_slice()); 5];
+        for signature in key.sign_many(&messages, &mut StdRng::seed_from_u64(4)) {
+            assert!(seen.insert(signature[4..30].to_vec()), "a nonce was used twice");
+        }
+    }
+
+    #[test]
+    fn numbers_are_encoded_without_surplus_zeros() {
+        let number = |first: &[u8]| {
+            let mut number = [0x11; SCALAR_SIZE];
+            number[..first.len()].copy_from_slice(first);
+            number
+        };
+        for (r, s, size) in [(number(&[0x7f]), number(&[0x80]), 71), (number(&[0, 0, 0x80]), number(&[0, 1]), 68)] {
+            let der = to_der(&Signature { r, s });
+            let parsed = p256::ecdsa::DerSignature::try_from(der.as_slice()).expect("DER");
+            let parsed = p256::ecdsa::Signature::try_from(parsed).expect("in range");
+            assert_eq!((der.len(), parsed.r().to_bytes().into(), parsed.s().to_bytes().into()), (size, r, s));
+        }
+    }
+
+    #[test]
+    fn keys_on_the_other_curve_are_refused() {
+        let key = PrivateKey::generate(Curve::Secp256k1, &mut StdRng::seed_from_u64(1));
+        assert!(EcdsaPrivateKey::new(&key).is_none());
+        assert_eq!(format!("{:?}", fixture(1).keys[0]), "EcdsaPrivateKey(P-256, …)");
+    }
+}

@@ -1,0 +1,53 @@
+//! BoringSSL's ECDSA on P-256, which draws its own nonces: from the system's randomness, the key and the digest (ecdsa.h).
+
+use std::ptr::NonNull;
+
+use boring_sys as bssl;
+
+use super::number::Number;
+use crate::ec::sizes::SCALAR_SIZE;
+
+/// Longest signature in bytes, as DER: two numbers of 33 bytes with their heads, and one around both.
+pub(crate) const SIGNATURE_SIZE_MAX: usize = 72;
+
+/// An owned private `EC_KEY`.
+pub(crate) struct Key(NonNull<bssl::EC_KEY>);
+
+// SAFETY: the key is not bound to the thread that made it.
+unsafe impl Send for Key {}
+// SAFETY: signing reads the key only.
+unsafe impl Sync for Key {}
+
+impl Key {
+    /// The scalar is valid.
+    pub(crate) fn new(scalar: &[u8; SCALAR_SIZE]) -> Self {
+        // SAFETY: makes an empty key of the curve.
+        let key = unsafe { bssl::EC_KEY_new_by_curve_name(bssl::NID_X9_62_prime256v1) };
+        let key = Self(NonNull::new(key).expect("only a failed allocation makes no key"));
+        let number = Number::new(scalar);
+        // SAFETY: key and number are valid during the call, which copies the number.
+        let is_set = unsafe { bssl::EC_KEY_set_private_key(key.0.as_ptr(), number.as_ptr()) };
+        assert_eq!(is_set, 1, "a scalar between 1 and the order");
+        key
+    }
+
+    /// The DER of a signature of the digest, of which the first 32 bytes count.
+    pub(crate) fn sign(&self, digest: &[u8; SCALAR_SIZE]) -> Vec<u8> {
+        let mut signature = vec![0; SIGNATURE_SIZE_MAX];
+        let mut size = 0;
+        // SAFETY: the digest is readable for its length; the buffer has room for the longest signature of the curve.
+        let is_signed = unsafe {
+            bssl::ECDSA_sign(0, digest.as_ptr(), digest.len(), signature.as_mut_ptr(), &mut size, self.0.as_ptr())
+        };
+        assert_eq!(is_signed, 1, "signing fails only without memory");
+        signature.truncate(size as usize);
+        signature
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        // SAFETY: owned, freed once; the library wipes what it frees (mem.h).
+        unsafe { bssl::EC_KEY_free(self.0.as_ptr()) }
+    }
+}
