@@ -238,7 +238,8 @@ mod tests {
         );
         assert!(edges("crates/cli", &[("fieldseal-crypto", Use::Shipped)]).contains("cli may not import crypto"));
         assert!(
-            edges("bindings/node/wire", &[("fieldseal-engine", Use::Shipped)]).contains("bindings may not import engine")
+            edges("bindings/node/wire", &[("fieldseal-engine", Use::Shipped)])
+                .contains("bindings may not import engine")
         );
     }
 

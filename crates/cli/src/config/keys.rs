@@ -282,14 +282,14 @@ pub(crate) static KEYS: &[Key] = &[
     path!("server.private_key", certificates.private_key, "The private key of `server.certificate`, in PEM."),
     choice!("server.private_key_batching", certificates.private_key_settings.batching,
         "Whether signatures of TLS handshakes that are open at the same time are computed together. `auto`: with an RSA key of 2,048, \
-         3,072 or 4,096 bits on a CPU with AVX-512 IFMA, where four signatures cost as much as one.",
+         3,072 or 4,096 bits or a key on P-256, on a CPU with AVX-512 IFMA, where four or eight signatures cost as much as one.",
         "auto" => PrivateKeyBatching::Auto, "off" => PrivateKeyBatching::Off),
     time!(
         "server.private_key_batch_delay",
         0,
         certificates.private_key_settings.batch_delay,
-        "How long such a signature waits for others while its thread has nothing else to do. With 0 a lone handshake never waits; more \
-         saves CPU time for latency."
+        "How long such a signature waits for others while its thread has nothing else to do. With 0 a lone handshake never waits, and one \
+         with a key on P-256 never does; more saves CPU time for latency."
     ),
     time!(
         "server.session_lifetime",
@@ -621,14 +621,14 @@ pub(crate) static KEYS: &[Key] = &[
     path!("api.private_key", certificates.api_private_key, "The private key of `api.certificate`, in PEM."),
     choice!("api.private_key_batching", certificates.api_private_key_settings.batching,
         "Whether signatures of TLS handshakes that are open at the same time are computed together. `auto`: with an RSA key of 2,048, \
-         3,072 or 4,096 bits on a CPU with AVX-512 IFMA, where four signatures cost as much as one.",
+         3,072 or 4,096 bits or a key on P-256, on a CPU with AVX-512 IFMA, where four or eight signatures cost as much as one.",
         "auto" => PrivateKeyBatching::Auto, "off" => PrivateKeyBatching::Off),
     time!(
         "api.private_key_batch_delay",
         0,
         certificates.api_private_key_settings.batch_delay,
-        "How long such a signature waits for others while its thread has nothing else to do. With 0 a lone handshake never waits; more \
-         saves CPU time for latency."
+        "How long such a signature waits for others while its thread has nothing else to do. With 0 a lone handshake never waits, and one \
+         with a key on P-256 never does; more saves CPU time for latency."
     ),
     time!(
         "api.session_lifetime",

@@ -6,15 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use boring::asn1::Asn1Time;
+use boring::ec::{EcGroup, EcKey};
 use boring::hash::MessageDigest;
+use boring::nid::Nid;
 use boring::pkey::{PKey, Private};
 use boring::rsa::Rsa;
 use boring::ssl::{Ssl, SslConnector, SslMethod, SslVerifyMode, SslVersion};
 use boring::x509::extension::SubjectAlternativeName;
 use boring::x509::{X509, X509NameBuilder};
 use fieldseal_net::tls::{
-    Acceptor, PrivateKeyBatching, PrivateKeyFigures, PrivateKeySettings, ServerIdentity, SessionSettings,
-    sign_before_parking,
+    Acceptor, BATCH_SIZE_MAX, PrivateKeyBatching, PrivateKeyFigures, PrivateKeySettings, ServerIdentity,
+    SessionSettings, sign_before_parking,
 };
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, LocalSet};
@@ -33,6 +35,10 @@ fn key(bits: usize) -> PKey<Private> {
     };
     let [n, e, d, p, q, dp, dq, q_inv] = ["n", "e", "d", "p", "q", "dP", "dQ", "qInv"].map(number);
     PKey::from_rsa(Rsa::from_private_components(n, e, d, p, q, dp, dq, q_inv).unwrap()).unwrap()
+}
+
+fn elliptic_key(curve: Nid) -> PKey<Private> {
+    PKey::from_ec_key(EcKey::generate(&EcGroup::from_curve_name(curve).unwrap()).unwrap()).unwrap()
 }
 
 /// A certificate of `localhost` by its own key.
@@ -89,6 +95,7 @@ struct Offer {
 }
 
 const MODERN: Offer = Offer { version: SslVersion::TLS1_3, algorithms: "rsa_pss_rsae_sha256" };
+const ELLIPTIC: Offer = Offer { version: SslVersion::TLS1_3, algorithms: "ecdsa_secp256r1_sha256" };
 
 /// Does a handshake, which verifies the server's signature; returns whether it succeeded.
 async fn shake(address: SocketAddr, identity: &ServerIdentity, offer: Offer) -> bool {
@@ -154,6 +161,35 @@ fn handshakes_of_every_length_and_number_succeed() {
     });
 }
 
+/// Signatures on P-256 are computed at once. Keys on other curves stay with the library.
+#[test]
+fn handshakes_with_elliptic_curves_succeed() {
+    run(async {
+        let identity_256 = Arc::new(identity(&elliptic_key(Nid::X9_62_PRIME256V1), PrivateKeySettings::default()));
+        let address = serve(&identity_256).await;
+        for count in [1, 2, 3, 4, 9, 40] {
+            let before = batched();
+            all_succeed(shakes(count, address, &identity_256, ELLIPTIC)).await;
+            assert!(!has_lanes() || batched() >= before + count as u64, "{count}");
+        }
+        let identity_384 = Arc::new(identity(&elliptic_key(Nid::SECP384R1), PrivateKeySettings::default()));
+        let offer = Offer { version: SslVersion::TLS1_3, algorithms: "ecdsa_secp384r1_sha384" };
+        all_succeed(shakes(5, serve(&identity_384).await, &identity_384, offer)).await;
+    });
+}
+
+/// With a delay, signatures on P-256 fill a batch of eight.
+#[test]
+fn a_batch_on_p256_is_signed_when_it_is_full() {
+    run(async {
+        let settings = PrivateKeySettings { batch_delay: Duration::from_secs(3600), ..PrivateKeySettings::default() };
+        let identity = Arc::new(identity(&elliptic_key(Nid::X9_62_PRIME256V1), settings));
+        let before = PrivateKeyFigures::read().batches[BATCH_SIZE_MAX - 1];
+        all_succeed(shakes(16, serve(&identity).await, &identity, ELLIPTIC)).await;
+        assert!(!has_lanes() || PrivateKeyFigures::read().batches[BATCH_SIZE_MAX - 1] >= before + 2);
+    });
+}
+
 /// On runtimes that do not sign before they park, with several threads, and with a thread that always has something else to do.
 #[test]
 fn handshakes_succeed_on_every_runtime() {
@@ -214,8 +250,27 @@ fn every_algorithm_is_signed() {
         let old = Offer { version: SslVersion::TLS1_2, algorithms: "rsa_pkcs1_sha1" };
         all_succeed(shakes(2, address, &identity, old)).await;
         assert!(!has_lanes() || PrivateKeyFigures::read().old_algorithms >= before + 2);
-        let elliptic = Offer { version: SslVersion::TLS1_3, algorithms: "ecdsa_secp256r1_sha256" };
-        assert!(!shake(address, &identity, elliptic).await, "an algorithm that the key does not have");
+        assert!(!shake(address, &identity, ELLIPTIC).await, "an algorithm that the key does not have");
+    });
+}
+
+#[test]
+fn every_algorithm_of_p256_is_signed() {
+    const TLS_1_2: [&str; 3] = ["ecdsa_secp256r1_sha256", "ecdsa_secp384r1_sha384", "ecdsa_secp521r1_sha512"];
+    run(async {
+        let identity = Arc::new(identity(&elliptic_key(Nid::X9_62_PRIME256V1), PrivateKeySettings::default()));
+        let address = serve(&identity).await;
+        let old = TLS_1_2.map(|algorithms| Offer { version: SslVersion::TLS1_2, algorithms });
+        for offer in old.into_iter().chain([ELLIPTIC]) {
+            let before = batched();
+            all_succeed(shakes(5, address, &identity, offer)).await;
+            assert!(!has_lanes() || batched() >= before + 5, "{}", offer.algorithms);
+        }
+        let before = PrivateKeyFigures::read().old_algorithms;
+        let oldest = Offer { version: SslVersion::TLS1_2, algorithms: "ecdsa_sha1" };
+        all_succeed(shakes(2, address, &identity, oldest)).await;
+        assert!(!has_lanes() || PrivateKeyFigures::read().old_algorithms >= before + 2);
+        assert!(!shake(address, &identity, MODERN).await, "an algorithm that the key does not have");
     });
 }
 
@@ -276,19 +331,24 @@ for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
             print(session.version())
 ";
     run(async {
-        let identity = Arc::new(identity(&key(2048), PrivateKeySettings::default()));
-        let address = serve(&identity).await;
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("certificate.pem");
-        std::fs::write(&path, &identity.certificate_chain_pem).unwrap();
-        let client = || {
-            let mut command = Command::new("python3");
-            command.args(["-c", CLIENT, &address.port().to_string()]).arg(&path).stdin(Stdio::null());
-            tokio::task::spawn_blocking(move || command.output().expect("python3 runs"))
-        };
-        for client in [client(), client(), client(), client(), client(), client()] {
-            let output = client.await.unwrap();
-            assert_eq!(String::from_utf8_lossy(&output.stdout), "TLSv1.2\nTLSv1.3\n", "{output:?}");
+        for key in [key(2048), elliptic_key(Nid::X9_62_PRIME256V1)] {
+            verifies_by_python(CLIENT, &Arc::new(identity(&key, PrivateKeySettings::default()))).await;
         }
     });
+}
+
+async fn verifies_by_python(client: &'static str, identity: &Arc<ServerIdentity>) {
+    let address = serve(identity).await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("certificate.pem");
+    std::fs::write(&path, &identity.certificate_chain_pem).unwrap();
+    let client = || {
+        let mut command = Command::new("python3");
+        command.args(["-c", client, &address.port().to_string()]).arg(&path).stdin(Stdio::null());
+        tokio::task::spawn_blocking(move || command.output().expect("python3 runs"))
+    };
+    for client in [client(), client(), client(), client(), client(), client()] {
+        let output = client.await.unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "TLSv1.2\nTLSv1.3\n", "{output:?}");
+    }
 }
