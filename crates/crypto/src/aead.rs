@@ -1,4 +1,5 @@
-//! Authenticated encryption with associated data (RFC 5116): AES-GCM as SP 800-38D has it, 96-bit nonces, 128-bit tags.
+//! Authenticated encryption with associated data (RFC 5116): AES-GCM as SP 800-38D has it and ChaCha20-Poly1305 (RFC 8439), 96-bit
+//! nonces, 128-bit tags; tags of other lengths and operation in place in `detached`.
 //!
 //! A nonce must never repeat under a key. [`NonceSequence`] gives out nonces for a key made for the occasion: a random start
 //! and a counter. Timing depends on lengths only; the comparison of tags is constant time.
@@ -12,10 +13,13 @@ use thiserror::Error;
 use zeroize::Zeroize;
 
 use crate::ffi::aead::Context;
+use crate::ffi::stream_cipher::Text;
 use crate::lanes::{self, Lanes, LanesUnavailable};
 use crate::{DecryptFailed, Secret};
 
 pub(crate) mod algorithm;
+mod chacha_stream;
+mod detached;
 mod stream;
 
 pub use algorithm::AeadAlgorithm;
@@ -51,6 +55,8 @@ pub struct AeadKey {
     algorithm: AeadAlgorithm,
     /// The library's key, expanded when it is needed: for long messages, odd nonces, and where there are no lanes.
     context: OnceLock<Context>,
+    /// The same for tags of another length: the first one that is asked for.
+    truncated: OnceLock<(usize, Context)>,
     lanes: Option<gcm::Key>,
     /// The key followed by zeros; streams expand it again.
     bytes: Secret<KEY_SIZE_MAX>,
@@ -83,14 +89,20 @@ impl AeadKey {
         if key.len() != algorithm.key_size() {
             return Err(InvalidKeyLength);
         }
-        let lanes = kernel.filter(|_| algorithm != AeadAlgorithm::Aes192Gcm).map(|kernel| gcm::Key::new(kernel, key));
+        let has_lanes = matches!(algorithm, AeadAlgorithm::Aes128Gcm | AeadAlgorithm::Aes256Gcm);
+        let lanes = kernel.filter(|_| has_lanes).map(|kernel| gcm::Key::new(kernel, key));
         let mut bytes = Secret::zeroed();
         bytes.expose_mut()[..key.len()].copy_from_slice(key);
-        Ok(Self { algorithm, context: OnceLock::new(), lanes, bytes })
+        Ok(Self { algorithm, context: OnceLock::new(), truncated: OnceLock::new(), lanes, bytes })
     }
 
     fn context(&self) -> &Context {
-        self.context.get_or_init(|| Context::new(self.algorithm, self.bytes()))
+        self.context.get_or_init(|| Context::new(self.algorithm, self.bytes(), TAG_SIZE))
+    }
+
+    /// The algorithm.
+    pub fn algorithm(&self) -> AeadAlgorithm {
+        self.algorithm
     }
 
     fn bytes(&self) -> &[u8] {
@@ -134,8 +146,14 @@ impl AeadKey {
         if nonce.is_empty() {
             return Err(InvalidNonceLength);
         }
-        self.context().seal(nonce, aad, plaintext, out);
+        self.seal_alone(nonce, aad, plaintext, out);
         Ok(())
+    }
+
+    /// Through the library. `out` has room for ciphertext and tag.
+    fn seal_alone(&self, nonce: &[u8], aad: &[u8], plaintext: &[u8], out: &mut [u8]) {
+        let (ciphertext, tag) = out.split_at_mut(plaintext.len());
+        tag.copy_from_slice(&self.context().seal(nonce, aad, Text::Apart(plaintext, ciphertext)));
     }
 
     /// As [`AeadKey::open`] with a nonce of any length; an empty one fails like a wrong one.
@@ -155,7 +173,7 @@ impl AeadKey {
         let plaintext_size = sealed.len().checked_sub(TAG_SIZE).ok_or(DecryptFailed)?;
         assert_eq!(out.len(), plaintext_size, "room for the plaintext");
         let (ciphertext, tag) = sealed.split_at(plaintext_size);
-        if nonce.is_empty() || !self.context().open(nonce, aad, ciphertext, tag, out) {
+        if nonce.is_empty() || !self.context().open(nonce, aad, Text::Apart(ciphertext, out), tag) {
             out.zeroize();
             return Err(DecryptFailed);
         }
@@ -174,7 +192,7 @@ impl AeadKey {
             let (sealed, after) = out.split_at_mut_checked(size).expect(ROOM);
             match lanes {
                 Some((_, lanes)) => lanes.seal(some, sealed),
-                None => self.context().seal(&first.nonce.0, first.aad, first.plaintext, sealed),
+                None => self.seal_alone(&first.nonce.0, first.aad, first.plaintext, sealed),
             }
             (items, out) = (rest, after);
         }

@@ -13,10 +13,13 @@
 #![warn(missing_docs)]
 
 pub mod aead;
+pub mod cipher;
+pub mod digest;
 pub mod ec;
 pub mod ecdsa;
 pub mod hash;
 mod lanes;
+pub mod mac;
 pub mod recipient;
 pub mod rsa;
 pub mod secret;
@@ -25,11 +28,14 @@ pub mod tickets;
 mod ffi;
 
 pub use aead::{AeadAlgorithm, AeadKey, Nonce, NonceSequence};
+pub use cipher::{CipherAlgorithm, CipherKey, CipherStream};
+pub use digest::{DigestAlgorithm, DigestState};
 pub use ec::{Curve, EcContext, PrivateKey, PublicKey};
 pub use ecdsa::EcdsaPrivateKey;
 pub use ffi::allocator::WipingAllocator;
 pub use hash::HashFunction;
 pub use lanes::{CurveLanes, Lanes, LanesUnavailable, text_kernel, use_curve_lanes, use_lanes};
+pub use mac::{MacKey, MacState};
 pub use rand_core;
 pub use rand_core::CryptoRng;
 pub use recipient::{Encapsulation, Recipient, RecipientWork, prepare_tables};

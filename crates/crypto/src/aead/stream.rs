@@ -2,14 +2,22 @@
 //! whole message, and vice versa.
 
 use crate::DecryptFailed;
-use crate::aead::{AeadKey, Nonce, TAG_SIZE};
+use crate::aead::chacha_stream::ChaChaStream;
+use crate::aead::{AeadAlgorithm, AeadKey, Nonce, TAG_SIZE};
 use crate::ffi::gcm_stream::{Direction, GcmStream};
+use crate::ffi::stream_cipher::Text;
+use crate::secret::equal_constant_time;
 
 /// A message that is being sealed.
-pub struct SealStream(GcmStream);
+pub struct SealStream(Stream);
 
 /// A message that is being opened.
-pub struct OpenStream(GcmStream);
+pub struct OpenStream(Stream);
+
+enum Stream {
+    Gcm(GcmStream),
+    ChaCha(ChaChaStream),
+}
 
 impl AeadKey {
     /// Begins to seal a message.
@@ -22,8 +30,20 @@ impl AeadKey {
         OpenStream(self.stream(nonce, aad, Direction::Open))
     }
 
-    fn stream(&self, nonce: &Nonce, aad: &[u8], direction: Direction) -> GcmStream {
-        GcmStream::new(self.algorithm, self.bytes(), &nonce.0, aad, direction)
+    fn stream(&self, nonce: &Nonce, aad: &[u8], direction: Direction) -> Stream {
+        match self.algorithm {
+            AeadAlgorithm::ChaCha20Poly1305 => Stream::ChaCha(ChaChaStream::new(self.bytes(), nonce, aad, direction)),
+            gcm => Stream::Gcm(GcmStream::new(gcm, self.bytes(), &nonce.0, aad, direction)),
+        }
+    }
+}
+
+impl Stream {
+    fn update(&mut self, text: Text<'_>) {
+        match self {
+            Self::Gcm(stream) => stream.update(text),
+            Self::ChaCha(stream) => stream.update(text),
+        }
     }
 }
 
@@ -33,12 +53,20 @@ impl SealStream {
     /// # Panics
     /// When `out` has another length.
     pub fn update(&mut self, plaintext: &[u8], out: &mut [u8]) {
-        self.0.update(plaintext, out);
+        self.0.update(Text::Apart(plaintext, out));
+    }
+
+    /// As [`SealStream::update`], in place.
+    pub fn update_in_place(&mut self, text: &mut [u8]) {
+        self.0.update(Text::InPlace(text));
     }
 
     /// Ends the message with its tag.
     pub fn finish(self) -> [u8; TAG_SIZE] {
-        self.0.tag()
+        match self.0 {
+            Stream::Gcm(stream) => stream.tag(),
+            Stream::ChaCha(stream) => stream.tag(),
+        }
     }
 }
 
@@ -49,15 +77,28 @@ impl OpenStream {
     /// # Panics
     /// When `out` has another length.
     pub fn update(&mut self, ciphertext: &[u8], out: &mut [u8]) {
-        self.0.update(ciphertext, out);
+        self.0.update(Text::Apart(ciphertext, out));
     }
 
-    /// Ends the message: whether all that was written is what was sealed.
+    /// As [`OpenStream::update`], in place.
+    pub fn update_in_place(&mut self, text: &mut [u8]) {
+        self.0.update(Text::InPlace(text));
+    }
+
+    /// Ends the message: whether all that was written is what was sealed. The tag may be cut to a length that the algorithm takes
+    /// ([`AeadAlgorithm::takes_tag_size`]).
     ///
     /// # Errors
     /// [`DecryptFailed`] for a wrong tag, key, nonce, associated data or ciphertext.
-    pub fn finish(self, tag: &[u8; TAG_SIZE]) -> Result<(), DecryptFailed> {
-        if self.0.verify(tag) { Ok(()) } else { Err(DecryptFailed) }
+    pub fn finish(self, tag: &[u8]) -> Result<(), DecryptFailed> {
+        let is_right = match self.0 {
+            Stream::Gcm(stream) => AeadAlgorithm::Aes256Gcm.takes_tag_size(tag.len()) && stream.verify(tag),
+            Stream::ChaCha(stream) => {
+                AeadAlgorithm::ChaCha20Poly1305.takes_tag_size(tag.len())
+                    && equal_constant_time(&stream.tag()[..tag.len()], tag)
+            }
+        };
+        if is_right { Ok(()) } else { Err(DecryptFailed) }
     }
 }
 

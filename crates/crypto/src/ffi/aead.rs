@@ -7,6 +7,7 @@ use boring_sys as bssl;
 
 use fieldseal_lanes::gcm::TAG_SIZE;
 
+use super::stream_cipher::Text;
 use crate::aead::algorithm::AeadAlgorithm;
 
 /// An owned `EVP_AEAD_CTX`.
@@ -18,39 +19,40 @@ unsafe impl Send for Context {}
 unsafe impl Sync for Context {}
 
 impl Context {
-    /// `key` has the algorithm's length (checked by [`crate::AeadKey::new`]).
-    pub(crate) fn new(algorithm: AeadAlgorithm, key: &[u8]) -> Self {
+    /// `key` has the algorithm's length (checked by [`crate::AeadKey::new`]), `tag_size` is one that it takes.
+    pub(crate) fn new(algorithm: AeadAlgorithm, key: &[u8], tag_size: usize) -> Self {
         assert_eq!(key.len(), algorithm.key_size());
+        assert!((1..=TAG_SIZE).contains(&tag_size));
         // SAFETY: the algorithm pointers are static; `key` is readable for its length and copied by the call.
         let context = unsafe {
             let aead = match algorithm {
                 AeadAlgorithm::Aes128Gcm => bssl::EVP_aead_aes_128_gcm(),
                 AeadAlgorithm::Aes192Gcm => bssl::EVP_aead_aes_192_gcm(),
                 AeadAlgorithm::Aes256Gcm => bssl::EVP_aead_aes_256_gcm(),
+                AeadAlgorithm::ChaCha20Poly1305 => bssl::EVP_aead_chacha20_poly1305(),
             };
-            bssl::EVP_AEAD_CTX_new(aead, key.as_ptr(), key.len(), TAG_SIZE)
+            bssl::EVP_AEAD_CTX_new(aead, key.as_ptr(), key.len(), tag_size)
         };
         Self(NonNull::new(context).expect("only a failed allocation makes no context"))
     }
 
-    /// `out` has the plaintext's length plus the tag's (checked by the caller).
-    pub(crate) fn seal(&self, nonce: &[u8], aad: &[u8], plaintext: &[u8], out: &mut [u8]) {
-        let (ciphertext, tag) = out.split_at_mut(plaintext.len());
-        assert_eq!(tag.len(), TAG_SIZE);
-        let mut tag_size = 0;
-        // SAFETY: every pointer comes with the length of its slice, asserted above to be what the call reads or writes;
-        // input and output do not overlap since one is shared and the other exclusive.
+    /// Returns the whole tag. The context was made for whole tags.
+    pub(crate) fn seal(&self, nonce: &[u8], aad: &[u8], text: Text<'_>) -> [u8; TAG_SIZE] {
+        let (plaintext, ciphertext, size) = text.pointers();
+        let (mut tag, mut tag_size) = ([0; TAG_SIZE], 0);
+        // SAFETY: every pointer comes with the length of its slice; input and output have the same length and are equal, which aead.h
+        // allows, or apart.
         let sealed = unsafe {
             bssl::EVP_AEAD_CTX_seal_scatter(
                 self.0.as_ptr(),
-                ciphertext.as_mut_ptr(),
+                ciphertext,
                 tag.as_mut_ptr(),
                 &mut tag_size,
                 tag.len(),
                 nonce.as_ptr(),
                 nonce.len(),
-                plaintext.as_ptr(),
-                plaintext.len(),
+                plaintext,
+                size,
                 null(),
                 0,
                 aad.as_ptr(),
@@ -61,20 +63,21 @@ impl Context {
             sealed == 1 && tag_size == TAG_SIZE,
             "sealing fails only past PLAINTEXT_SIZE_MAX and for an empty nonce"
         );
+        tag
     }
 
-    /// Whether the tag was right. `out` has the ciphertext's length; its content is unspecified on failure.
-    pub(crate) fn open(&self, nonce: &[u8], aad: &[u8], ciphertext: &[u8], tag: &[u8], out: &mut [u8]) -> bool {
-        assert_eq!(out.len(), ciphertext.len());
-        // SAFETY: as in `seal`: lengths belong to their slices, `out` is as long as the ciphertext, nothing overlaps.
+    /// Whether the tag was right; it has the length that the context was made for, or is not. The output is unspecified on failure.
+    pub(crate) fn open(&self, nonce: &[u8], aad: &[u8], text: Text<'_>, tag: &[u8]) -> bool {
+        let (ciphertext, plaintext, size) = text.pointers();
+        // SAFETY: as in `seal`.
         let opened = unsafe {
             bssl::EVP_AEAD_CTX_open_gather(
                 self.0.as_ptr(),
-                out.as_mut_ptr(),
+                plaintext,
                 nonce.as_ptr(),
                 nonce.len(),
-                ciphertext.as_ptr(),
-                ciphertext.len(),
+                ciphertext,
+                size,
                 tag.as_ptr(),
                 tag.len(),
                 aad.as_ptr(),

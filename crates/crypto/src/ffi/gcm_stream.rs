@@ -4,6 +4,7 @@ use std::ptr::{NonNull, null_mut};
 
 use boring_sys as bssl;
 
+use super::stream_cipher::Text;
 use crate::aead::{AeadAlgorithm, NONCE_SIZE, TAG_SIZE};
 
 /// Whether a message is sealed or opened.
@@ -21,6 +22,9 @@ unsafe impl Send for GcmStream {}
 
 impl GcmStream {
     /// `key` has the algorithm's length (checked by [`crate::AeadKey::new`]).
+    ///
+    /// # Panics
+    /// For an algorithm that is not GCM.
     pub(crate) fn new(
         algorithm: AeadAlgorithm,
         key: &[u8],
@@ -39,6 +43,7 @@ impl GcmStream {
                 AeadAlgorithm::Aes128Gcm => bssl::EVP_aes_128_gcm(),
                 AeadAlgorithm::Aes192Gcm => bssl::EVP_aes_192_gcm(),
                 AeadAlgorithm::Aes256Gcm => bssl::EVP_aes_256_gcm(),
+                AeadAlgorithm::ChaCha20Poly1305 => panic!("ChaCha20-Poly1305 has its own stream"),
             };
             let seals = i32::from(direction == Direction::Seal);
             let context = stream.0.as_ptr();
@@ -49,23 +54,14 @@ impl GcmStream {
         stream
     }
 
-    /// `output` has the length of `input`.
-    pub(crate) fn update(&mut self, input: &[u8], output: &mut [u8]) {
-        assert_eq!(input.len(), output.len());
+    /// The next piece of the message.
+    pub(crate) fn update(&mut self, text: Text<'_>) {
+        let (input, output, size) = text.pointers();
         let mut written = 0;
-        // SAFETY: both pointers come with the lengths of their slices, which do not overlap since one is shared and the other
-        // exclusive; GCM holds nothing back, so that as much is written as is read.
-        let updated = unsafe {
-            bssl::EVP_CipherUpdate_ex(
-                self.0.as_ptr(),
-                output.as_mut_ptr(),
-                &mut written,
-                output.len(),
-                input.as_ptr(),
-                input.len(),
-            )
-        };
-        assert!(updated == 1 && written == input.len(), "a message within PLAINTEXT_SIZE_MAX");
+        // SAFETY: both pointers come with their length and are equal or apart; GCM holds nothing back, so that as much is written as
+        // is read.
+        let updated = unsafe { bssl::EVP_CipherUpdate_ex(self.0.as_ptr(), output, &mut written, size, input, size) };
+        assert!(updated == 1 && written == size, "a message within PLAINTEXT_SIZE_MAX");
     }
 
     /// The tag of what was sealed.
@@ -76,11 +72,13 @@ impl GcmStream {
         tag
     }
 
-    /// Whether `tag` is that of what was opened.
-    pub(crate) fn verify(self, tag: &[u8; TAG_SIZE]) -> bool {
+    /// Whether `tag`, of at most 16 bytes and at least 1, is that of what was opened.
+    pub(crate) fn verify(self, tag: &[u8]) -> bool {
         // The call takes a mutable pointer for both directions.
-        let mut tag = *tag;
-        assert!(self.control(bssl::EVP_CTRL_AEAD_SET_TAG, &mut tag), "a stream that opens takes a tag");
+        let mut copy = [0; TAG_SIZE];
+        let copy = &mut copy[..tag.len()];
+        copy.copy_from_slice(tag);
+        assert!(self.control(bssl::EVP_CTRL_AEAD_SET_TAG, copy), "a stream that opens takes a tag");
         let is_right = self.finish();
         if !is_right {
             super::clear_errors();
@@ -88,9 +86,9 @@ impl GcmStream {
         is_right
     }
 
-    fn control(&self, command: i32, tag: &mut [u8; TAG_SIZE]) -> bool {
-        // SAFETY: both commands read or write exactly the tag's bytes.
-        unsafe { bssl::EVP_CIPHER_CTX_ctrl(self.0.as_ptr(), command, TAG_SIZE as i32, tag.as_mut_ptr().cast()) == 1 }
+    fn control(&self, command: i32, tag: &mut [u8]) -> bool {
+        // SAFETY: both commands read or write exactly as many bytes as they are given.
+        unsafe { bssl::EVP_CIPHER_CTX_ctrl(self.0.as_ptr(), command, tag.len() as i32, tag.as_mut_ptr().cast()) == 1 }
     }
 
     /// Ends the message; false for a wrong tag.

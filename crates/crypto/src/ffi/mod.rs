@@ -5,6 +5,7 @@
 
 pub(crate) mod aead;
 pub(crate) mod allocator;
+pub(crate) mod digest;
 pub(crate) mod ecdsa;
 pub(crate) mod gcm_stream;
 pub(crate) mod hash;
@@ -12,7 +13,9 @@ pub(crate) mod k256;
 mod number;
 pub(crate) mod p256;
 pub(crate) mod rsa;
+pub(crate) mod stream_cipher;
 pub(crate) mod tickets;
+pub(crate) mod wiped;
 
 use std::ffi::CStr;
 

@@ -1,0 +1,66 @@
+//! ChaCha20-Poly1305 (RFC 8439, 2.8) in pieces, from the library's two halves.
+
+use zeroize::Zeroizing;
+
+use crate::aead::{Nonce, TAG_SIZE};
+use crate::cipher::{CipherAlgorithm, CipherKey, CipherStream, IV_SIZE};
+use crate::ffi::gcm_stream::Direction;
+use crate::ffi::stream_cipher::{Poly1305, Text};
+
+/// A message in the middle.
+pub(super) struct ChaChaStream {
+    cipher: CipherStream,
+    mac: Poly1305,
+    direction: Direction,
+    aad_size: u64,
+    text_size: u64,
+}
+
+impl ChaChaStream {
+    /// `key` has 32 bytes.
+    pub(super) fn new(key: &[u8], nonce: &Nonce, aad: &[u8], direction: Direction) -> Self {
+        let key = CipherKey::new(CipherAlgorithm::ChaCha20, key).expect("a key of 32 bytes");
+        let mut iv = [0; IV_SIZE];
+        iv[4..].copy_from_slice(&nonce.0);
+        let mut mac_key = Zeroizing::new([0; 32]);
+        key.apply_in_place(&iv, &mut *mac_key);
+        let mut mac = Poly1305::new(&mac_key);
+        mac.update(aad);
+        pad(&mut mac, aad.len() as u64);
+        iv[0] = 1;
+        let cipher = std::sync::Arc::new(key).start(&iv);
+        Self { cipher, mac, direction, aad_size: aad.len() as u64, text_size: 0 }
+    }
+
+    /// The next piece.
+    pub(super) fn update(&mut self, text: Text<'_>) {
+        let bytes = match text {
+            Text::Apart(input, output) => {
+                output.copy_from_slice(input);
+                output
+            }
+            Text::InPlace(bytes) => bytes,
+        };
+        self.text_size += bytes.len() as u64;
+        if self.direction == Direction::Open {
+            self.mac.update(bytes);
+        }
+        self.cipher.apply_in_place(bytes);
+        if self.direction == Direction::Seal {
+            self.mac.update(bytes);
+        }
+    }
+
+    /// The tag of the whole message.
+    pub(super) fn tag(mut self) -> [u8; TAG_SIZE] {
+        pad(&mut self.mac, self.text_size);
+        self.mac.update(&self.aad_size.to_le_bytes());
+        self.mac.update(&self.text_size.to_le_bytes());
+        self.mac.finish()
+    }
+}
+
+/// Zeros up to a multiple of 16 bytes.
+fn pad(mac: &mut Poly1305, size: u64) {
+    mac.update(&[0; 16][..(16 - size as usize % 16) % 16]);
+}
