@@ -301,10 +301,16 @@ def test_browsers_of_named_origins_read_public_keys_and_what_a_token_opens(api: 
     ask = ("-X", "OPTIONS", "-H", "Access-Control-Request-Method: GET", "-H", "Access-Control-Request-Headers: x-evervault-app-id")
     preflight = api.curl("/keys", *ask, *origin)
     assert preflight.status == 204 and "x-evervault-app-id" in preflight.headers["access-control-allow-headers"]
-    assert problem(api.curl("/keys", *ask, "-H", "Origin: https://evil.example")) == (403, "forbidden")
+    assert preflight.headers["access-control-allow-origin"] == "https://shop.example"
+    refused = api.curl("/keys", *ask, "-H", "Origin: https://evil.example")
+    assert problem(refused) == (403, "forbidden") and "access-control-allow-origin" not in refused.headers
     preflight = api.curl("/decrypt", *ask, *origin)
     assert preflight.status == 204 and preflight.headers["access-control-allow-methods"] == "POST"
     assert "authorization" in preflight.headers["access-control-allow-headers"]
+    # Without it a browser does not send the request.
+    assert preflight.headers["access-control-allow-origin"] == "https://shop.example"
+    refused = api.curl("/decrypt", *ask, "-H", "Origin: https://evil.example")
+    assert problem(refused) == (403, "forbidden") and "access-control-allow-origin" not in refused.headers
     assert problem(api.curl("/encrypt", *ask, *origin))[0] == 405
     payload = sealed(api, key, "4111")
     request = json.dumps({"action": "api:decrypt", "payload": payload}).encode()

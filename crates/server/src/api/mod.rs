@@ -142,9 +142,12 @@ impl Authenticated {
 type Answer = Result<Response<ResponseBody>, Problem>;
 
 /// Whether a page of an allowed origin may read the answer. API keys do not belong in pages: answers to requests with one are not readable.
-fn is_open_to_pages(call: Call, headers: &HeaderMap) -> bool {
+/// A preflight request carries no credentials; without the header in its answer, browsers do not send the request itself.
+fn is_open_to_pages(call: Call, method: &hyper::Method, headers: &HeaderMap) -> bool {
     let shows_token = || matches!(Credentials::read(headers), Ok(Credentials::Token(_)));
-    call.is_for_pages() && (call != Call::Decrypt || headers.contains_key(hyper::header::ORIGIN) && shows_token())
+    let is_readable =
+        || *method == hyper::Method::OPTIONS || headers.contains_key(hyper::header::ORIGIN) && shows_token();
+    call.is_for_pages() && (call != Call::Decrypt || is_readable())
 }
 
 impl Handler for Api {
@@ -169,7 +172,7 @@ impl Handler for Api {
             }
             response
         });
-        if call.is_some_and(|call| is_open_to_pages(call, &parts.headers)) {
+        if call.is_some_and(|call| is_open_to_pages(call, &parts.method, &parts.headers)) {
             body::allow_origin(&self.server_state.settings.api, &parts.headers, response.headers_mut());
         }
         let response = if parts.method == hyper::Method::HEAD { body::head_of(response) } else { response };
