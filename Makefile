@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run setup test check artillery upstreams loom constant-time miri aarch64 audit bench fuzz fuzz-api publishable dist dist-test
+.PHONY: help run setup test check artillery node node-asan upstreams loom constant-time miri aarch64 audit bench fuzz fuzz-api publishable dist dist-test
 
 # Tools that setup installs come before the machine's own.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
@@ -46,6 +46,7 @@ test: check ## everything: the checks, all tests with the fuzz corpora, the othe
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/interop/run.sh
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/upstreams/run.sh
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/artillery/run.sh
+	@tests/node/run.sh
 	$(call say,test: the page of a load report in a browser)
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/browser/run.sh
 
@@ -65,6 +66,13 @@ dist-test: ## install the Debian package of `make dist`, run its services and re
 artillery: setup ## the Node packages and Artillery against an engine (FULL=1: the published scenario for its 90 seconds)
 	@cargo build --profile checked --package fieldseal-cli
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/artillery/run.sh
+
+node: setup ## the npm packages: their tests, and each installed into an empty project (RUNS=10 CASES=1000000 OPERATIONS=10000000: longer)
+	@tests/node/run.sh
+
+node-asan: setup ## the native part of @fieldseal/crypto under AddressSanitizer
+	$(call say,asan: scripts/node-asan.sh)
+	@scripts/node-asan.sh
 
 upstreams: setup ## ambiguous requests through the relay to PHP, Express, Flask, Django, Go, Rack and Tomcat
 	@cargo build --profile checked --package fieldseal-cli

@@ -1,0 +1,6 @@
+import assert from 'node:assert/strict';
+import wire from '@fieldseal/wire';
+
+assert.ok(Buffer.isBuffer(wire.encodeEncrypt(1, { app: 'acme' }, ['a', 1])));
+assert.equal(new wire.Decoder().next(), null);
+console.log('ok');

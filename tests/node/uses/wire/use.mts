@@ -1,0 +1,9 @@
+import wire, { type Answer } from '@fieldseal/wire';
+
+const request: Buffer = wire.encodeEncrypt(1, { app: 'acme', curve: 'r1' }, ['a', 1]);
+const decoder = new wire.Decoder();
+decoder.push(request);
+const answer: Answer | null = decoder.next();
+// @ts-expect-error no such curve
+wire.encodeEncrypt(1, { app: 'acme', curve: 'p384' }, []);
+export default answer;
