@@ -1,0 +1,159 @@
+// What is compared: for each algorithm the forms of this package and of its peers. Each call gets 32-byte keys and its own buffers, which it
+// uses again and again; nonces repeat, as they never may outside a benchmark.
+
+import nodeCrypto from 'node:crypto';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+import { flights, loop, promised } from './measure.mjs';
+
+const OURS = '@fieldseal/crypto';
+const { subtle } = nodeCrypto.webcrypto;
+const key = Buffer.alloc(32, 7);
+const iv = Buffer.alloc(12, 1);
+const counter = Buffer.alloc(16, 1);
+const none = Buffer.alloc(1).subarray(1);
+
+/** Calls in flight beside one: small calls need many to hide the way there and back, large ones as many as there are cores. */
+export function widthOf(size) {
+  return size <= 65536 ? 64 : 2;
+}
+
+/** The peers, from the folder into which the benchmark installed them. */
+export async function load(folder) {
+  const require = createRequire(join(folder, 'package.json'));
+  const module = (name) => import(pathToFileURL(require.resolve(name)).href);
+  return {
+    original: require('@ronomon/crypto-async'),
+    sodium: require('sodium-native'),
+    noble: {
+      ...(await module('@noble/ciphers/aes.js')),
+      ...(await module('@noble/ciphers/chacha.js')),
+      ...(await module('@noble/hashes/sha2.js')),
+      ...(await module('@noble/hashes/hmac.js')),
+    },
+  };
+}
+
+const sync = (who, form, op) => ({ who, form, run: loop(op) });
+const one = (who, start) => ({ who, form: 'async, one in flight', run: flights(start, 1) });
+const many = (who, size, start) => ({ who, form: `async, ${widthOf(size)} in flight`, run: flights(start, widthOf(size)) });
+
+/** The forms of the contract, which the original has too. */
+function contract(who, crypto, size, allocating, zeroCopy) {
+  const [method, ...args] = zeroCopy;
+  return [
+    sync(who, 'sync, allocating', () => crypto[method](...allocating)),
+    sync(who, 'sync', zeroCopyCall(crypto, method, args)),
+    one(who, (callback) => crypto[method](...args, callback)),
+    many(who, size, (callback) => crypto[method](...args, callback)),
+  ];
+}
+
+/** A call without spreading, whose cost would count with the small sizes. */
+function zeroCopyCall(crypto, method, a) {
+  const call = crypto[method];
+  switch (a.length) {
+    case 6: return () => call(a[0], a[1], a[2], a[3], a[4], a[5]);
+    case 9: return () => call(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8]);
+    case 13: return () => call(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12]);
+    default: return () => call(
+      a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13], a[14], a[15], a[16], a[17], a[18]);
+  }
+}
+
+function webCrypto(size, start) {
+  return [
+    { who: 'WebCrypto', form: 'async, one in flight', run: promised(start, 1) },
+    { who: 'WebCrypto', form: `async, ${widthOf(size)} in flight`, run: promised(start, widthOf(size)) },
+  ];
+}
+
+async function aead(name, size, { crypto, original, sodium, noble }) {
+  const [source, target, tag] = [Buffer.alloc(size, 1), Buffer.alloc(size + 32), Buffer.alloc(16)];
+  const zeroCopy = ['cipher', name, 1, key, 0, 32, iv, 0, 12, source, 0, size, target, 0, none, 0, 0, tag, 0, 16];
+  const allocating = [name, 1, key, iv, source, none, tag];
+  const keyObject = nodeCrypto.createSecretKey(key);
+  const streaming = (secret) => () => {
+    const cipher = nodeCrypto.createCipheriv(name, secret, iv, { authTagLength: 16 });
+    cipher.update(source);
+    cipher.final();
+    cipher.getAuthTag();
+  };
+  const common = [
+    ...contract(OURS, crypto, size, allocating, zeroCopy),
+    sync('node:crypto', 'streaming', streaming(key)),
+    sync('node:crypto', 'streaming, key object', streaming(keyObject)),
+    ...contract('crypto-async', original, size, allocating, zeroCopy),
+  ];
+  if (name === 'aes-256-gcm') {
+    const imported = await subtle.importKey('raw', key, 'AES-GCM', false, ['encrypt']);
+    return [
+      ...common,
+      ...webCrypto(size, () => subtle.encrypt({ name: 'AES-GCM', iv }, imported, source)),
+      sync('@noble/ciphers', 'sync', () => noble.gcm(key, iv).encrypt(source)),
+    ];
+  }
+  return [
+    ...common,
+    sync('sodium-native', 'sync', () => {
+      sodium.crypto_aead_chacha20poly1305_ietf_encrypt_detached(target.subarray(0, size), tag, source, null, null, iv, key);
+    }),
+    sync('@noble/ciphers', 'sync', () => noble.chacha20poly1305(key, iv).encrypt(source)),
+  ];
+}
+
+async function ctr(size, { crypto, original, noble }) {
+  const [source, target] = [Buffer.alloc(size, 1), Buffer.alloc(size + 32)];
+  const name = 'aes-256-ctr';
+  const zeroCopy = ['cipher', name, 1, key, 0, 32, counter, 0, 16, source, 0, size, target, 0];
+  const imported = await subtle.importKey('raw', key, 'AES-CTR', false, ['encrypt']);
+  return [
+    ...contract(OURS, crypto, size, [name, 1, key, counter, source], zeroCopy),
+    sync('node:crypto', 'streaming', () => nodeCrypto.createCipheriv(name, key, counter).update(source)),
+    ...contract('crypto-async', original, size, [name, 1, key, counter, source], zeroCopy),
+    ...webCrypto(size, () => subtle.encrypt({ name: 'AES-CTR', counter, length: 64 }, imported, source)),
+    sync('@noble/ciphers', 'sync', () => noble.ctr(key, counter).encrypt(source)),
+  ];
+}
+
+async function sha256(size, { crypto, original, sodium, noble }) {
+  const [source, target] = [Buffer.alloc(size, 1), Buffer.alloc(32)];
+  const zeroCopy = ['hash', 'sha256', source, 0, size, target, 0];
+  return [
+    ...contract(OURS, crypto, size, ['sha256', source], zeroCopy),
+    sync('node:crypto', 'streaming', () => nodeCrypto.createHash('sha256').update(source).digest()),
+    ...(nodeCrypto.hash ? [sync('node:crypto', 'one-shot', () => nodeCrypto.hash('sha256', source, 'buffer'))] : []),
+    ...contract('crypto-async', original, size, ['sha256', source], zeroCopy),
+    ...webCrypto(size, () => subtle.digest('SHA-256', source)),
+    sync('sodium-native', 'sync', () => sodium.crypto_hash_sha256(target, source)),
+    sync('@noble/hashes', 'sync', () => noble.sha256(source)),
+  ];
+}
+
+async function hmac(size, { crypto, original, noble }) {
+  const [source, target] = [Buffer.alloc(size, 1), Buffer.alloc(32)];
+  const zeroCopy = ['hmac', 'sha256', key, 0, 32, source, 0, size, target, 0];
+  const imported = await subtle.importKey('raw', key, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign']);
+  const keyObject = nodeCrypto.createSecretKey(key);
+  return [
+    ...contract(OURS, crypto, size, ['sha256', key, source], zeroCopy),
+    sync('node:crypto', 'streaming', () => nodeCrypto.createHmac('sha256', key).update(source).digest()),
+    sync('node:crypto', 'streaming, key object', () => nodeCrypto.createHmac('sha256', keyObject).update(source).digest()),
+    ...contract('crypto-async', original, size, ['sha256', key, source], zeroCopy),
+    ...webCrypto(size, () => subtle.sign('HMAC', imported, source)),
+    sync('@noble/hashes', 'sync', () => noble.hmac(noble.sha256, key, source)),
+  ];
+}
+
+/** The algorithms: a title, and the contenders for a size. */
+export const SUBJECTS = {
+  gcm: { title: 'AES-256-GCM', contenders: (size, all) => aead('aes-256-gcm', size, all) },
+  chacha: { title: 'ChaCha20-Poly1305', contenders: (size, all) => aead('chacha20-poly1305', size, all) },
+  ctr: { title: 'AES-256-CTR', contenders: ctr },
+  sha256: { title: 'SHA-256', contenders: sha256 },
+  hmac: { title: 'HMAC-SHA-256', contenders: hmac },
+};
+
+export { OURS };
