@@ -10,7 +10,7 @@ const COLOURS = {
   '@noble/ciphers': ['#777777', '#a5a5a5'],
   '@noble/hashes': ['#777777', '#a5a5a5'],
 };
-const PANEL = { width: 330, height: 220, left: 62, top: 34, gapX: 34, gapY: 62 };
+const PANEL = { width: 330, height: 220, left: 76, top: 34, gapX: 34, gapY: 62 };
 const COLUMNS = 2;
 
 const classOf = (who) => `s${Object.keys(COLOURS).indexOf(who)}`;
