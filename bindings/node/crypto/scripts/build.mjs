@@ -1,0 +1,7 @@
+// Builds the native module.
+//
+//   node scripts/build.mjs [PROFILE]     cargo's profile; release by default
+
+import { build } from '../../scripts/build.mjs';
+
+build({ crate: 'fieldseal-node-crypto', name: 'crypto' }, process.argv[2]);

@@ -1,0 +1,360 @@
+//! What one JavaScript thread holds: the shared memory, its expanded keys, its way to the pool and back.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::{Arc, Weak};
+
+use napi_sys as sys;
+
+use crate::algorithms::Algorithm;
+use crate::delivery::Delivery;
+use crate::fault::{Fault, Outcome};
+use crate::job::{Job, Place};
+use crate::js::{Bytes, Call, JsError, Result, check, make_text};
+use crate::keys::Keys;
+use crate::layout::{self, Slot};
+use crate::operation::{Memory, Operation};
+use crate::pool::POOL;
+
+/// The state of a JavaScript thread. Used on that thread only.
+pub(crate) struct Environment {
+    /// The shared memory, which an ArrayBuffer of JavaScript owns and the environment keeps.
+    shared: *mut u8,
+    keys: RefCell<Keys>,
+    delivery: Arc<Delivery>,
+    wake: Cell<sys::napi_threadsafe_function>,
+    pending: Cell<usize>,
+    /// Jobs that can be cancelled, by id.
+    cancellable: RefCell<HashMap<u64, Weak<Job>>>,
+}
+
+/// Arguments of an operation after they have been found.
+struct Found {
+    operation: Operation,
+    memory: Memory,
+}
+
+impl Environment {
+    /// Makes the state for an environment, with the memory that it shares, which outlives it.
+    pub(crate) fn new(shared: *mut u8) -> Self {
+        Self {
+            shared,
+            keys: RefCell::new(Keys::new()),
+            delivery: Arc::new(Delivery::new()),
+            wake: Cell::new(ptr::null_mut()),
+            pending: Cell::new(0),
+            cancellable: RefCell::new(HashMap::new()),
+        }
+    }
+
+    #[inline]
+    fn slot(&self, slot: Slot) -> f64 {
+        // SAFETY: the header lies in the shared memory, which is aligned for numbers.
+        unsafe { self.shared.cast::<f64>().add(slot as usize).read() }
+    }
+
+    #[inline]
+    fn size(&self, slot: Slot) -> usize {
+        self.slot(slot) as usize
+    }
+
+    #[inline]
+    fn set(&self, slot: Slot, number: f64) {
+        // SAFETY: as in `slot`.
+        unsafe { self.shared.cast::<f64>().add(slot as usize).write(number) };
+    }
+
+    /// A part of the shared memory.
+    fn shared(&self, at: usize, size: usize) -> Outcome<Bytes> {
+        let all = Bytes { start: self.shared, size: layout::SIZE };
+        all.part(at, size).ok_or(Fault::OtherRange)
+    }
+
+    /// The range of an argument: in its buffer, or in the shared memory.
+    #[inline]
+    fn range(
+        &self,
+        call: &Call,
+        index: usize,
+        offset: Slot,
+        size: usize,
+        at: usize,
+        fault: Fault,
+    ) -> Result<Outcome<Bytes>> {
+        if self.size(Slot::Direct) as u32 & layout::DIRECT[index] == 0 {
+            return Ok(self.shared(at, size));
+        }
+        Ok(call.bytes(index)?.part(self.size(offset), size).ok_or(fault))
+    }
+
+    /// Reads the arguments of an operation. Buffers may have changed since JavaScript checked them, so that ranges are checked again.
+    #[inline]
+    fn find(&self, call: &Call) -> Result<Outcome<(Algorithm, [Bytes; 5])>> {
+        let Some(algorithm) = Algorithm::from_number(self.size(Slot::Algorithm)) else {
+            return Ok(Err(Fault::Internal));
+        };
+        let source_size = self.size(Slot::SourceSize);
+        let (target_size, iv_size) = match algorithm {
+            Algorithm::Cipher(_) => (source_size, 16),
+            Algorithm::Aead(_) => (source_size, 12),
+            Algorithm::Hash(digest) | Algorithm::Mac(digest) => (digest.size(), 0),
+        };
+        let other = Fault::OtherRange;
+        let source = self.range(call, 0, Slot::SourceOffset, source_size, layout::SOURCE_AT, Fault::SourceRange)?;
+        let target = self.range(call, 1, Slot::TargetOffset, target_size, layout::TARGET_AT, Fault::TargetRange)?;
+        let key = self.range(call, 2, Slot::KeyOffset, self.size(Slot::KeySize), layout::KEY_AT, other)?;
+        let iv = self.range(call, 3, Slot::IvOffset, iv_size, layout::IV_AT, other)?;
+        let aad = self.range(call, 4, Slot::AadOffset, self.size(Slot::AadSize), layout::AAD_AT, other)?;
+        Ok((|| Ok((algorithm, [source?, target?, key?, iv?, aad?])))())
+    }
+
+    #[inline]
+    fn tag(&self, call: &Call) -> Result<Outcome<Bytes>> {
+        let size = self.size(Slot::TagSize);
+        if size > 16 {
+            return Ok(Err(Fault::Internal));
+        }
+        self.range(call, 5, Slot::TagOffset, size, layout::TAG_AT, Fault::OtherRange)
+    }
+
+    /// Builds the operation, except for its key. The IV and, to open, the tag are copied.
+    #[inline]
+    fn operation(&self, key: crate::keys::Key, iv: Bytes, tag: Bytes) -> Operation {
+        let encrypts = self.slot(Slot::Encrypt) != 0.0;
+        let mut operation = Operation { key, encrypts, iv: [0; 16], tag: [0; 16], tag_size: tag.size };
+        // SAFETY: both ranges are valid during the call, and JavaScript does not run.
+        unsafe {
+            operation.iv[..iv.size].copy_from_slice(iv.read());
+            if !encrypts {
+                operation.tag[..tag.size].copy_from_slice(tag.read());
+            }
+        }
+        operation
+    }
+
+    /// Overwrites the inputs in the shared memory: key and source.
+    #[inline]
+    fn wipe(&self) {
+        let direct = self.size(Slot::Direct) as u32;
+        let is_shared = |bit| direct & bit == 0;
+        let source_size = if is_shared(layout::SOURCE) { self.size(Slot::SourceSize) } else { 0 };
+        let key_size = if is_shared(layout::KEY) { self.size(Slot::KeySize) } else { 0 };
+        // SAFETY: both parts lie in the shared memory, and JavaScript does not run.
+        unsafe {
+            self.shared.add(layout::KEY_AT).write_bytes(0, key_size.min(layout::KEY_SIZE_MAX));
+            self.shared.add(layout::SOURCE_AT).write_bytes(0, source_size.min(layout::TEXT_SIZE_MAX));
+        }
+    }
+
+    fn outcome(&self, outcome: Outcome<usize>) {
+        let (status, written) = outcome.map_or_else(|fault| (fault as u8, 0), |written| (0, written));
+        self.set(Slot::Status, f64::from(status));
+        self.set(Slot::Written, written as f64);
+    }
+
+    /// Runs an operation to its end.
+    pub(crate) fn run(&self, call: &Call) -> Result<()> {
+        let outcome = match (self.find(call)?, self.tag(call)?) {
+            (Ok((algorithm, ranges)), Ok(tag)) => self.run_found(algorithm, ranges, tag),
+            (Err(fault), _) | (_, Err(fault)) => Err(fault),
+        };
+        self.wipe();
+        self.outcome(outcome);
+        Ok(())
+    }
+
+    #[inline]
+    fn run_found(&self, algorithm: Algorithm, ranges: [Bytes; 5], tag: Bytes) -> Outcome<usize> {
+        let [source, target, key_bytes, iv, aad] = ranges;
+        let mut keys = self.keys.borrow_mut();
+        let memory = Memory { source, target, aad };
+        if let Algorithm::Hash(digest) = algorithm {
+            let mut operation = self.operation(crate::keys::Key::Hash(digest), iv, tag);
+            // SAFETY: all ranges were found in this call, and JavaScript does not run before it returns.
+            return unsafe { operation.run(memory) };
+        }
+        // SAFETY: as above.
+        let key = keys.get(algorithm, unsafe { key_bytes.read() })?;
+        let mut operation = self.operation(crate::keys::Key::Hash(fieldseal_crypto::DigestAlgorithm::Md5), iv, tag);
+        // SAFETY: as above.
+        let written = unsafe { operation.run_with(key, memory) };
+        keys.release();
+        if operation.encrypts && written.is_ok() {
+            // SAFETY: as above; the other ranges are not used any more.
+            unsafe { tag.write() }.copy_from_slice(&operation.tag[..tag.size]);
+        }
+        written
+    }
+
+    /// Sends an operation to the pool.
+    pub(crate) fn submit(&self, call: &Call) -> Result<()> {
+        let outcome = match (self.find(call)?, self.tag(call)?) {
+            (Ok((algorithm, ranges)), Ok(tag)) => self.submit_found(call, algorithm, ranges, tag)?,
+            (Err(fault), _) | (_, Err(fault)) => Err(fault),
+        };
+        self.wipe();
+        self.outcome(outcome.map(|()| 0));
+        Ok(())
+    }
+
+    fn submit_found(&self, call: &Call, algorithm: Algorithm, ranges: [Bytes; 5], tag: Bytes) -> Result<Outcome<()>> {
+        let [_, _, key_bytes, iv, _] = ranges;
+        let found = {
+            let mut keys = self.keys.borrow_mut();
+            // SAFETY: the key was found in this call, and JavaScript does not run before it returns.
+            let key = match algorithm {
+                Algorithm::Hash(digest) => Ok(crate::keys::Key::Hash(digest)),
+                _ => keys.get(algorithm, unsafe { key_bytes.read() }).cloned(),
+            };
+            keys.release();
+            key.map(|key| self.operation(key, iv, tag))
+        };
+        let operation = match found {
+            Ok(operation) => operation,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        if !POOL.enter() {
+            return Ok(Err(Fault::Full));
+        }
+        let id = self.slot(Slot::Id);
+        let job = Arc::new(Job::new(id, Arc::clone(&self.delivery), operation, self.place(ranges)));
+        self.hold(call.env)?;
+        if self.slot(Slot::IsCancellable) != 0.0 {
+            self.cancellable.borrow_mut().insert(id as u64, Arc::downgrade(&job));
+        }
+        POOL.push(job, 1);
+        Ok(Ok(()))
+    }
+
+    /// The memory of a job: what is in the shared memory is copied, buffers are used where they are.
+    fn place(&self, ranges: [Bytes; 5]) -> Place {
+        let [source, target, _, _, aad] = ranges;
+        let direct = self.size(Slot::Direct) as u32;
+        // SAFETY: all ranges were found in this call, and JavaScript does not run before it returns.
+        let copy = |bytes: Bytes| unsafe { bytes.read() }.to_vec().into_boxed_slice();
+        let mut place = Place { memory: Memory { source, target, aad }, owned: None, aad: None };
+        if direct & layout::TARGET == 0 {
+            let size = source.size.max(target.size);
+            let mut owned = vec![0; size].into_boxed_slice();
+            let is_source_direct = direct & layout::SOURCE != 0;
+            if !is_source_direct {
+                // SAFETY: as above.
+                owned[..source.size].copy_from_slice(unsafe { source.read() });
+            }
+            let own = Bytes::of(&mut owned);
+            place.memory.target = Bytes { start: own.start, size: target.size };
+            if !is_source_direct {
+                place.memory.source = Bytes { start: own.start, size: source.size };
+            }
+            place.owned = Some(owned);
+        }
+        if direct & layout::AAD == 0 && aad.size != 0 {
+            let mut owned = copy(aad);
+            place.memory.aad = Bytes::of(&mut owned);
+            place.aad = Some(owned);
+        }
+        place
+    }
+
+    /// Cancels a job: it ends at its next slice, with [`Fault::Cancelled`].
+    pub(crate) fn cancel(&self, id: f64) {
+        let jobs = self.cancellable.borrow();
+        if let Some(job) = jobs.get(&(id as u64)).and_then(Weak::upgrade) {
+            job.cancel();
+        }
+    }
+
+    /// Keeps the event loop alive for one more operation.
+    fn hold(&self, env: sys::napi_env) -> Result<()> {
+        let wake = self.wake.get();
+        if wake.is_null() {
+            return Err(JsError("`start` must be called first"));
+        }
+        if self.pending.replace(self.pending.get() + 1) == 0 {
+            // SAFETY: the handle lives as long as the environment, and this is its thread.
+            check(unsafe { sys::napi_ref_threadsafe_function(env, wake) }, "cannot keep the event loop alive")?;
+        }
+        Ok(())
+    }
+
+    /// Hands completed operations over: writes results to the shared memory and their number to the header.
+    pub(crate) fn take(&self, call: &Call) -> Result<()> {
+        // SAFETY: the results have their own part of the shared memory, and JavaScript does not run.
+        let out = unsafe {
+            Bytes { start: self.shared.wrapping_add(layout::RESULTS_AT), size: layout::RESULTS_SIZE }.write()
+        };
+        let count = self.delivery.take(out);
+        let pending = self.pending.get().saturating_sub(count);
+        self.pending.set(pending);
+        if pending == 0 && !self.wake.get().is_null() {
+            // SAFETY: as in `hold`.
+            check(
+                unsafe { sys::napi_unref_threadsafe_function(call.env, self.wake.get()) },
+                "cannot release the event loop",
+            )?;
+            self.cancellable.borrow_mut().clear();
+        }
+        self.outcome(Ok(count));
+        Ok(())
+    }
+
+    /// Forgets a job that can be cancelled no more.
+    pub(crate) fn forget(&self, id: f64) {
+        self.cancellable.borrow_mut().remove(&(id as u64));
+    }
+
+    /// Sets the function of JavaScript that is called when operations have ended.
+    pub(crate) fn start(&self, call: &Call) -> Result<()> {
+        if !self.wake.get().is_null() {
+            return Ok(());
+        }
+        let name = make_text(call.env, "@fieldseal/crypto")?;
+        let mut wake = ptr::null_mut();
+        // SAFETY: the handles belong to the current call; the default callback calls the function without arguments.
+        let status = unsafe {
+            sys::napi_create_threadsafe_function(
+                call.env,
+                call.arguments[0],
+                ptr::null_mut(),
+                name,
+                0,
+                1,
+                ptr::null_mut(),
+                None,
+                ptr::null_mut(),
+                None,
+                &mut wake,
+            )
+        };
+        check(status, "cannot create a thread-safe function")?;
+        self.wake.set(wake);
+        self.delivery.set_wake(wake);
+        // SAFETY: this is the thread of the environment. Nothing is pending, so that the loop may end; the hook runs before those that
+        // Node added for the handle, as hooks run in reverse order.
+        unsafe {
+            check(sys::napi_unref_threadsafe_function(call.env, wake), "cannot release the event loop")?;
+            let delivery = Arc::into_raw(Arc::clone(&self.delivery));
+            check(
+                sys::napi_add_env_cleanup_hook(call.env, Some(end), delivery.cast_mut().cast()),
+                "cannot add a cleanup hook",
+            )
+        }
+    }
+
+    /// Bounds the cache of keys.
+    pub(crate) fn keep_keys(&self, kept: usize) {
+        self.keys.borrow_mut().keep(kept);
+    }
+}
+
+/// Ends the jobs of an environment. Node calls it on the environment's thread.
+///
+/// # Safety
+/// `delivery` comes from `Arc::into_raw` and is passed once.
+unsafe extern "C" fn end(delivery: *mut c_void) {
+    // SAFETY: the caller's promise.
+    let delivery = unsafe { Arc::from_raw(delivery.cast::<Delivery>().cast_const()) };
+    delivery.close();
+}

@@ -1,0 +1,130 @@
+//! Node's C interface: arguments, results, errors. Every handle is used only during the call that it belongs to, on its thread.
+
+use std::ffi::{CStr, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+
+use napi_sys as sys;
+
+/// Most arguments that an entry point takes.
+pub(crate) const ARGUMENTS_MAX: usize = 6;
+
+/// A call from JavaScript.
+pub(crate) struct Call {
+    pub(crate) env: sys::napi_env,
+    /// The arguments; those that are missing are undefined.
+    pub(crate) arguments: [sys::napi_value; ARGUMENTS_MAX],
+    data: *mut c_void,
+}
+
+/// Bytes of a JavaScript buffer, valid until JavaScript runs again or, while a job holds the buffer, until the job ends.
+#[derive(Clone, Copy)]
+pub(crate) struct Bytes {
+    pub(crate) start: *mut u8,
+    pub(crate) size: usize,
+}
+
+/// The failure of a call of Node's interface, which has left a JavaScript exception pending or will be thrown as one.
+#[derive(Debug)]
+pub(crate) struct JsError(pub(crate) &'static str);
+
+pub(crate) type Result<T> = std::result::Result<T, JsError>;
+
+/// Whether a call of Node's interface succeeded.
+pub(crate) fn check(status: sys::napi_status, what: &'static str) -> Result<()> {
+    if status == sys::Status::napi_ok { Ok(()) } else { Err(JsError(what)) }
+}
+
+impl Call {
+    /// Reads the arguments of the current call.
+    ///
+    /// # Safety
+    /// `env` and `info` belong to the current call.
+    #[inline]
+    pub(crate) unsafe fn new(env: sys::napi_env, info: sys::napi_callback_info) -> Self {
+        let mut call = Self { env, arguments: [ptr::null_mut(); ARGUMENTS_MAX], data: ptr::null_mut() };
+        let mut count = ARGUMENTS_MAX;
+        // SAFETY: env and info are those of the current call; `count` is the room in `arguments`.
+        unsafe {
+            sys::napi_get_cb_info(env, info, &mut count, call.arguments.as_mut_ptr(), ptr::null_mut(), &mut call.data);
+        }
+        call
+    }
+
+    /// What the function was created with.
+    pub(crate) fn data<T>(&self) -> *const T {
+        self.data.cast()
+    }
+
+    /// The bytes of a Buffer, a typed array or a DataView.
+    #[inline]
+    pub(crate) fn bytes(&self, index: usize) -> Result<Bytes> {
+        let (mut start, mut size) = (ptr::null_mut(), 0);
+        // SAFETY: the handle belongs to the current call; both results are written through valid pointers.
+        let status = unsafe { sys::napi_get_buffer_info(self.env, self.arguments[index], &mut start, &mut size) };
+        check(status, "an argument must be a buffer")?;
+        // An empty buffer may have no address, which slices do not allow.
+        let start = if start.is_null() { ptr::NonNull::<u8>::dangling().as_ptr() } else { start.cast() };
+        Ok(Bytes { start, size })
+    }
+
+    /// A number.
+    #[inline]
+    pub(crate) fn number(&self, index: usize) -> Result<f64> {
+        let mut number = 0.0;
+        // SAFETY: as in `bytes`.
+        let status = unsafe { sys::napi_get_value_double(self.env, self.arguments[index], &mut number) };
+        check(status, "an argument must be a number")?;
+        Ok(number)
+    }
+
+    /// Creates a number.
+    pub(crate) fn make_number(&self, number: f64) -> Result<sys::napi_value> {
+        let mut value = ptr::null_mut();
+        // SAFETY: env belongs to the current call.
+        check(unsafe { sys::napi_create_double(self.env, number, &mut value) }, "cannot create a number")?;
+        Ok(value)
+    }
+}
+
+/// Creates a string.
+pub(crate) fn make_text(env: sys::napi_env, text: &str) -> Result<sys::napi_value> {
+    let mut value = ptr::null_mut();
+    // SAFETY: env belongs to the current call; Node copies the bytes of `text`.
+    let status = unsafe { sys::napi_create_string_utf8(env, text.as_ptr().cast(), text.len() as isize, &mut value) };
+    check(status, "cannot create a string")?;
+    Ok(value)
+}
+
+/// Sets a property of an object.
+pub(crate) fn set(env: sys::napi_env, object: sys::napi_value, name: &CStr, value: sys::napi_value) -> Result<()> {
+    // SAFETY: all handles belong to the current call; the name ends with a zero.
+    check(unsafe { sys::napi_set_named_property(env, object, name.as_ptr(), value) }, "cannot set a property")
+}
+
+/// Runs the body of an entry point; errors and panics become JavaScript exceptions.
+#[inline]
+pub(crate) fn guard(env: sys::napi_env, body: impl FnOnce() -> Result<sys::napi_value>) -> sys::napi_value {
+    let message = match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(value)) => return value,
+        Ok(Err(JsError(message))) => message,
+        Err(_) => "internal error: please report it",
+    };
+    throw(env, message);
+    ptr::null_mut()
+}
+
+#[cold]
+fn throw(env: sys::napi_env, message: &str) {
+    let mut is_pending = false;
+    // SAFETY: env belongs to the current call. An exception that is pending already stays.
+    unsafe {
+        sys::napi_is_exception_pending(env, &mut is_pending);
+        if let (false, Ok(text)) = (is_pending, make_text(env, message)) {
+            let mut error = ptr::null_mut();
+            if sys::napi_create_error(env, ptr::null_mut(), text, &mut error) == sys::Status::napi_ok {
+                sys::napi_throw(env, error);
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The memory that JavaScript and the native side share: a header of numbers, and room for short inputs and outputs.
+//!
+//! A call with short arguments copies them here and passes none: reading an argument through Node's interface costs more than copying 32
+//! bytes. `lib/native.js` receives these numbers when the module is loaded (`layout`).
+
+/// Places of the header, a Float64Array.
+#[derive(Clone, Copy)]
+#[repr(usize)]
+pub(crate) enum Slot {
+    Algorithm,
+    /// 1 to encrypt, 0 to decrypt.
+    Encrypt,
+    /// Which arguments are buffers: bits of [`DIRECT`]; the others are in the shared memory.
+    Direct,
+    SourceOffset,
+    SourceSize,
+    TargetOffset,
+    KeyOffset,
+    KeySize,
+    IvOffset,
+    AadOffset,
+    AadSize,
+    TagOffset,
+    TagSize,
+    /// The number of an asynchronous operation.
+    Id,
+    /// Result: 0 or a [`crate::fault::Fault`].
+    Status,
+    /// Result: bytes written to the target.
+    Written,
+    /// 1 for an asynchronous operation that may be cancelled.
+    IsCancellable,
+}
+
+/// Bits of [`Slot::Direct`], in the order of the arguments.
+pub(crate) const DIRECT: [u32; 6] = [SOURCE, TARGET, KEY, IV, AAD, TAG];
+pub(crate) const SOURCE: u32 = 1;
+pub(crate) const TARGET: u32 = 2;
+pub(crate) const KEY: u32 = 4;
+pub(crate) const IV: u32 = 8;
+pub(crate) const AAD: u32 = 16;
+pub(crate) const TAG: u32 = 32;
+
+/// Bytes of the header.
+pub(crate) const HEADER_SIZE: usize = 8 * 32;
+/// Longest source, target and associated data here.
+pub(crate) const TEXT_SIZE_MAX: usize = 4096;
+/// Longest key here: the longest block of a hash function, rounded up.
+pub(crate) const KEY_SIZE_MAX: usize = 256;
+
+pub(crate) const KEY_AT: usize = HEADER_SIZE;
+pub(crate) const IV_AT: usize = KEY_AT + KEY_SIZE_MAX;
+pub(crate) const TAG_AT: usize = IV_AT + 16;
+pub(crate) const AAD_AT: usize = TAG_AT + 16;
+pub(crate) const SOURCE_AT: usize = AAD_AT + TEXT_SIZE_MAX;
+pub(crate) const TARGET_AT: usize = SOURCE_AT + TEXT_SIZE_MAX;
+/// Where completed operations are handed over.
+pub(crate) const RESULTS_AT: usize = TARGET_AT + TEXT_SIZE_MAX;
+pub(crate) const RESULTS_SIZE: usize = 64 * 1024;
+/// Bytes of the whole.
+pub(crate) const SIZE: usize = RESULTS_AT + RESULTS_SIZE;

@@ -1,0 +1,336 @@
+//! One operation on memory of JavaScript: whole, for calls that wait, or in slices, for jobs of the pool.
+
+use std::slice::{from_raw_parts, from_raw_parts_mut};
+
+use fieldseal_crypto::aead::{Nonce, OpenStream, SealStream};
+use fieldseal_crypto::{AeadKey, DigestState, MacState};
+
+use crate::fault::{Fault, Outcome};
+use crate::js::Bytes;
+use crate::keys::Key;
+
+/// Longest digest in bytes.
+const DIGEST_SIZE_MAX: usize = 64;
+
+/// Bytes that a job processes before it yields: tens of microseconds for ciphers.
+pub(crate) const SLICE_SIZE: usize = 128 * 1024;
+
+/// What is to be done, except where.
+pub(crate) struct Operation {
+    pub(crate) key: Key,
+    pub(crate) encrypts: bool,
+    /// The IV, or a nonce followed by zeros.
+    pub(crate) iv: [u8; 16],
+    /// The tag: read when a message is opened, written when one is sealed.
+    pub(crate) tag: [u8; 16],
+    pub(crate) tag_size: usize,
+}
+
+/// Where the operation reads and writes.
+#[derive(Clone, Copy)]
+pub(crate) struct Memory {
+    pub(crate) source: Bytes,
+    /// As long as the result.
+    pub(crate) target: Bytes,
+    pub(crate) aad: Bytes,
+}
+
+/// Source and target, after an overlap has been dealt with.
+enum Text<'a> {
+    Apart(&'a [u8], &'a mut [u8]),
+    InPlace(&'a mut [u8]),
+}
+
+impl Bytes {
+    /// No bytes.
+    pub(crate) const EMPTY: Self = Self { start: std::ptr::NonNull::dangling().as_ptr(), size: 0 };
+
+    pub(crate) fn of(bytes: &mut [u8]) -> Self {
+        Self { start: bytes.as_mut_ptr(), size: bytes.len() }
+    }
+
+    /// A part that lies within, or none.
+    #[inline]
+    pub(crate) fn part(self, offset: usize, size: usize) -> Option<Self> {
+        (offset.checked_add(size)? <= self.size).then(|| Self { start: self.start.wrapping_add(offset), size })
+    }
+
+    fn overlaps(self, other: Self) -> bool {
+        let (start, other_start) = (self.start as usize, other.start as usize);
+        start < other_start + other.size && other_start < start + self.size
+    }
+
+    /// # Safety
+    /// The bytes are readable, and nobody writes to them for as long as the slice lives.
+    pub(crate) unsafe fn read<'a>(self) -> &'a [u8] {
+        // SAFETY: the caller's promise; the address is never null.
+        unsafe { from_raw_parts(self.start, self.size) }
+    }
+
+    /// # Safety
+    /// The bytes are writable, and nobody else uses them for as long as the slice lives.
+    pub(crate) unsafe fn write<'a>(self) -> &'a mut [u8] {
+        // SAFETY: the caller's promise; the address is never null.
+        unsafe { from_raw_parts_mut(self.start, self.size) }
+    }
+}
+
+impl Memory {
+    /// Source and target of a cipher. If they overlap in part, the source is moved first, so that the result is as if it had been
+    /// copied before.
+    ///
+    /// # Safety
+    /// Both ranges are the caller's to use, and of one length.
+    unsafe fn text<'a>(self) -> Text<'a> {
+        let Self { source, target, .. } = self;
+        // SAFETY: the caller's promise; the slices do not overlap.
+        unsafe {
+            if source.start != target.start && !source.overlaps(target) {
+                return Text::Apart(source.read(), target.write());
+            }
+            if source.start != target.start {
+                std::ptr::copy(source.start, target.start, source.size);
+            }
+            Text::InPlace(target.write())
+        }
+    }
+
+    /// Associated data, copied if it shares memory with the target.
+    ///
+    /// # Safety
+    /// As for [`Memory::text`].
+    unsafe fn with_aad<R>(self, run: impl FnOnce(&[u8]) -> R) -> R {
+        // SAFETY: the caller's promise; a range that shares memory with the target is copied before it is written to.
+        let aad = unsafe { self.aad.read() };
+        if self.aad.overlaps(self.target) { run(&aad.to_vec()) } else { run(aad) }
+    }
+}
+
+impl Operation {
+    fn nonce(&self) -> Nonce {
+        Nonce(*self.iv.first_chunk().expect("16 bytes"))
+    }
+
+    /// Runs the operation and returns the number of bytes written.
+    ///
+    /// # Safety
+    /// The ranges of `memory` are valid, and nobody else uses them during the call.
+    #[inline]
+    pub(crate) unsafe fn run(&mut self, memory: Memory) -> Outcome<usize> {
+        let key = self.key.clone();
+        // SAFETY: the caller's promise.
+        unsafe { self.run_with(&key, memory) }
+    }
+
+    /// As [`Operation::run`], with a key that the caller holds.
+    ///
+    /// # Safety
+    /// As for [`Operation::run`].
+    #[inline]
+    pub(crate) unsafe fn run_with(&mut self, key: &Key, memory: Memory) -> Outcome<usize> {
+        match key {
+            Key::Cipher(key) => {
+                // SAFETY: the caller's promise.
+                match unsafe { memory.text() } {
+                    Text::Apart(source, target) => key.apply(&self.iv, source, target),
+                    Text::InPlace(text) => key.apply_in_place(&self.iv, text),
+                }
+                Ok(memory.source.size)
+            }
+            // SAFETY: the caller's promise.
+            Key::Aead(key) => unsafe { memory.with_aad(|aad| self.aead(key, aad, memory)) },
+            Key::Hash(digest) => {
+                let mut out = [0; DIGEST_SIZE_MAX];
+                let out = &mut out[..digest.size()];
+                // SAFETY: the caller's promise.
+                digest.digest(unsafe { memory.source.read() }, out);
+                // SAFETY: the source is not used any more.
+                finish_digest(out, unsafe { memory.target.write() })
+            }
+            Key::Mac(key) => {
+                let mut out = [0; DIGEST_SIZE_MAX];
+                let out = &mut out[..key.algorithm().size()];
+                // SAFETY: the caller's promise.
+                key.mac(unsafe { memory.source.read() }, out);
+                // SAFETY: the source is not used any more.
+                finish_digest(out, unsafe { memory.target.write() })
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`Operation::run`].
+    unsafe fn aead(&mut self, key: &AeadKey, aad: &[u8], memory: Memory) -> Outcome<usize> {
+        let (nonce, tag_size) = (self.nonce(), self.tag_size);
+        let tag = &mut self.tag[..tag_size];
+        // SAFETY: the caller's promise.
+        let text = unsafe { memory.text() };
+        match (self.encrypts, text) {
+            (true, Text::Apart(source, target)) => key.seal_detached(&nonce, aad, source, target, tag),
+            (true, Text::InPlace(text)) => key.seal_in_place(&nonce, aad, text, tag),
+            (false, Text::Apart(source, target)) => {
+                key.open_detached(&nonce, aad, source, target, tag).map_err(|_| Fault::Corrupt)?;
+            }
+            (false, Text::InPlace(text)) => {
+                key.open_in_place(&nonce, aad, text, tag).map_err(|_| Fault::Corrupt)?;
+            }
+        }
+        Ok(memory.source.size)
+    }
+}
+
+fn finish_digest(digest: &[u8], target: &mut [u8]) -> Outcome<usize> {
+    target.get_mut(..digest.len()).ok_or(Fault::TargetRange)?.copy_from_slice(digest);
+    Ok(digest.len())
+}
+
+/// An operation in slices.
+pub(crate) struct Sliced {
+    operation: Operation,
+    memory: Memory,
+    done: usize,
+    state: State,
+}
+
+enum State {
+    Begun,
+    Cipher,
+    Seal(Box<SealStream>),
+    Open(Box<OpenStream>),
+    Digest(Box<DigestState>),
+    Mac(Box<MacState>),
+}
+
+impl Sliced {
+    pub(crate) fn new(operation: Operation, memory: Memory) -> Self {
+        Self { operation, memory, done: 0, state: State::Begun }
+    }
+
+    /// The operation, whose tag is written when it has succeeded.
+    pub(crate) fn operation(&self) -> &Operation {
+        &self.operation
+    }
+
+    /// Processes one slice. Returns the result with the last.
+    ///
+    /// # Safety
+    /// The ranges of the memory are valid, and nobody else uses them during the call.
+    pub(crate) unsafe fn step(&mut self) -> Option<Outcome<usize>> {
+        if matches!(self.state, State::Begun) {
+            if self.memory.source.size <= SLICE_SIZE && self.memory.aad.size <= SLICE_SIZE {
+                // SAFETY: the caller's promise.
+                return Some(unsafe { self.operation.run(self.memory) });
+            }
+            // SAFETY: the caller's promise.
+            unsafe { self.begin() };
+        }
+        let size = SLICE_SIZE.min(self.memory.source.size - self.done);
+        // SAFETY: the caller's promise; the part lies within.
+        unsafe { self.slice(size) };
+        self.done += size;
+        // SAFETY: the caller's promise.
+        (self.done == self.memory.source.size).then(|| unsafe { self.finish() })
+    }
+
+    /// Ends the operation before it is complete. Unauthenticated plaintext is wiped.
+    ///
+    /// # Safety
+    /// As for [`Sliced::step`].
+    pub(crate) unsafe fn abandon(&mut self) {
+        if let State::Open(_) = std::mem::replace(&mut self.state, State::Begun) {
+            // SAFETY: the caller's promise.
+            unsafe { self.memory.target.write() }.fill(0);
+        }
+    }
+
+    /// # Safety
+    /// As for [`Sliced::step`].
+    unsafe fn begin(&mut self) {
+        let (operation, memory) = (&self.operation, self.memory);
+        let nonce = operation.nonce();
+        // SAFETY: the caller's promise; associated data is read before the target is written to.
+        let aad = unsafe { memory.aad.read() };
+        self.state = match (&operation.key, operation.encrypts) {
+            (Key::Cipher(_), _) => State::Cipher,
+            (Key::Aead(key), true) => State::Seal(Box::new(key.seal_stream(&nonce, aad))),
+            (Key::Aead(key), false) => State::Open(Box::new(key.open_stream(&nonce, aad))),
+            (Key::Hash(digest), _) => State::Digest(Box::new(digest.start())),
+            (Key::Mac(key), _) => State::Mac(Box::new(key.start())),
+        };
+        let is_cipher = matches!(operation.key, Key::Cipher(_) | Key::Aead(_));
+        if is_cipher && memory.source.start != memory.target.start && memory.source.overlaps(memory.target) {
+            // SAFETY: both ranges are valid and of one length.
+            unsafe { std::ptr::copy(memory.source.start, memory.target.start, memory.source.size) };
+            self.memory.source = memory.target;
+        }
+    }
+
+    /// # Safety
+    /// As for [`Sliced::step`].
+    unsafe fn slice(&mut self, size: usize) {
+        let source = self.memory.source.part(self.done, size).expect("within the source");
+        if let State::Digest(_) | State::Mac(_) = self.state {
+            // SAFETY: the caller's promise.
+            let bytes = unsafe { source.read() };
+            match &mut self.state {
+                State::Digest(state) => state.update(bytes),
+                State::Mac(state) => state.update(bytes),
+                _ => {}
+            }
+            return;
+        }
+        let target = self.memory.target.part(self.done, size).expect("as long as the source");
+        // SAFETY: the caller's promise.
+        let text = unsafe { Memory { source, target, aad: Bytes::EMPTY }.text() };
+        match (&mut self.state, text) {
+            (State::Seal(stream), Text::Apart(source, target)) => stream.update(source, target),
+            (State::Seal(stream), Text::InPlace(text)) => stream.update_in_place(text),
+            (State::Open(stream), Text::Apart(source, target)) => stream.update(source, target),
+            (State::Open(stream), Text::InPlace(text)) => stream.update_in_place(text),
+            (_, text) => {
+                let Key::Cipher(key) = &self.operation.key else { return };
+                let block = (self.done / key.algorithm().block_size()) as u64;
+                match text {
+                    Text::Apart(source, target) => key.apply_at(&self.operation.iv, block, source, target),
+                    Text::InPlace(text) => key.apply_in_place_at(&self.operation.iv, block, text),
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`Sliced::step`].
+    unsafe fn finish(&mut self) -> Outcome<usize> {
+        let mut digest = [0; DIGEST_SIZE_MAX];
+        let tag = &mut self.operation.tag;
+        match std::mem::replace(&mut self.state, State::Begun) {
+            State::Begun | State::Cipher => Ok(self.done),
+            State::Seal(stream) => {
+                *tag = stream.finish();
+                Ok(self.done)
+            }
+            State::Open(stream) => match stream.finish(&tag[..self.operation.tag_size]) {
+                Ok(()) => Ok(self.done),
+                Err(_) => {
+                    // SAFETY: the caller's promise.
+                    unsafe { self.memory.target.write() }.fill(0);
+                    Err(Fault::Corrupt)
+                }
+            },
+            State::Digest(state) => {
+                let Key::Hash(algorithm) = self.operation.key else { return Err(Fault::Internal) };
+                let digest = &mut digest[..algorithm.size()];
+                state.finish(digest);
+                // SAFETY: the source is not used any more.
+                finish_digest(digest, unsafe { self.memory.target.write() })
+            }
+            State::Mac(state) => {
+                let Key::Mac(key) = &self.operation.key else { return Err(Fault::Internal) };
+                let digest = &mut digest[..key.algorithm().size()];
+                state.finish(digest);
+                // SAFETY: the source is not used any more.
+                finish_digest(digest, unsafe { self.memory.target.write() })
+            }
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The threads of the package: one pool for the process, whatever the number of Node's worker threads.
+//!
+//! Apart from libuv's pool, so that crypto never waits behind `fs` and `dns`, nor they behind crypto. Jobs work in slices: a long one
+//! goes back to the end of the queue after each, so that a short one waits for slices only.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use crate::job::Job;
+
+/// Maximum of the setting `threads`.
+pub(crate) const THREADS_MAX: usize = 1024;
+/// Default of the setting `queueMax`: operations that wait or run.
+pub(crate) const QUEUE_MAX_DEFAULT: usize = 1 << 20;
+
+/// The pool.
+pub(crate) static POOL: Pool = Pool {
+    state: Mutex::new(State { queue: VecDeque::new(), started: 0, idle: 0, woken: 0, threads: 0 }),
+    wake: Condvar::new(),
+    waiting: AtomicUsize::new(0),
+    jobs: AtomicUsize::new(0),
+    jobs_max: AtomicUsize::new(QUEUE_MAX_DEFAULT),
+};
+
+pub(crate) struct Pool {
+    state: Mutex<State>,
+    wake: Condvar,
+    /// Length of the queue, for a look without the lock.
+    waiting: AtomicUsize,
+    /// Jobs that wait or run.
+    jobs: AtomicUsize,
+    jobs_max: AtomicUsize,
+}
+
+struct State {
+    queue: VecDeque<Arc<Job>>,
+    started: usize,
+    idle: usize,
+    /// Idle threads that have been woken and have not looked yet.
+    woken: usize,
+    /// Wanted threads; 0 before they are set, for the default.
+    threads: usize,
+}
+
+impl State {
+    fn wanted(&mut self) -> usize {
+        if self.threads == 0 {
+            self.threads = thread::available_parallelism().map_or(1, usize::from);
+        }
+        self.threads
+    }
+}
+
+impl Pool {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it holds the lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wanted threads.
+    pub(crate) fn threads(&self) -> usize {
+        self.lock().wanted()
+    }
+
+    /// Sets the number of threads: more start with the next jobs, superfluous ones end when they are idle.
+    pub(crate) fn set_threads(&self, threads: usize) {
+        self.lock().threads = threads.clamp(1, THREADS_MAX);
+        self.wake.notify_all();
+    }
+
+    /// Maximum number of jobs that wait or run.
+    pub(crate) fn jobs_max(&self) -> usize {
+        self.jobs_max.load(Ordering::Relaxed)
+    }
+
+    /// Sets the maximum number of jobs.
+    pub(crate) fn set_jobs_max(&self, jobs_max: usize) {
+        self.jobs_max.store(jobs_max.max(1), Ordering::Relaxed);
+    }
+
+    /// Reserves the place of a job; false when the pool is full. [`Pool::leave`] gives it back.
+    pub(crate) fn enter(&self) -> bool {
+        let jobs = self.jobs.fetch_add(1, Ordering::Relaxed);
+        let has_room = jobs < self.jobs_max();
+        if !has_room {
+            self.leave();
+        }
+        has_room
+    }
+
+    /// Gives back the place of a job that has ended.
+    pub(crate) fn leave(&self) {
+        self.jobs.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Queues a job, once for each of at most `helpers` threads that may work on it.
+    pub(crate) fn push(&self, job: Arc<Job>, helpers: usize) {
+        let mut state = self.lock();
+        let wanted = state.wanted();
+        for _ in 0..helpers.clamp(1, wanted) {
+            state.queue.push_back(Arc::clone(&job));
+            if state.woken < state.idle {
+                state.woken += 1;
+                self.wake.notify_one();
+            } else if state.started < wanted {
+                start(&mut state);
+            }
+        }
+        self.waiting.store(state.queue.len(), Ordering::Relaxed);
+    }
+
+    /// Removes the waiting jobs that `is_removed` selects.
+    pub(crate) fn remove(&self, is_removed: impl Fn(&Job) -> bool) {
+        let mut state = self.lock();
+        let queue = std::mem::take(&mut state.queue);
+        let (removed, kept): (VecDeque<_>, VecDeque<_>) = queue.into_iter().partition(|job| is_removed(job));
+        state.queue = kept;
+        self.waiting.store(state.queue.len(), Ordering::Relaxed);
+        drop(state);
+        // Jobs are dropped without the lock: they own buffers and keys.
+        drop(removed);
+    }
+
+    /// Next job for the calling thread; none if it is superfluous. `last` goes back to the end of the queue.
+    fn next(&self, last: Option<Arc<Job>>) -> Option<Arc<Job>> {
+        let mut state = self.lock();
+        state.queue.extend(last);
+        loop {
+            if let Some(job) = state.queue.pop_front() {
+                self.waiting.store(state.queue.len(), Ordering::Relaxed);
+                return Some(job);
+            }
+            if state.started > state.wanted() {
+                state.started -= 1;
+                return None;
+            }
+            state.idle += 1;
+            state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
+            state.woken = state.woken.saturating_sub(1);
+        }
+    }
+
+    fn work(&self) {
+        let mut last = None;
+        while let Some(job) = self.next(last.take()) {
+            // A job that has more to do goes on while no other waits.
+            while job.step() {
+                if self.waiting.load(Ordering::Relaxed) != 0 {
+                    last = Some(job);
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Starts a thread. If the system refuses, the threads that run do the work; if there is none, the next job tries again.
+fn start(state: &mut State) {
+    let body = || {
+        // `step` catches what a job may raise; this is the last resort that keeps the count right.
+        while catch_unwind(AssertUnwindSafe(|| POOL.work())).is_err() {}
+    };
+    if thread::Builder::new().name("fieldseal-crypto".into()).spawn(body).is_ok() {
+        state.started += 1;
+    }
+}
