@@ -20,9 +20,11 @@ use crate::{DecryptFailed, Secret};
 pub(crate) mod algorithm;
 mod chacha_stream;
 mod detached;
+mod parts;
 mod stream;
 
 pub use algorithm::AeadAlgorithm;
+pub use parts::{PART_BLOCK_SIZE, PartHash, Parts};
 pub use stream::{OpenStream, SealStream};
 
 pub use fieldseal_lanes::gcm::{NONCE_SIZE, Nonce, OpenItem, SealItem, TAG_SIZE};
