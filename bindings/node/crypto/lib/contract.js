@@ -9,7 +9,7 @@ const { NOTHING, allocate, cipherSync, digestSync } = require('./operation.js');
 const { cipherAsync, digestAsync } = require('./pending.js');
 
 /** The forms that return a buffer of their own: 5 to 8 arguments. */
-function cipherAllocating(name, encrypt, key, iv, source, aad, tag, isAsync, callback, signal) {
+function cipherAllocating(name, encrypt, key, iv, source, aad, tag, isAsync, callback, isInternal, signal) {
   check.buffer(key, c.E_KEY);
   check.buffer(iv, c.E_IV);
   check.buffer(source, c.E_SOURCE);
@@ -23,7 +23,7 @@ function cipherAllocating(name, encrypt, key, iv, source, aad, tag, isAsync, cal
   check.sizes(algorithm, key.length, iv.length, aad.length, tag.length);
   if (isAsync) {
     return cipherAsync(
-      algorithm, encrypt, key, 0, iv, 0, source, 0, length, undefined, 0, aad, 0, aad.length, tag, 0, tag.length, callback, signal,
+      algorithm, encrypt, key, 0, iv, 0, source, 0, length, undefined, 0, aad, 0, aad.length, tag, 0, tag.length, callback, isInternal, signal,
     );
   }
   const target = allocate(length);
@@ -34,7 +34,7 @@ function cipherAllocating(name, encrypt, key, iv, source, aad, tag, isAsync, cal
 /** The forms that write to a target: 13, 14, 19 and 20 arguments. */
 function cipherInto(
   name, encrypt, key, keyOffset, keySize, iv, ivOffset, ivSize, source, sourceOffset, sourceSize, target, targetOffset,
-  aad, aadOffset, aadSize, tag, tagOffset, tagSize, isAsync, callback, signal,
+  aad, aadOffset, aadSize, tag, tagOffset, tagSize, isAsync, callback, isInternal, signal,
 ) {
   check.algorithm(name);
   const algorithm = findCipher(name);
@@ -67,7 +67,7 @@ function cipherInto(
     check.callback(callback);
     return cipherAsync(
       algorithm, encrypt, key, keyOffset, iv, ivOffset, source, sourceOffset, sourceSize, target, targetOffset,
-      aad, aadOffset, aadSize, tag, tagOffset, tagSize, callback, signal,
+      aad, aadOffset, aadSize, tag, tagOffset, tagSize, callback, isInternal, signal,
     );
   }
   return cipherSync(
@@ -77,14 +77,14 @@ function cipherInto(
 }
 
 /** Hash (without a key) or HMAC, into a buffer of its own. */
-function digestAllocating(find, name, key, source, isAsync, callback, signal) {
+function digestAllocating(find, name, key, source, isAsync, callback, isInternal, signal) {
   check.buffer(key, c.E_KEY);
   check.buffer(source, c.E_SOURCE);
   if (isAsync) check.callback(callback);
   check.algorithm(name);
   const algorithm = find(name);
   if (isAsync) {
-    return digestAsync(algorithm, key, 0, key.length, source, 0, source.length, undefined, 0, callback, signal);
+    return digestAsync(algorithm, key, 0, key.length, source, 0, source.length, undefined, 0, callback, isInternal, signal);
   }
   const target = allocate(algorithm.size);
   digestSync(algorithm, key, 0, key.length, source, 0, source.length, target, 0);
@@ -93,7 +93,7 @@ function digestAllocating(find, name, key, source, isAsync, callback, signal) {
 
 /** Hash (without a key) or HMAC, into a target. */
 function digestInto(
-  find, name, key, keyOffset, keySize, source, sourceOffset, sourceSize, target, targetOffset, isAsync, callback, signal,
+  find, name, key, keyOffset, keySize, source, sourceOffset, sourceSize, target, targetOffset, isAsync, callback, isInternal, signal,
 ) {
   check.algorithm(name);
   const algorithm = find(name);
@@ -111,7 +111,7 @@ function digestInto(
   if (isAsync) {
     check.callback(callback);
     return digestAsync(
-      algorithm, key, keyOffset, keySize, source, sourceOffset, sourceSize, target, targetOffset, callback, signal,
+      algorithm, key, keyOffset, keySize, source, sourceOffset, sourceSize, target, targetOffset, callback, isInternal, signal,
     );
   }
   return digestSync(algorithm, key, keyOffset, keySize, source, sourceOffset, sourceSize, target, targetOffset);

@@ -11,10 +11,12 @@ const shared = require('./native.js');
 const { native, header, bytes, words } = shared;
 const { KEY_AT, IV_AT, TAG_AT, AAD_AT, SOURCE_AT, TARGET_AT, RESULTS_AT, KEY_SIZE_MAX, RESULT_HEAD } = shared;
 
-/** Longest source and associated data that are copied, in bytes. Measured: docs/decisions/0021. */
+/** Longest argument that is copied, in bytes. Measured: docs/decisions/0021-node-crypto.md. */
 const COPY_SIZE_MAX = 256;
-/** Longest range that is copied byte by byte: shorter than it takes to create a view of it. */
-const LOOP_SIZE_MAX = 96;
+/** Longest part of a buffer that is copied byte by byte. To pass it takes 25 ns, to create a view of it twice as long. */
+const LOOP_SIZE_MAX = 24;
+/** Longest result that shares memory with other small buffers, as those of `Buffer.from` do: half a slab of Node's pool. */
+const POOLED_SIZE_MAX = Buffer.poolSize >>> 1;
 
 // Places of the header (src/layout.rs, `Slot`).
 const ALGORITHM = 0;
@@ -51,6 +53,7 @@ const MESSAGES = [
   'initialization failed',
   'internal error: please report it',
 ];
+const CORRUPT = MESSAGES.indexOf(c.E_CORRUPT);
 const TARGET_RANGE = MESSAGES.indexOf(c.E_TARGET_RANGE);
 
 /** An argument that is absent: its offset and size are 0. */
@@ -61,24 +64,58 @@ function toBytes(view) {
   return view instanceof Uint8Array ? view : new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
 }
 
-/** Copies a range to the shared memory. */
+/**
+ * Copies an argument to the shared memory if that is faster than to pass it. Returns whether it was copied: short parts and whole short
+ * buffers are. Every argument has its own room there.
+ */
 function put(view, offset, size, at) {
-  if (size === 0) return;
+  if (size <= COPY_SIZE_MAX && size === view.byteLength && view instanceof Uint8Array) {
+    if (size !== 0) bytes.set(view, at);
+    return true;
+  }
+  if (size > LOOP_SIZE_MAX) return false;
   const from = toBytes(view);
-  if (size <= LOOP_SIZE_MAX) for (let i = 0; i < size; i++) bytes[at + i] = from[offset + i];
-  else bytes.set(size === from.length ? from : from.subarray(offset, offset + size), at);
+  for (let i = 0; i < size; i++) bytes[at + i] = from[offset + i];
+  return true;
 }
 
-/** Copies from the shared memory to a range. */
+/** Copies an argument, in any case. */
+function putWhole(view, offset, size, at) {
+  if (!put(view, offset, size, at)) bytes.set(toBytes(view).subarray(offset, offset + size), at);
+}
+
+/** Views of the shared results by length, made when they are first used. */
+const outputs = [];
+
+/** Copies a result from the shared memory: up to COPY_SIZE_MAX bytes from TARGET_AT. */
+function getTarget(view, offset, size) {
+  if (size === 0) return;
+  const from = (outputs[size] ??= new Uint8Array(native.shared, TARGET_AT, size));
+  toBytes(view).set(from, offset);
+}
+
+/** Copies bytes to where results are. */
+function putTarget(view) {
+  bytes.set(toBytes(view), TARGET_AT);
+}
+
+const tags = [];
+
+/** Copies a tag from the shared memory. */
+function getTag(view, offset, size) {
+  if (size === 0) return;
+  const from = (tags[size] ??= new Uint8Array(native.shared, TAG_AT, size));
+  toBytes(view).set(from, offset);
+}
+
+/** Copies from any place of the shared memory. */
 function get(view, offset, size, at) {
-  const to = toBytes(view);
-  if (size <= LOOP_SIZE_MAX) for (let i = 0; i < size; i++) to[offset + i] = bytes[at + i];
-  else to.set(bytes.subarray(at, at + size), offset);
+  toBytes(view).set(bytes.subarray(at, at + size), offset);
 }
 
 /** Memory for a result, all of which is written to. */
 function allocate(size) {
-  return Buffer.allocUnsafeSlow(size);
+  return size <= POOLED_SIZE_MAX ? Buffer.allocUnsafe(size) : Buffer.allocUnsafeSlow(size);
 }
 
 /** Writes what all calls have to the header. */
@@ -93,35 +130,31 @@ function describe(algorithm, encrypt, sourceOffset, sourceSize, targetOffset) {
   header[KEY_SIZE] = 0;
 }
 
-/** Writes key, IV and tag of a cipher to the shared memory. */
+/** Writes key, IV and tag of a cipher to the shared memory. Returns the bit of a key that is passed as it is. */
 function describeCipher(algorithm, encrypt, key, keyOffset, iv, ivOffset, tag, tagOffset, tagSize) {
-  header[KEY_SIZE] = algorithm.keySize;
-  put(key, keyOffset, algorithm.keySize, KEY_AT);
-  put(iv, ivOffset, algorithm.ivSize, IV_AT);
+  const { keySize, ivSize } = algorithm;
+  header[KEY_SIZE] = keySize;
+  header[KEY_OFFSET] = keyOffset;
+  put(iv, ivOffset, ivSize, IV_AT);
   header[TAG_SIZE] = tagSize;
   if (encrypt === 0) put(tag, tagOffset, tagSize, TAG_AT);
+  return put(key, keyOffset, keySize, KEY_AT) ? 0 : KEY;
 }
 
 /** Writes associated data; returns the bit of what is passed as it is. */
 function describeAad(aad, aadOffset, aadSize) {
+  if (aadSize === 0) return 0;
   header[AAD_SIZE] = aadSize;
-  if (aadSize <= COPY_SIZE_MAX) {
-    put(aad, aadOffset, aadSize, AAD_AT);
-    return 0;
-  }
   header[AAD_OFFSET] = aadOffset;
-  return AAD;
+  return put(aad, aadOffset, aadSize, AAD_AT) ? 0 : AAD;
 }
 
 /** Writes a key of HMAC; returns the bit of what is passed as it is. */
 function describeKey(key, keyOffset, keySize) {
+  if (keySize === 0) return 0;
   header[KEY_SIZE] = keySize;
-  if (keySize <= KEY_SIZE_MAX) {
-    put(key, keyOffset, keySize, KEY_AT);
-    return 0;
-  }
   header[KEY_OFFSET] = keyOffset;
-  return KEY;
+  return put(key, keyOffset, keySize, KEY_AT) ? 0 : KEY;
 }
 
 function failed(status) {
@@ -149,27 +182,22 @@ function cipherSync(
   tagSize,
 ) {
   describe(algorithm, encrypt, sourceOffset, sourceSize, targetOffset);
-  describeCipher(algorithm, encrypt, key, keyOffset, iv, ivOffset, tag, tagOffset, tagSize);
-  const direct = describeAad(aad, aadOffset, aadSize);
-  if (sourceSize <= COPY_SIZE_MAX) {
-    put(source, sourceOffset, sourceSize, SOURCE_AT);
-    header[DIRECT] = direct;
-    if (direct === 0) native.run();
-    else native.run(undefined, undefined, undefined, undefined, aad);
-    const status = header[STATUS];
-    if (status === 0) {
-      get(target, targetOffset, sourceSize, TARGET_AT);
-      if (encrypt === 0) bytes.fill(0, TARGET_AT, TARGET_AT + sourceSize);
-    } else if (encrypt === 0) {
-      toBytes(target).fill(0, targetOffset, targetOffset + sourceSize);
-    }
-  } else {
-    header[DIRECT] = direct | SOURCE | TARGET;
-    native.run(source, target, undefined, undefined, aad);
-  }
+  let direct = describeCipher(algorithm, encrypt, key, keyOffset, iv, ivOffset, tag, tagOffset, tagSize);
+  direct |= describeAad(aad, aadOffset, aadSize);
+  // What is read from the shared memory is written to it.
+  const isCopied = put(source, sourceOffset, sourceSize, SOURCE_AT);
+  if (!isCopied) direct |= SOURCE | TARGET;
+  header[DIRECT] = direct;
+  if (direct === 0) native.run();
+  else native.run(source, target, key, undefined, aad);
   const status = header[STATUS];
+  if (isCopied) {
+    // On failure the shared result is zeros.
+    if (status === 0 || (status === CORRUPT && sourceSize !== 0)) getTarget(target, targetOffset, sourceSize);
+    if (encrypt === 0 && sourceSize !== 0) outputs[sourceSize].fill(0);
+  }
   if (status !== 0) throw failed(status);
-  if (encrypt === 1) get(tag, tagOffset, tagSize, TAG_AT);
+  if (encrypt === 1) getTag(tag, tagOffset, tagSize);
   return sourceSize;
 }
 
@@ -177,19 +205,13 @@ function cipherSync(
 function digestSync(algorithm, key, keyOffset, keySize, source, sourceOffset, sourceSize, target, targetOffset) {
   describe(algorithm, 0, sourceOffset, sourceSize, targetOffset);
   let direct = describeKey(key, keyOffset, keySize);
-  if (sourceSize <= COPY_SIZE_MAX) {
-    put(source, sourceOffset, sourceSize, SOURCE_AT);
-    header[DIRECT] = direct;
-    if (direct === 0) native.run();
-    else native.run(undefined, undefined, key);
-  } else {
-    direct |= SOURCE;
-    header[DIRECT] = direct;
-    native.run(source, undefined, key);
-  }
+  if (!put(source, sourceOffset, sourceSize, SOURCE_AT)) direct |= SOURCE;
+  header[DIRECT] = direct;
+  if (direct === 0) native.run();
+  else native.run(source, undefined, key);
   const status = header[STATUS];
   if (status !== 0) throw failed(status);
-  get(target, targetOffset, algorithm.size, TARGET_AT);
+  getTarget(target, targetOffset, algorithm.size);
   return algorithm.size;
 }
 
@@ -206,12 +228,15 @@ module.exports = {
   digestSync,
   failed,
   get,
+  getTarget,
   header,
   native,
   put,
-  slots: { DIRECT, ID, IS_CANCELLABLE, SOURCE_OFFSET, STATUS, TARGET_OFFSET, WRITTEN },
+  putTarget,
+  putWhole,
+  slots: { ALGORITHM, ENCRYPT, SOURCE_SIZE, TAG_SIZE, AAD_OFFSET, DIRECT, ID, IS_CANCELLABLE, SOURCE_OFFSET, STATUS, TARGET_OFFSET, WRITTEN },
   bits: { SOURCE, TARGET, KEY, AAD },
-  statuses: { TARGET_RANGE },
+  statuses: { CANCELLED: 2, INTERNAL: MESSAGES.length - 1, TARGET_RANGE },
   toBytes,
   results: { RESULTS_AT, RESULT_HEAD, SOURCE_AT, bytes, words },
 };

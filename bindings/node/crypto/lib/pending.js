@@ -8,8 +8,8 @@ const o = require('./operation.js');
 const { fail } = require('./check.js');
 
 const { native, header } = o;
-const { DIRECT, ID, IS_CANCELLABLE, SOURCE_OFFSET, STATUS, TARGET_OFFSET, WRITTEN } = o.slots;
-const { SOURCE, TARGET } = o.bits;
+const { AAD_OFFSET, DIRECT, ID, IS_CANCELLABLE, SOURCE_OFFSET, STATUS, TARGET_OFFSET, WRITTEN } = o.slots;
+const { AAD, SOURCE, TARGET } = o.bits;
 const { RESULTS_AT, RESULT_HEAD, SOURCE_AT, bytes, words } = o.results;
 
 const RESOURCE = { requireManualDestroy: true };
@@ -18,10 +18,11 @@ const RESOURCE = { requireManualDestroy: true };
 const inFlight = [];
 const free = [];
 
-/** An operation in flight. It remembers the asynchronous context of its caller. */
-class Pending extends AsyncResource {
-  constructor(callback) {
-    super('@fieldseal/crypto', RESOURCE);
+/** An operation in flight. */
+class Pending {
+  constructor(callback, resource) {
+    /** The asynchronous context of the caller, for a callback. Promises keep it by themselves. */
+    this.resource = resource;
     this.id = free.length === 0 ? inFlight.length : free.pop();
     this.callback = callback;
     /** Buffers that the job uses where they are. */
@@ -51,11 +52,16 @@ class Pending extends AsyncResource {
     inFlight[id] = undefined;
     free.push(id);
     if (this.onEnd !== undefined) this.onEnd();
-    let failure = status;
-    if (status === 0) failure = this.receive(written, size, at);
-    else this.wipe();
-    if (failure !== 0) this.error = o.failed(failure);
-    else this.result = this.returnsBuffer ? this.target : written;
+    try {
+      let failure = status;
+      if (status === 0) failure = this.receive(written, size, at);
+      else this.wipe();
+      if (failure !== 0) this.error = o.failed(failure);
+      else this.result = this.returnsBuffer ? this.target : written;
+    } catch (error) {
+      // The target is not what it was: detached, or a view whose fields throw.
+      this.error = error;
+    }
     this.held = undefined;
     this.heldAad = undefined;
     this.target = undefined;
@@ -82,13 +88,18 @@ class Pending extends AsyncResource {
   }
 
   call() {
+    const { callback, resource, error } = this;
+    if (resource === undefined) {
+      callback(error, this.result);
+      return;
+    }
     try {
-      if (this.error !== undefined) this.runInAsyncScope(this.callback, undefined, this.error);
-      else this.runInAsyncScope(this.callback, undefined, undefined, this.result);
-    } catch (error) {
-      native.raise(error);
+      if (error !== undefined) resource.runInAsyncScope(callback, undefined, error);
+      else resource.runInAsyncScope(callback, undefined, undefined, this.result);
+    } catch (thrown) {
+      native.raise(thrown);
     } finally {
-      this.emitDestroy();
+      resource.emitDestroy();
     }
   }
 }
@@ -113,13 +124,13 @@ function deliver() {
 
 let isStarted = false;
 
-/** Makes an operation ready to be described and sent. */
-function begin(callback) {
+/** Makes an operation ready to be described and sent. `isInternal` callbacks never throw and need no context. */
+function begin(callback, isInternal) {
   if (!isStarted) {
     native.start(deliver);
     isStarted = true;
   }
-  return new Pending(callback);
+  return new Pending(callback, isInternal ? undefined : new AsyncResource('@fieldseal/crypto', RESOURCE));
 }
 
 /** Sends an operation whose arguments have been described. */
@@ -129,11 +140,34 @@ function send(pending, direct, source, target, key, aad) {
   header[IS_CANCELLABLE] = pending.onEnd === undefined ? 0 : 1;
   if (direct === 0) native.submit();
   else native.submit(source, target, key, undefined, aad);
+  accept(pending);
+}
+
+/** Throws if the native side has refused an operation. */
+function accept(pending) {
   const status = header[STATUS];
   if (status === 0) return;
   inFlight[pending.id] = undefined;
   free.push(pending.id);
+  if (pending.onEnd !== undefined) pending.onEnd();
   throw o.failed(status);
+}
+
+/** Sends an operation of another kind: a batch or a piece of a stream. `held` are the buffers that it uses. */
+function sendOther(callback, signal, held, submit) {
+  const pending = begin(callback, true);
+  pending.held = held;
+  watch(pending, signal);
+  header[ID] = pending.id;
+  header[IS_CANCELLABLE] = pending.onEnd === undefined ? 0 : 1;
+  try {
+    submit();
+  } catch (error) {
+    header[STATUS] = o.statuses.INTERNAL;
+    accept(pending);
+    throw error;
+  }
+  accept(pending);
 }
 
 /** Whether the memory of a view may be taken away while a job uses it. */
@@ -150,7 +184,7 @@ function copy(view, offset, size) {
 /** Passes a long source where it is, a short one in the shared memory. Returns the source to hold. */
 function passSource(source, sourceOffset, sourceSize) {
   if (sourceSize <= o.COPY_SIZE_MAX) {
-    o.put(source, sourceOffset, sourceSize, SOURCE_AT);
+    o.putWhole(source, sourceOffset, sourceSize, SOURCE_AT);
     return undefined;
   }
   if (!isResizable(source)) return source;
@@ -178,9 +212,10 @@ function cipherAsync(
   tagOffset,
   tagSize,
   callback,
+  isInternal,
   signal,
 ) {
-  const pending = begin(callback);
+  const pending = begin(callback, isInternal);
   pending.returnsBuffer = target === undefined;
   pending.targetOffset = targetOffset;
   if (encrypt === 0 && algorithm.isAead) pending.wipedSize = sourceSize;
@@ -190,12 +225,15 @@ function cipherAsync(
     pending.tagSize = tagSize;
   }
   o.describe(algorithm, encrypt, sourceOffset, sourceSize, targetOffset);
-  o.describeCipher(algorithm, encrypt, key, keyOffset, iv, ivOffset, tag, tagOffset, tagSize);
-  let direct = o.describeAad(aad, aadOffset, aadSize);
-  let held = direct === 0 ? undefined : aad;
-  if (held !== undefined && isResizable(held)) {
-    held = copy(aad, aadOffset, aadSize);
-    o.describeAad(held, 0, aadSize);
+  let direct = o.describeCipher(algorithm, encrypt, key, keyOffset, iv, ivOffset, tag, tagOffset, tagSize);
+  let held;
+  if (o.describeAad(aad, aadOffset, aadSize) !== 0) {
+    held = aad;
+    if (isResizable(aad)) {
+      held = copy(aad, aadOffset, aadSize);
+      header[AAD_OFFSET] = 0;
+    }
+    direct |= AAD;
   }
   pending.heldAad = held;
   const from = passSource(source, sourceOffset, sourceSize);
@@ -211,7 +249,7 @@ function cipherAsync(
     }
   }
   watch(pending, signal);
-  send(pending, direct, from, to, undefined, held);
+  send(pending, direct, from, to, key, held);
 }
 
 /** Hashes on the pool, under a key unless the algorithm has none. */
@@ -226,9 +264,10 @@ function digestAsync(
   target,
   targetOffset,
   callback,
+  isInternal,
   signal,
 ) {
-  const pending = begin(callback);
+  const pending = begin(callback, isInternal);
   pending.returnsBuffer = target === undefined;
   pending.target = target;
   pending.targetOffset = targetOffset;
@@ -253,11 +292,4 @@ function watch(pending, signal) {
   };
 }
 
-/** Throws when a signal has aborted already. */
-function checkSignal(signal) {
-  if (signal === undefined) return;
-  if (!(signal instanceof AbortSignal)) fail('signal must be an AbortSignal');
-  signal.throwIfAborted();
-}
-
-module.exports = { checkSignal, cipherAsync, digestAsync };
+module.exports = { cipherAsync, copy, digestAsync, isResizable, sendOther };

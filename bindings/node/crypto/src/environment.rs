@@ -9,14 +9,17 @@ use std::sync::{Arc, Weak};
 use napi_sys as sys;
 
 use crate::algorithms::Algorithm;
+use crate::batch::{Batch, Buffers, Numbers};
 use crate::delivery::Delivery;
 use crate::fault::{Fault, Outcome};
-use crate::job::{Job, Place};
-use crate::js::{Bytes, Call, JsError, Result, check, make_text};
-use crate::keys::Keys;
+use crate::job::{Job, Place, Task};
+use crate::js::{Bytes, Call, JsError, Result, check, make_handle, make_text};
+use crate::keys::{Key, Keys};
 use crate::layout::{self, Slot};
-use crate::operation::{Memory, Operation};
+use crate::operation::{Memory, Operation, Sliced};
+use crate::parallel::{PARALLEL_SIZE_MIN_DEFAULT, Parallel};
 use crate::pool::POOL;
+use crate::streams::Stream;
 
 /// The state of a JavaScript thread. Used on that thread only.
 pub(crate) struct Environment {
@@ -26,14 +29,9 @@ pub(crate) struct Environment {
     delivery: Arc<Delivery>,
     wake: Cell<sys::napi_threadsafe_function>,
     pending: Cell<usize>,
+    parallel_size_min: Cell<usize>,
     /// Jobs that can be cancelled, by id.
     cancellable: RefCell<HashMap<u64, Weak<Job>>>,
-}
-
-/// Arguments of an operation after they have been found.
-struct Found {
-    operation: Operation,
-    memory: Memory,
 }
 
 impl Environment {
@@ -45,6 +43,7 @@ impl Environment {
             delivery: Arc::new(Delivery::new()),
             wake: Cell::new(ptr::null_mut()),
             pending: Cell::new(0),
+            parallel_size_min: Cell::new(PARALLEL_SIZE_MIN_DEFAULT),
             cancellable: RefCell::new(HashMap::new()),
         }
     }
@@ -121,7 +120,7 @@ impl Environment {
 
     /// Builds the operation, except for its key. The IV and, to open, the tag are copied.
     #[inline]
-    fn operation(&self, key: crate::keys::Key, iv: Bytes, tag: Bytes) -> Operation {
+    fn operation(&self, key: Key, iv: Bytes, tag: Bytes) -> Operation {
         let encrypts = self.slot(Slot::Encrypt) != 0.0;
         let mut operation = Operation { key, encrypts, iv: [0; 16], tag: [0; 16], tag_size: tag.size };
         // SAFETY: both ranges are valid during the call, and JavaScript does not run.
@@ -171,13 +170,13 @@ impl Environment {
         let mut keys = self.keys.borrow_mut();
         let memory = Memory { source, target, aad };
         if let Algorithm::Hash(digest) = algorithm {
-            let mut operation = self.operation(crate::keys::Key::Hash(digest), iv, tag);
+            let mut operation = self.operation(Key::Hash(digest), iv, tag);
             // SAFETY: all ranges were found in this call, and JavaScript does not run before it returns.
             return unsafe { operation.run(memory) };
         }
         // SAFETY: as above.
         let key = keys.get(algorithm, unsafe { key_bytes.read() })?;
-        let mut operation = self.operation(crate::keys::Key::Hash(fieldseal_crypto::DigestAlgorithm::Md5), iv, tag);
+        let mut operation = self.operation(Key::Hash(fieldseal_crypto::DigestAlgorithm::Md5), iv, tag);
         // SAFETY: as above.
         let written = unsafe { operation.run_with(key, memory) };
         keys.release();
@@ -201,31 +200,185 @@ impl Environment {
 
     fn submit_found(&self, call: &Call, algorithm: Algorithm, ranges: [Bytes; 5], tag: Bytes) -> Result<Outcome<()>> {
         let [_, _, key_bytes, iv, _] = ranges;
-        let found = {
-            let mut keys = self.keys.borrow_mut();
-            // SAFETY: the key was found in this call, and JavaScript does not run before it returns.
-            let key = match algorithm {
-                Algorithm::Hash(digest) => Ok(crate::keys::Key::Hash(digest)),
-                _ => keys.get(algorithm, unsafe { key_bytes.read() }).cloned(),
-            };
-            keys.release();
-            key.map(|key| self.operation(key, iv, tag))
-        };
-        let operation = match found {
+        // SAFETY: the key was found in this call, and JavaScript does not run before it returns.
+        let operation = unsafe { self.key(algorithm, key_bytes) }.map(|key| self.operation(key, iv, tag));
+        let operation = match operation {
             Ok(operation) => operation,
             Err(fault) => return Ok(Err(fault)),
         };
+        let place = self.place(ranges);
+        let threads = if place.memory.source.size < self.parallel_size_min.get() { 1 } else { POOL.threads() };
+        let parallel = if threads > 1 { Parallel::new(operation, place) } else { Err((operation, place)) };
+        match parallel {
+            Ok(parallel) => {
+                let helpers = parallel.count().min(threads);
+                self.send(call, helpers, |id, delivery| Job::parallel(id, delivery, parallel))
+            }
+            Err((operation, place)) => {
+                let sliced = Box::new(Sliced::new(operation, place.memory));
+                self.send(call, 1, |id, delivery| Job::new(id, delivery, Task::Sliced(sliced, place)))
+            }
+        }
+    }
+
+    /// The expanded form of a key, to keep.
+    ///
+    /// # Safety
+    /// The bytes are valid during the call.
+    unsafe fn key(&self, algorithm: Algorithm, bytes: Bytes) -> Outcome<Key> {
+        if let Algorithm::Hash(digest) = algorithm {
+            return Ok(Key::Hash(digest));
+        }
+        let mut keys = self.keys.borrow_mut();
+        // SAFETY: the caller's promise.
+        let key = keys.get(algorithm, unsafe { bytes.read() }).cloned();
+        keys.release();
+        key
+    }
+
+    /// Sends a job to the pool, if that has room.
+    fn send(&self, call: &Call, helpers: usize, make: impl FnOnce(f64, Arc<Delivery>) -> Job) -> Result<Outcome<()>> {
         if !POOL.enter() {
             return Ok(Err(Fault::Full));
         }
         let id = self.slot(Slot::Id);
-        let job = Arc::new(Job::new(id, Arc::clone(&self.delivery), operation, self.place(ranges)));
+        let job = Arc::new(make(id, Arc::clone(&self.delivery)));
         self.hold(call.env)?;
         if self.slot(Slot::IsCancellable) != 0.0 {
             self.cancellable.borrow_mut().insert(id as u64, Arc::downgrade(&job));
         }
-        POOL.push(job, 1);
+        POOL.push(job, helpers);
         Ok(Ok(()))
+    }
+
+    /// Creates a stream.
+    pub(crate) fn open_stream(&self, call: &Call) -> Result<sys::napi_value> {
+        let found = match (self.find(call)?, self.tag(call)?) {
+            (Ok(found), Ok(tag)) => Ok((found, tag)),
+            (Err(fault), _) | (_, Err(fault)) => Err(fault),
+        };
+        let stream = found.and_then(|((algorithm, [_, _, key_bytes, iv, aad]), tag)| {
+            // SAFETY: all ranges were found in this call, and JavaScript does not run before it returns.
+            unsafe { Ok(Stream::new(&self.operation(self.key(algorithm, key_bytes)?, iv, tag), aad.read())) }
+        });
+        self.wipe();
+        self.outcome(stream.as_ref().map(|_| 0).map_err(|fault| *fault));
+        match stream {
+            Ok(stream) => make_handle(call.env, Arc::new(stream)),
+            Err(_) => Ok(ptr::null_mut()),
+        }
+    }
+
+    /// Source and target of a piece: arguments 1 and 2.
+    fn piece(&self, call: &Call) -> Result<Outcome<Memory>> {
+        let (source, target) = (call.bytes(1)?, call.bytes(2)?);
+        let size = self.size(Slot::SourceSize);
+        let is_hash = self.size(Slot::Direct) as u32 & layout::TARGET == 0;
+        let target_size = if is_hash { 0 } else { size };
+        let part = || {
+            let source = source.part(self.size(Slot::SourceOffset), size).ok_or(Fault::SourceRange)?;
+            let target = target.part(self.size(Slot::TargetOffset), target_size).ok_or(Fault::TargetRange)?;
+            Ok(Memory { source, target, aad: Bytes::EMPTY })
+        };
+        Ok(part())
+    }
+
+    /// Processes a piece of a stream.
+    pub(crate) fn update_stream(&self, call: &Call) -> Result<()> {
+        // SAFETY: JavaScript passes only streams that `open_stream` has made.
+        let stream = unsafe { call.handle::<Arc<Stream>>(0)? };
+        // SAFETY: both ranges were found in this call, and JavaScript does not run before it returns.
+        let outcome = self.piece(call)?.and_then(|memory| unsafe { stream.update(memory.source, memory.target) });
+        self.outcome(outcome);
+        Ok(())
+    }
+
+    /// Sends a piece of a stream to the pool.
+    pub(crate) fn submit_stream(&self, call: &Call) -> Result<()> {
+        // SAFETY: as in `update_stream`.
+        let stream = unsafe { call.handle::<Arc<Stream>>(0)? };
+        let outcome = match self.piece(call)? {
+            Ok(memory) => {
+                let task = Task::Update(Arc::clone(stream), memory, 0);
+                self.send(call, 1, |id, delivery| Job::new(id, delivery, task))?
+            }
+            Err(fault) => Err(fault),
+        };
+        self.outcome(outcome.map(|()| 0));
+        Ok(())
+    }
+
+    /// Ends a stream: digest or tag go to the shared target; to open, the tag comes from there.
+    pub(crate) fn finish_stream(&self, call: &Call) -> Result<()> {
+        // SAFETY: as in `update_stream`.
+        let stream = unsafe { call.handle::<Arc<Stream>>(0)? };
+        let size = self.size(Slot::Written).min(layout::TEXT_SIZE_MAX);
+        // SAFETY: the part lies in the shared memory, and JavaScript does not run.
+        let out = unsafe { Bytes { start: self.shared.wrapping_add(layout::TARGET_AT), size }.write() };
+        self.outcome(stream.finish(out));
+        Ok(())
+    }
+
+    /// Reads the arguments of a batch: six buffers and the numbers.
+    fn batch(&self, call: &Call) -> Result<Outcome<Batch>> {
+        let Some(algorithm) = Algorithm::from_number(self.size(Slot::Algorithm)) else {
+            return Ok(Err(Fault::Internal));
+        };
+        let buffers = Buffers {
+            keys: call.bytes(0)?,
+            ivs: call.bytes(1)?,
+            source: call.bytes(2)?,
+            target: call.bytes(3)?,
+            aad: call.bytes(4)?,
+            tags: call.bytes(5)?,
+        };
+        let numbers = call.bytes(6)?;
+        let is_float = self.slot(Slot::Direct) != 0.0;
+        let batch = Batch {
+            algorithm,
+            encrypts: self.slot(Slot::Encrypt) != 0.0,
+            tag_size: self.size(Slot::TagSize).min(16),
+            numbers: if is_float { Numbers::Float64(numbers) } else { Numbers::Uint32(numbers) },
+            buffers,
+            next: 0,
+            failed: 0,
+        };
+        // SAFETY: the array was found in this call, and JavaScript does not run before it returns.
+        let checked = unsafe { batch.check() };
+        Ok(checked.map(|()| batch).map_err(|(place, fault)| {
+            self.set(Slot::Id, place as f64);
+            fault
+        }))
+    }
+
+    /// Runs a batch.
+    pub(crate) fn run_batch(&self, call: &Call) -> Result<()> {
+        let outcome = self.batch(call)?.and_then(|mut batch| {
+            let mut keys = self.keys.borrow_mut();
+            loop {
+                // SAFETY: array and buffers were found in this call, and JavaScript does not run before it returns.
+                if let Some(outcome) = unsafe { batch.step(&mut keys) } {
+                    return outcome;
+                }
+            }
+        });
+        self.outcome(outcome);
+        Ok(())
+    }
+
+    /// Sends a batch to the pool.
+    pub(crate) fn submit_batch(&self, call: &Call) -> Result<()> {
+        let id = self.slot(Slot::Id);
+        let outcome = match self.batch(call)? {
+            Ok(batch) => {
+                self.set(Slot::Id, id);
+                let task = Task::Batch(Box::new(batch), Keys::new());
+                self.send(call, 1, |id, delivery| Job::new(id, delivery, task))?
+            }
+            Err(fault) => Err(fault),
+        };
+        self.outcome(outcome.map(|()| 0));
+        Ok(())
     }
 
     /// The memory of a job: what is in the shared memory is copied, buffers are used where they are.
@@ -341,6 +494,11 @@ impl Environment {
                 "cannot add a cleanup hook",
             )
         }
+    }
+
+    /// Sets the size from which one message is spread over threads.
+    pub(crate) fn set_parallel_size_min(&self, size: usize) {
+        self.parallel_size_min.set(size.max(1));
     }
 
     /// Bounds the cache of keys.

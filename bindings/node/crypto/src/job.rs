@@ -4,10 +4,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::batch::Batch;
 use crate::delivery::{Completion, Delivery};
 use crate::fault::{Fault, Outcome};
-use crate::operation::{Memory, Operation, Sliced};
+use crate::keys::Keys;
+use crate::operation::{Memory, SLICE_SIZE, Sliced};
+use crate::parallel::Parallel;
 use crate::pool::POOL;
+use crate::streams::Stream;
 
 /// Bytes of JavaScript that a job reads and writes, or its own copies of them.
 pub(crate) struct Place {
@@ -18,31 +22,52 @@ pub(crate) struct Place {
     pub(crate) aad: Option<Box<[u8]>>,
 }
 
-// SAFETY: the memory belongs to the job while it runs: JavaScript holds the buffers and `Delivery` waits for the job before their
+/// What a job does.
+pub(crate) enum Task {
+    /// One operation, slice by slice.
+    Sliced(Box<Sliced>, Place),
+    /// Many operations.
+    Batch(Box<Batch>, Keys),
+    /// A piece of a stream, of which some is done.
+    Update(Arc<Stream>, Memory, usize),
+}
+
+/// A task that moves between threads.
+struct Work(Task);
+
+// SAFETY: the memory belongs to the job while it runs: JavaScript holds the buffers, and `Delivery` waits for the job before their
 // environment ends. Callers promise not to touch them meanwhile.
-unsafe impl Send for Place {}
+unsafe impl Send for Work {}
 
 /// A job. It holds a place in the pool until it is dropped.
 pub(crate) struct Job {
     id: f64,
     delivery: Arc<Delivery>,
     is_cancelled: AtomicBool,
-    work: Mutex<Option<Work>>,
+    kind: Kind,
 }
 
-struct Work {
-    sliced: Sliced,
-    place: Place,
+enum Kind {
+    /// On one thread at a time.
+    Alone(Mutex<Option<Work>>),
+    /// On several threads.
+    Parallel(Box<Parallel>),
 }
 
-// SAFETY: the memory that `sliced` points to is that of `place`.
-unsafe impl Send for Work {}
+// SAFETY: as for `Work`; `Parallel` may be used by several threads.
+unsafe impl Send for Job {}
+// SAFETY: as above.
+unsafe impl Sync for Job {}
 
 impl Job {
     /// Makes a job for which [`crate::pool::Pool::enter`] has reserved a place.
-    pub(crate) fn new(id: f64, delivery: Arc<Delivery>, operation: Operation, place: Place) -> Self {
-        let sliced = Sliced::new(operation, place.memory);
-        Self { id, delivery, is_cancelled: AtomicBool::new(false), work: Mutex::new(Some(Work { sliced, place })) }
+    pub(crate) fn new(id: f64, delivery: Arc<Delivery>, task: Task) -> Self {
+        Self { id, delivery, is_cancelled: AtomicBool::new(false), kind: Kind::Alone(Mutex::new(Some(Work(task)))) }
+    }
+
+    /// Makes a job for several threads, likewise.
+    pub(crate) fn parallel(id: f64, delivery: Arc<Delivery>, parallel: Parallel) -> Self {
+        Self { id, delivery, is_cancelled: AtomicBool::new(false), kind: Kind::Parallel(Box::new(parallel)) }
     }
 
     /// Whether the job belongs to `delivery`.
@@ -55,28 +80,58 @@ impl Job {
         self.is_cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Works for a slice. False when there is nothing left to do.
+    /// Works for a slice. False when there is nothing left to do for the calling thread.
     pub(crate) fn step(&self) -> bool {
         let Some(_running) = self.delivery.begin() else { return false };
-        let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(current) = work.as_mut() else { return false };
-        let Some(outcome) = self.advance(current) else { return true };
-        if let Some(work) = work.take() {
-            self.delivery.push(completion(self.id, work, outcome));
+        match &self.kind {
+            Kind::Alone(work) => self.step_alone(&mut work.lock().unwrap_or_else(PoisonError::into_inner)),
+            Kind::Parallel(parallel) => self.step_parallel(parallel),
         }
+    }
+
+    fn step_alone(&self, work: &mut Option<Work>) -> bool {
+        let Some(Work(task)) = work.as_mut() else { return false };
+        let Some(outcome) = self.advance(task) else { return true };
+        let (mut tag, mut output) = ([0; 16], None);
+        if let Some(Work(Task::Sliced(sliced, place))) = work.take() {
+            (tag, output) = (sliced.operation().tag, place.owned);
+        }
+        self.deliver(outcome, tag, output);
         false
     }
 
-    fn advance(&self, work: &mut Work) -> Option<Outcome<usize>> {
-        if self.is_cancelled.load(Ordering::Relaxed) {
-            // SAFETY: as below.
-            unsafe { work.sliced.abandon() };
-            return Some(Err(Fault::Cancelled));
-        }
-        // SAFETY: the memory is the job's (see `Place`), `begin` has made the end of the environment wait, and the lock keeps others
-        // from working on it.
-        let step = || unsafe { work.sliced.step() };
+    fn advance(&self, task: &mut Task) -> Option<Outcome<usize>> {
+        let is_cancelled = self.is_cancelled.load(Ordering::Relaxed);
+        // SAFETY: the memory is the job's (see `Work`), `begin` has made the end of the environment wait, and the lock keeps others from
+        // working on it.
+        let step = || unsafe {
+            match task {
+                Task::Sliced(sliced, _) if is_cancelled => {
+                    sliced.abandon();
+                    Some(Err(Fault::Cancelled))
+                }
+                Task::Sliced(sliced, _) => sliced.step(),
+                Task::Batch(..) if is_cancelled => Some(Err(Fault::Cancelled)),
+                Task::Batch(batch, keys) => batch.step(keys),
+                Task::Update(stream, memory, done) => update(stream, *memory, done),
+            }
+        };
         catch_unwind(AssertUnwindSafe(step)).unwrap_or(Some(Err(Fault::Internal)))
+    }
+
+    fn step_parallel(&self, parallel: &Parallel) -> bool {
+        let is_cancelled = self.is_cancelled.load(Ordering::Relaxed);
+        // SAFETY: as in `advance`; parts do not overlap.
+        let (has_more, outcome) = unsafe { parallel.step(is_cancelled) };
+        if let Some(outcome) = outcome {
+            self.deliver(outcome, parallel.tag(), None);
+        }
+        has_more
+    }
+
+    fn deliver(&self, outcome: Outcome<usize>, tag: [u8; 16], output: Option<Box<[u8]>>) {
+        let (status, written) = outcome.map_or_else(|fault| (fault as u8, 0), |written| (0, written));
+        self.delivery.push(Completion { id: self.id, status, written, tag, output });
     }
 }
 
@@ -86,8 +141,20 @@ impl Drop for Job {
     }
 }
 
-fn completion(id: f64, work: Work, outcome: Outcome<usize>) -> Completion {
-    let operation = work.sliced.operation();
-    let (status, written) = outcome.map_or_else(|fault| (fault as u8, 0), |written| (0, written));
-    Completion { id, status, written, tag: operation.tag, output: work.place.owned }
+/// Works on a piece of a stream for a slice.
+///
+/// # Safety
+/// The memory is valid, and nobody else uses it during the call.
+unsafe fn update(stream: &Stream, memory: Memory, done: &mut usize) -> Option<Outcome<usize>> {
+    let Memory { source, target, .. } = memory;
+    let size = SLICE_SIZE.min(source.size - *done);
+    let source_part = source.part(*done, size)?;
+    // Hashes have no target.
+    let target_part = target.part(*done, size).unwrap_or(target);
+    // SAFETY: the caller's promise.
+    if let Err(fault) = unsafe { stream.update(source_part, target_part) } {
+        return Some(Err(fault));
+    }
+    *done += size;
+    (*done == source.size).then_some(Ok(*done))
 }

@@ -7,7 +7,7 @@ use std::ptr;
 use napi_sys as sys;
 
 /// Most arguments that an entry point takes.
-pub(crate) const ARGUMENTS_MAX: usize = 6;
+pub(crate) const ARGUMENTS_MAX: usize = 7;
 
 /// A call from JavaScript.
 pub(crate) struct Call {
@@ -78,6 +78,19 @@ impl Call {
         Ok(number)
     }
 
+    /// The value of a handle, which JavaScript must keep during the call.
+    ///
+    /// # Safety
+    /// The argument, if it is a handle, was made by [`make_handle`] for this type.
+    pub(crate) unsafe fn handle<T>(&self, index: usize) -> Result<&T> {
+        let mut data = ptr::null_mut();
+        // SAFETY: as in `bytes`.
+        let status = unsafe { sys::napi_get_value_external(self.env, self.arguments[index], &mut data) };
+        check(status, "an argument must be a handle")?;
+        // SAFETY: the caller's promise; the handle is an argument of the current call, and keeps its value alive.
+        Ok(unsafe { &*data.cast::<T>() })
+    }
+
     /// Creates a number.
     pub(crate) fn make_number(&self, number: f64) -> Result<sys::napi_value> {
         let mut value = ptr::null_mut();
@@ -85,6 +98,22 @@ impl Call {
         check(unsafe { sys::napi_create_double(self.env, number, &mut value) }, "cannot create a number")?;
         Ok(value)
     }
+}
+
+/// Creates a handle of JavaScript for a value, which is dropped with it.
+pub(crate) fn make_handle<T>(env: sys::napi_env, value: T) -> Result<sys::napi_value> {
+    /// # Safety
+    /// Node passes what the handle was created with, once.
+    unsafe extern "C" fn drop_value<T>(_: sys::napi_env, data: *mut c_void, _: *mut c_void) {
+        // SAFETY: the caller's promise.
+        drop(unsafe { Box::from_raw(data.cast::<T>()) });
+    }
+    let data = Box::into_raw(Box::new(value)).cast();
+    let mut handle = ptr::null_mut();
+    // SAFETY: env belongs to the current call; the value lives until the finalizer drops it.
+    let status = unsafe { sys::napi_create_external(env, data, Some(drop_value::<T>), ptr::null_mut(), &mut handle) };
+    check(status, "cannot create a handle")?;
+    Ok(handle)
 }
 
 /// Creates a string.

@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 mod algorithms;
+mod batch;
 mod delivery;
 mod environment;
 mod fault;
@@ -14,5 +15,7 @@ mod js;
 mod keys;
 mod layout;
 mod operation;
+mod parallel;
 mod pool;
 mod register;
+mod streams;

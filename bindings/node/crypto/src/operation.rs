@@ -36,7 +36,7 @@ pub(crate) struct Memory {
 }
 
 /// Source and target, after an overlap has been dealt with.
-enum Text<'a> {
+pub(crate) enum Text<'a> {
     Apart(&'a [u8], &'a mut [u8]),
     InPlace(&'a mut [u8]),
 }
@@ -55,7 +55,7 @@ impl Bytes {
         (offset.checked_add(size)? <= self.size).then(|| Self { start: self.start.wrapping_add(offset), size })
     }
 
-    fn overlaps(self, other: Self) -> bool {
+    pub(crate) fn overlaps(self, other: Self) -> bool {
         let (start, other_start) = (self.start as usize, other.start as usize);
         start < other_start + other.size && other_start < start + self.size
     }
@@ -81,7 +81,7 @@ impl Memory {
     ///
     /// # Safety
     /// Both ranges are the caller's to use, and of one length.
-    unsafe fn text<'a>(self) -> Text<'a> {
+    pub(crate) unsafe fn text<'a>(self) -> Text<'a> {
         let Self { source, target, .. } = self;
         // SAFETY: the caller's promise; the slices do not overlap.
         unsafe {

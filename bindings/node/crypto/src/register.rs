@@ -51,6 +51,16 @@ entry_points! {
     submit = |environment, call| environment.submit(call).map(|()| NOTHING);
     take = |environment, call| environment.take(call).map(|()| NOTHING);
     start = |environment, call| environment.start(call).map(|()| NOTHING);
+    open_stream = |environment, call| environment.open_stream(call);
+    update_stream = |environment, call| environment.update_stream(call).map(|()| NOTHING);
+    submit_stream = |environment, call| environment.submit_stream(call).map(|()| NOTHING);
+    finish_stream = |environment, call| environment.finish_stream(call).map(|()| NOTHING);
+    run_batch = |environment, call| environment.run_batch(call).map(|()| NOTHING);
+    submit_batch = |environment, call| environment.submit_batch(call).map(|()| NOTHING);
+    set_parallel_size_min = |environment, call| {
+        environment.set_parallel_size_min(call.number(0)? as usize);
+        Ok(NOTHING)
+    };
     cancel = |environment, call| {
         environment.cancel(call.number(0)?);
         Ok(NOTHING)
@@ -64,20 +74,20 @@ entry_points! {
         check(unsafe { sys::napi_fatal_exception(call.env, call.arguments[0]) }, "cannot raise an exception")?;
         Ok(NOTHING)
     };
-    keepKeys = |environment, call| {
+    keep_keys = |environment, call| {
         environment.keep_keys(call.number(0)? as usize);
         Ok(NOTHING)
     };
-    setThreads = |_, call| {
+    set_threads = |_, call| {
         POOL.set_threads(call.number(0)? as usize);
         Ok(NOTHING)
     };
-    setQueueMax = |_, call| {
+    set_queue_max = |_, call| {
         POOL.set_jobs_max(call.number(0)? as usize);
         Ok(NOTHING)
     };
     threads = |_, call| call.make_number(POOL.threads() as f64);
-    queueMax = |_, call| call.make_number(POOL.jobs_max() as f64);
+    queue_max = |_, call| call.make_number(POOL.jobs_max() as f64);
 }
 
 /// Where everything lies in the shared memory, in the order of `lib/native.js`.
@@ -99,7 +109,10 @@ const LAYOUT: [usize; 10] = [
 /// # Safety
 /// Node passes an environment and its exports.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn napi_register_module_v1(env: sys::napi_env, exports: sys::napi_value) -> sys::napi_value {
+pub(crate) unsafe extern "C" fn napi_register_module_v1(
+    env: sys::napi_env,
+    exports: sys::napi_value,
+) -> sys::napi_value {
     static SYMBOLS: Once = Once::new();
     // SAFETY: Node's functions are looked up once, before any of them is called; the library is the process itself.
     SYMBOLS.call_once(|| unsafe { std::mem::forget(sys::setup()) });
