@@ -102,6 +102,15 @@ survives('resizable memory that changes while a call is in flight', `
       memory.resize(i % 2 ? 1 : size + 4096);
     }
   }`);
+survives('a target that is transferred while a call is in flight', `
+  let called = 0;
+  for (const make of [(size) => new DataView(new ArrayBuffer(size)), (size) => Buffer.from(new ArrayBuffer(size))]) {
+    const view = make(32);
+    crypto.hash('sha256', Buffer.alloc(10), 0, 10, view, 0, () => { called += 1; });
+    for (let i = 0; i < 10; i += 1) crypto.hash('sha256', Buffer.alloc(10), () => { called += 1; });
+    structuredClone(view.buffer, { transfer: [view.buffer] });
+  }
+  process.on('exit', () => assert.equal(called, 22));`);
 survives('no reference but that of the call', `
   const expected = sha256(Buffer.alloc(1 << 20, 3));
   let ended = 0;
