@@ -177,9 +177,19 @@ impl DigestAlgorithm {
     /// # Panics
     /// When `digest` has another length than [`DigestAlgorithm::size`].
     pub fn digest(self, message: &[u8], digest: &mut [u8]) {
-        let mut state = self.start();
-        state.update(message);
-        state.finish(digest);
+        // Without the state of all algorithms, whose moves cost as much as a short message.
+        match self {
+            Self::Md5 => one::<bssl::Md5>(message, digest),
+            Self::Sha1 => one::<bssl::Sha1>(message, digest),
+            Self::Sha256 => one::<bssl::Sha256>(message, digest),
+            Self::Sha384 => one::<bssl::Sha384>(message, digest),
+            Self::Sha512 => one::<bssl::Sha512>(message, digest),
+            _ => {
+                let mut state = self.start();
+                state.update(message);
+                state.finish(digest);
+            }
+        }
     }
 }
 
@@ -283,6 +293,13 @@ impl DigestState {
             }
         }
     }
+}
+
+/// The digest of a whole message by BoringSSL.
+fn one<F: bssl::Function>(message: &[u8], digest: &mut [u8]) {
+    let mut state = State::<F>::new();
+    state.update(message);
+    state.finish(digest);
 }
 
 /// The digest of a state of the RustCrypto crates, which wipe it.

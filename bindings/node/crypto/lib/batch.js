@@ -2,7 +2,9 @@
 
 // Many operations of one algorithm in one call, described by numbers over shared buffers.
 
-const c = require('./constants.js');
+const { Buffer } = require('node:buffer');
+
+const { E_TAG_INVALID } = require('./constants.js');
 const check = require('./check.js');
 const { findCipher, findHash, findHmac, takesTagSize } = require('./algorithms.js');
 const o = require('./operation.js');
@@ -34,7 +36,7 @@ function describe(algorithm, encrypt, buffers, operations) {
   if (operations.length % STRIDE !== 0) throw new RangeError(`operations.length must be a multiple of ${STRIDE}`);
   const isCipher = algorithm.keySize !== 0;
   const tagSize = algorithm.isAead ? (buffers.tagSize ?? 16) : 0;
-  if (isCipher && !takesTagSize(algorithm, tagSize)) throw new Error(c.E_TAG_INVALID);
+  if (isCipher && !takesTagSize(algorithm, tagSize)) throw new Error(E_TAG_INVALID);
   const args = [
     bufferOf(buffers, 'keys', isCipher),
     bufferOf(buffers, 'ivs', isCipher),

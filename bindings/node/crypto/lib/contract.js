@@ -2,25 +2,51 @@
 
 // `cipher`, `hash` and `hmac`: the form is chosen by the number of arguments alone, and checks follow the contract's order.
 
-const c = require('./constants.js');
-const check = require('./check.js');
+const {
+  E_AAD,
+  E_AAD_OFFSET,
+  E_AAD_RANGE,
+  E_AAD_SIZE,
+  E_ARGUMENTS,
+  E_IV,
+  E_IV_OFFSET,
+  E_IV_RANGE,
+  E_IV_SIZE,
+  E_KEY,
+  E_KEY_OFFSET,
+  E_KEY_RANGE,
+  E_KEY_SIZE,
+  E_SOURCE,
+  E_SOURCE_OFFSET,
+  E_SOURCE_RANGE,
+  E_SOURCE_SIZE,
+  E_TAG,
+  E_TAG_OFFSET,
+  E_TAG_RANGE,
+  E_TAG_SIZE,
+  E_TARGET,
+  E_TARGET_OFFSET,
+  E_TARGET_RANGE,
+} = require('./constants.js');
+const { algorithm: checkName, buffer: checkBuffer, callback: checkCallback, encrypt: checkEncrypt } = require('./check.js');
+const { fail, range: checkRange, sizes: checkSizes, unsigned: checkUnsigned, view: checkView } = require('./check.js');
 const { findCipher, findHash, findHmac } = require('./algorithms.js');
 const { NOTHING, allocate, cipherSync, digestSync } = require('./operation.js');
 const { cipherAsync, digestAsync } = require('./pending.js');
 
 /** The forms that return a buffer of their own: 5 to 8 arguments. */
 function cipherAllocating(name, encrypt, key, iv, source, aad, tag, isAsync, callback, isInternal, signal) {
-  check.buffer(key, c.E_KEY);
-  check.buffer(iv, c.E_IV);
-  check.buffer(source, c.E_SOURCE);
-  check.buffer(aad, c.E_AAD);
-  check.buffer(tag, c.E_TAG);
-  if (isAsync) check.callback(callback);
-  check.algorithm(name);
+  checkBuffer(key, E_KEY);
+  checkBuffer(iv, E_IV);
+  checkBuffer(source, E_SOURCE);
+  checkBuffer(aad, E_AAD);
+  checkBuffer(tag, E_TAG);
+  if (isAsync) checkCallback(callback);
+  checkName(name);
   const algorithm = findCipher(name);
-  check.encrypt(encrypt);
+  checkEncrypt(encrypt);
   const { length } = source;
-  check.sizes(algorithm, key.length, iv.length, aad.length, tag.length);
+  checkSizes(algorithm, key.length, iv.length, aad.length, tag.length);
   if (isAsync) {
     return cipherAsync(
       algorithm, encrypt, key, 0, iv, 0, source, 0, length, undefined, 0, aad, 0, aad.length, tag, 0, tag.length, callback, isInternal, signal,
@@ -36,35 +62,35 @@ function cipherInto(
   name, encrypt, key, keyOffset, keySize, iv, ivOffset, ivSize, source, sourceOffset, sourceSize, target, targetOffset,
   aad, aadOffset, aadSize, tag, tagOffset, tagSize, isAsync, callback, isInternal, signal,
 ) {
-  check.algorithm(name);
+  checkName(name);
   const algorithm = findCipher(name);
-  check.encrypt(encrypt);
-  check.view(key, c.E_KEY);
-  check.unsigned(keyOffset, c.E_KEY_OFFSET);
-  check.unsigned(keySize, c.E_KEY_SIZE);
-  check.view(iv, c.E_IV);
-  check.unsigned(ivOffset, c.E_IV_OFFSET);
-  check.unsigned(ivSize, c.E_IV_SIZE);
-  check.view(source, c.E_SOURCE);
-  check.unsigned(sourceOffset, c.E_SOURCE_OFFSET);
-  check.unsigned(sourceSize, c.E_SOURCE_SIZE);
-  check.view(target, c.E_TARGET);
-  check.unsigned(targetOffset, c.E_TARGET_OFFSET);
-  check.view(aad, c.E_AAD);
-  check.unsigned(aadOffset, c.E_AAD_OFFSET);
-  check.unsigned(aadSize, c.E_AAD_SIZE);
-  check.view(tag, c.E_TAG);
-  check.unsigned(tagOffset, c.E_TAG_OFFSET);
-  check.unsigned(tagSize, c.E_TAG_SIZE);
-  check.range(key, keyOffset, keySize, c.E_KEY_RANGE);
-  check.range(iv, ivOffset, ivSize, c.E_IV_RANGE);
-  check.range(source, sourceOffset, sourceSize, c.E_SOURCE_RANGE);
-  check.range(target, targetOffset, sourceSize, c.E_TARGET_RANGE);
-  check.range(aad, aadOffset, aadSize, c.E_AAD_RANGE);
-  check.range(tag, tagOffset, tagSize, c.E_TAG_RANGE);
-  check.sizes(algorithm, keySize, ivSize, aadSize, tagSize);
+  checkEncrypt(encrypt);
+  checkView(key, E_KEY);
+  checkUnsigned(keyOffset, E_KEY_OFFSET);
+  checkUnsigned(keySize, E_KEY_SIZE);
+  checkView(iv, E_IV);
+  checkUnsigned(ivOffset, E_IV_OFFSET);
+  checkUnsigned(ivSize, E_IV_SIZE);
+  checkView(source, E_SOURCE);
+  checkUnsigned(sourceOffset, E_SOURCE_OFFSET);
+  checkUnsigned(sourceSize, E_SOURCE_SIZE);
+  checkView(target, E_TARGET);
+  checkUnsigned(targetOffset, E_TARGET_OFFSET);
+  checkView(aad, E_AAD);
+  checkUnsigned(aadOffset, E_AAD_OFFSET);
+  checkUnsigned(aadSize, E_AAD_SIZE);
+  checkView(tag, E_TAG);
+  checkUnsigned(tagOffset, E_TAG_OFFSET);
+  checkUnsigned(tagSize, E_TAG_SIZE);
+  checkRange(key, keyOffset, keySize, E_KEY_RANGE);
+  checkRange(iv, ivOffset, ivSize, E_IV_RANGE);
+  checkRange(source, sourceOffset, sourceSize, E_SOURCE_RANGE);
+  checkRange(target, targetOffset, sourceSize, E_TARGET_RANGE);
+  checkRange(aad, aadOffset, aadSize, E_AAD_RANGE);
+  checkRange(tag, tagOffset, tagSize, E_TAG_RANGE);
+  checkSizes(algorithm, keySize, ivSize, aadSize, tagSize);
   if (isAsync) {
-    check.callback(callback);
+    checkCallback(callback);
     return cipherAsync(
       algorithm, encrypt, key, keyOffset, iv, ivOffset, source, sourceOffset, sourceSize, target, targetOffset,
       aad, aadOffset, aadSize, tag, tagOffset, tagSize, callback, isInternal, signal,
@@ -78,10 +104,10 @@ function cipherInto(
 
 /** Hash (without a key) or HMAC, into a buffer of its own. */
 function digestAllocating(find, name, key, source, isAsync, callback, isInternal, signal) {
-  check.buffer(key, c.E_KEY);
-  check.buffer(source, c.E_SOURCE);
-  if (isAsync) check.callback(callback);
-  check.algorithm(name);
+  checkBuffer(key, E_KEY);
+  checkBuffer(source, E_SOURCE);
+  if (isAsync) checkCallback(callback);
+  checkName(name);
   const algorithm = find(name);
   if (isAsync) {
     return digestAsync(algorithm, key, 0, key.length, source, 0, source.length, undefined, 0, callback, isInternal, signal);
@@ -95,21 +121,21 @@ function digestAllocating(find, name, key, source, isAsync, callback, isInternal
 function digestInto(
   find, name, key, keyOffset, keySize, source, sourceOffset, sourceSize, target, targetOffset, isAsync, callback, isInternal, signal,
 ) {
-  check.algorithm(name);
+  checkName(name);
   const algorithm = find(name);
-  check.view(key, c.E_KEY);
-  check.unsigned(keyOffset, c.E_KEY_OFFSET);
-  check.unsigned(keySize, c.E_KEY_SIZE);
-  check.view(source, c.E_SOURCE);
-  check.unsigned(sourceOffset, c.E_SOURCE_OFFSET);
-  check.unsigned(sourceSize, c.E_SOURCE_SIZE);
-  check.view(target, c.E_TARGET);
-  check.unsigned(targetOffset, c.E_TARGET_OFFSET);
-  check.range(key, keyOffset, keySize, c.E_KEY_RANGE);
-  check.range(source, sourceOffset, sourceSize, c.E_SOURCE_RANGE);
-  check.range(target, targetOffset, algorithm.size, c.E_TARGET_RANGE);
+  checkView(key, E_KEY);
+  checkUnsigned(keyOffset, E_KEY_OFFSET);
+  checkUnsigned(keySize, E_KEY_SIZE);
+  checkView(source, E_SOURCE);
+  checkUnsigned(sourceOffset, E_SOURCE_OFFSET);
+  checkUnsigned(sourceSize, E_SOURCE_SIZE);
+  checkView(target, E_TARGET);
+  checkUnsigned(targetOffset, E_TARGET_OFFSET);
+  checkRange(key, keyOffset, keySize, E_KEY_RANGE);
+  checkRange(source, sourceOffset, sourceSize, E_SOURCE_RANGE);
+  checkRange(target, targetOffset, algorithm.size, E_TARGET_RANGE);
   if (isAsync) {
-    check.callback(callback);
+    checkCallback(callback);
     return digestAsync(
       algorithm, key, keyOffset, keySize, source, sourceOffset, sourceSize, target, targetOffset, callback, isInternal, signal,
     );
@@ -138,7 +164,7 @@ functions.cipher = function () {
         a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], NOTHING, 0, 0, NOTHING, 0, 0, false,
       );
     case 14:
-      check.callback(a[13]);
+      checkCallback(a[13]);
       return cipherInto(
         a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], NOTHING, 0, 0, NOTHING, 0, 0, true, a[13],
       );
@@ -152,7 +178,7 @@ functions.cipher = function () {
         a[19],
       );
     default:
-      return check.fail(c.E_ARGUMENTS);
+      return fail(E_ARGUMENTS);
   }
 };
 
@@ -168,7 +194,7 @@ functions.hash = function () {
     case 7:
       return digestInto(findHash, a[0], NOTHING, 0, 0, a[1], a[2], a[3], a[4], a[5], true, a[6]);
     default:
-      return check.fail(c.E_ARGUMENTS);
+      return fail(E_ARGUMENTS);
   }
 };
 
@@ -184,7 +210,7 @@ functions.hmac = function () {
     case 10:
       return digestInto(findHmac, a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], true, a[9]);
     default:
-      return check.fail(c.E_ARGUMENTS);
+      return fail(E_ARGUMENTS);
   }
 };
 

@@ -5,10 +5,21 @@
 // Short arguments are copied to the memory that is shared with the native module, so that the call passes none; long ones are passed as
 // they are. What is copied is decided by size alone (COPY_SIZE_MAX).
 
-const c = require('./constants.js');
+const { Buffer } = require('node:buffer');
+
+const {
+  E_AAD_RANGE,
+  E_CANCELLED,
+  E_CORRUPT,
+  E_OOM,
+  E_SOURCE_RANGE,
+  E_TARGET_RANGE,
+} = require('./constants.js');
 const shared = require('./native.js');
 
 const { native, header, bytes, words } = shared;
+// The module has more functions than objects keep in fast properties.
+const { run } = native;
 const { KEY_AT, IV_AT, TAG_AT, AAD_AT, SOURCE_AT, TARGET_AT, RESULTS_AT, KEY_SIZE_MAX, RESULT_HEAD } = shared;
 
 /** Longest argument that is copied, in bytes. Measured: docs/decisions/0021-node-crypto.md. */
@@ -44,17 +55,17 @@ const AAD = 16;
 /** Messages by status (src/fault.rs). */
 const MESSAGES = [
   undefined,
-  c.E_CORRUPT,
-  c.E_CANCELLED,
-  c.E_OOM,
-  c.E_SOURCE_RANGE,
-  c.E_TARGET_RANGE,
-  c.E_AAD_RANGE,
+  E_CORRUPT,
+  E_CANCELLED,
+  E_OOM,
+  E_SOURCE_RANGE,
+  E_TARGET_RANGE,
+  E_AAD_RANGE,
   'initialization failed',
   'internal error: please report it',
 ];
-const CORRUPT = MESSAGES.indexOf(c.E_CORRUPT);
-const TARGET_RANGE = MESSAGES.indexOf(c.E_TARGET_RANGE);
+const CORRUPT = MESSAGES.indexOf(E_CORRUPT);
+const TARGET_RANGE = MESSAGES.indexOf(E_TARGET_RANGE);
 
 /** An argument that is absent: its offset and size are 0. */
 const NOTHING = Buffer.alloc(0);
@@ -69,7 +80,7 @@ function toBytes(view) {
  * buffers are. Every argument has its own room there.
  */
 function put(view, offset, size, at) {
-  if (size <= COPY_SIZE_MAX && size === view.byteLength && view instanceof Uint8Array) {
+  if (size <= COPY_SIZE_MAX && view instanceof Uint8Array && size === view.length) {
     if (size !== 0) bytes.set(view, at);
     return true;
   }
@@ -188,8 +199,8 @@ function cipherSync(
   const isCopied = put(source, sourceOffset, sourceSize, SOURCE_AT);
   if (!isCopied) direct |= SOURCE | TARGET;
   header[DIRECT] = direct;
-  if (direct === 0) native.run();
-  else native.run(source, target, key, undefined, aad);
+  if (direct === 0) run();
+  else run(source, target, key, undefined, aad);
   const status = header[STATUS];
   if (isCopied) {
     // On failure the shared result is zeros.
@@ -207,8 +218,8 @@ function digestSync(algorithm, key, keyOffset, keySize, source, sourceOffset, so
   let direct = describeKey(key, keyOffset, keySize);
   if (!put(source, sourceOffset, sourceSize, SOURCE_AT)) direct |= SOURCE;
   header[DIRECT] = direct;
-  if (direct === 0) native.run();
-  else native.run(source, undefined, key);
+  if (direct === 0) run();
+  else run(source, undefined, key);
   const status = header[STATUS];
   if (status !== 0) throw failed(status);
   getTarget(target, targetOffset, algorithm.size);

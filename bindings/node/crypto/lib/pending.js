@@ -8,6 +8,7 @@ const o = require('./operation.js');
 const { fail } = require('./check.js');
 
 const { native, header } = o;
+const { submit, take } = native;
 const { AAD_OFFSET, DIRECT, ID, IS_CANCELLABLE, SOURCE_OFFSET, STATUS, TARGET_OFFSET, WRITTEN } = o.slots;
 const { AAD, SOURCE, TARGET } = o.bits;
 const { RESULTS_AT, RESULT_HEAD, SOURCE_AT, bytes, words } = o.results;
@@ -106,7 +107,7 @@ class Pending {
 
 /** Called by the event loop when operations have ended: takes a group of results, then calls back. */
 function deliver() {
-  native.take();
+  take();
   const count = header[WRITTEN];
   const group = [];
   let at = RESULTS_AT;
@@ -138,8 +139,8 @@ function send(pending, direct, source, target, key, aad) {
   header[DIRECT] = direct;
   header[ID] = pending.id;
   header[IS_CANCELLABLE] = pending.onEnd === undefined ? 0 : 1;
-  if (direct === 0) native.submit();
-  else native.submit(source, target, key, undefined, aad);
+  if (direct === 0) submit();
+  else submit(source, target, key, undefined, aad);
   accept(pending);
 }
 
@@ -154,14 +155,14 @@ function accept(pending) {
 }
 
 /** Sends an operation of another kind: a batch or a piece of a stream. `held` are the buffers that it uses. */
-function sendOther(callback, signal, held, submit) {
+function sendOther(callback, signal, held, sendNow) {
   const pending = begin(callback, true);
   pending.held = held;
   watch(pending, signal);
   header[ID] = pending.id;
   header[IS_CANCELLABLE] = pending.onEnd === undefined ? 0 : 1;
   try {
-    submit();
+    sendNow();
   } catch (error) {
     header[STATUS] = o.statuses.INTERNAL;
     accept(pending);

@@ -2,7 +2,7 @@
 
 // Forms that return promises: on the pool, or, where that is faster, at once.
 
-const c = require('./constants.js');
+const { E_ARGUMENTS } = require('./constants.js');
 const contract = require('./contract.js');
 const { findHash, findHmac } = require('./algorithms.js');
 const { NOTHING } = require('./operation.js');
@@ -14,7 +14,7 @@ function split(args, counts) {
   const count = args.length - 1;
   const options = args[count];
   if (!counts.includes(count) || options === null || (typeof options !== 'object' && options !== undefined)) {
-    throw new Error(c.E_ARGUMENTS);
+    throw new Error(E_ARGUMENTS);
   }
   const signal = options?.signal;
   if (signal !== undefined && !(signal instanceof AbortSignal)) throw new TypeError('options.signal must be an AbortSignal');

@@ -4,9 +4,16 @@
 //
 // Short pieces are processed at once; long ones on the pool, one at a time.
 
+const { Buffer } = require('node:buffer');
 const { Readable, Transform } = require('node:stream');
 
-const c = require('./constants.js');
+const {
+  E_AAD,
+  E_IV,
+  E_KEY,
+  E_TAG,
+  E_TAG_INVALID,
+} = require('./constants.js');
 const check = require('./check.js');
 const { findCipher, findHash, findHmac } = require('./algorithms.js');
 const o = require('./operation.js');
@@ -159,10 +166,10 @@ class CipherPieces extends Pieces {
   constructor(name, encrypt, key, iv, { aad = NOTHING, tag = NOTHING, tagSize = tag.byteLength, ...options } = {}) {
     check.algorithm(name);
     const algorithm = findCipher(name);
-    check.view(key, c.E_KEY);
-    check.view(iv, c.E_IV);
-    check.view(aad, c.E_AAD);
-    check.view(tag, c.E_TAG);
+    check.view(key, E_KEY);
+    check.view(iv, E_IV);
+    check.view(aad, E_AAD);
+    check.view(tag, E_TAG);
     check.sizes(algorithm, key.byteLength, iv.byteLength, aad.byteLength, tagSize);
     const open = () => {
       o.describe(algorithm, encrypt, 0, 0, 0);
@@ -226,8 +233,8 @@ class UnverifiedDecryptStream extends CipherPieces {
   #tag;
 
   constructor(name, key, iv, tag, options = {}) {
-    check.view(tag, c.E_TAG);
-    if (typeof name === 'string' && !findCipher(name).isAead) check.fail(c.E_TAG_INVALID);
+    check.view(tag, E_TAG);
+    if (typeof name === 'string' && !findCipher(name).isAead) check.fail(E_TAG_INVALID);
     super(name, 0, key, iv, { ...options, tag, tagSize: tag.byteLength });
     this.#tag = Buffer.from(o.toBytes(tag));
   }
@@ -252,7 +259,7 @@ class UnverifiedDecryptStream extends CipherPieces {
 /** A message being decrypted by a cipher that does not authenticate: nothing shows whether the output is what was encrypted. */
 class UnauthenticatedDecryptStream extends CipherPieces {
   constructor(name, key, iv, options = {}) {
-    if (typeof name === 'string' && findCipher(name).isAead) check.fail(c.E_TAG_INVALID);
+    if (typeof name === 'string' && findCipher(name).isAead) check.fail(E_TAG_INVALID);
     super(name, 0, key, iv, { ...options, tag: NOTHING, tagSize: 0 });
   }
 
@@ -270,7 +277,7 @@ class UnauthenticatedDecryptStream extends CipherPieces {
 function digestStream(find, name, key, options) {
   check.algorithm(name);
   const algorithm = find(name);
-  check.view(key, c.E_KEY);
+  check.view(key, E_KEY);
   return new DigestStream(algorithm, key, options);
 }
 
