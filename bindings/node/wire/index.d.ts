@@ -16,12 +16,26 @@ export interface DecryptOptions {
   role?: string;
   /** How long the caller waits, in milliseconds, 1 to 4294967295. */
   deadlineMs?: number;
+  /** The action for an envelope that does not open. Only `decrypt` and documents. */
+  onFailure?: 'fail' | 'leave' | 'null';
+  /** The id of an API key on whose behalf the request is made. */
+  keyId?: string;
   /** Maximum bytes of the encoded message, 1 to 4294967295. Default: 1 GiB, the engine's limit. */
   frameSizeMax?: number;
 }
 
+/** Options of documents. */
+export interface DocumentOptions {
+  /** Every selector must match something. */
+  strict?: boolean;
+  /** The action for a member name that differs from a selector's only in case. */
+  otherCase?: 'refuse' | 'same' | 'other';
+}
+
 /** The options of `encrypt`. */
-export interface EncryptOptions extends DecryptOptions {
+export interface EncryptOptions extends Omit<DecryptOptions, 'onFailure' | 'keyId'> {
+  /** Leaves envelopes unchanged that the caller could decrypt. */
+  skipSealed?: boolean;
   /** P-256 or secp256k1. */
   curve?: 'r1' | 'k1';
   /** How often a fresh ephemeral key is created. */
@@ -56,6 +70,57 @@ export function encodeDecrypt(id: number, options: DecryptOptions, values: reado
  * @throws {WireError} `invalid_answer` if the answer has no values; `invalid_argument`, `too_large`.
  */
 export function encodeDecryptAnswer(id: number, options: DecryptOptions, answer: Answer): Buffer;
+
+/**
+ * Encodes `encrypt` or `decrypt` of strings whose UTF-8 text lies one after another in `content`; `ends` has the end of each in bytes. One
+ * call for a list of any length.
+ *
+ * @throws {WireError} `invalid_argument` if `content` is not UTF-8, or `ends` does not cover it in ascending order; `too_large`.
+ */
+export function encodeTexts(
+  id: number,
+  method: 'encrypt' | 'decrypt',
+  options: EncryptOptions | DecryptOptions,
+  content: Uint8Array,
+  ends: Uint32Array,
+): Buffer;
+
+/** Encodes `encrypt_document` of a JSON text. `select` has JSONPath selectors; without it every scalar is selected. */
+export function encodeEncryptDocument(
+  id: number,
+  options: EncryptOptions & DocumentOptions,
+  document: Uint8Array,
+  select?: readonly string[],
+): Buffer;
+
+/** Encodes `decrypt_document` of a JSON text. Without `select` every envelope is selected. */
+export function encodeDecryptDocument(
+  id: number,
+  options: DecryptOptions & DocumentOptions,
+  document: Uint8Array,
+  select?: readonly string[],
+): Buffer;
+
+/** Encodes `encrypt_file`, which uses of the options `app`, `curve` and `deadlineMs`. */
+export function encodeEncryptFile(id: number, options: EncryptOptions, data: Uint8Array): Buffer;
+
+/** Encodes `decrypt_file`, which uses of the options `app`, `deadlineMs` and `keyId`. */
+export function encodeDecryptFile(id: number, options: DecryptOptions, data: Uint8Array): Buffer;
+
+/** Encodes `rewrap`, which uses of the options `app`, `curve` and `deadlineMs`. */
+export function encodeRewrap(id: number, options: EncryptOptions, envelopes: readonly string[]): Buffer;
+
+/** Encodes `inspect`; with an app, the envelopes are opened to read the fields inside. */
+export function encodeInspect(id: number, app: string | undefined, envelopes: readonly string[]): Buffer;
+
+/** Encodes `public_keys`. */
+export function encodePublicKeys(id: number, app: string): Buffer;
+
+/** Encodes `authenticate` of an API key. */
+export function encodeAuthenticate(id: number, apiKey: string): Buffer;
+
+/** Encodes `info`. */
+export function encodeInfo(id: number): Buffer;
 
 /** Encodes `health`, which an engine answers immediately. */
 export function encodeHealth(id: number): Buffer;
@@ -119,6 +184,58 @@ export interface EngineError {
   offset?: number;
 }
 
+/** The report of the engine about values or a document. */
+export interface Report {
+  /** Documents and `rewrap`: how many values were encrypted, decrypted or rewrapped. */
+  count?: number;
+  /** Documents: how many values each selector matched. */
+  matched: number[];
+  /** Encrypting: how many values were envelopes already. */
+  resealed: number;
+  /** Encrypting with `skipSealed`: how many envelopes were left alone. */
+  skipped: number;
+  /** Decrypting with `onFailure` of `leave` or `null`: how many envelopes did not open. */
+  failed: number;
+  /** The indexes of the first of those, in a list. */
+  failedIndexes: number[];
+  /** The paths of the first of those, in a document. */
+  failedPaths: string[];
+}
+
+/** The metadata of an envelope. The last four are known only if it was opened. */
+export interface Inspection {
+  version: string;
+  curve: 'r1' | 'k1';
+  type: 'string' | 'number' | 'boolean';
+  debug: boolean;
+  /** SEC1-compressed, 33 bytes. */
+  ephemeral: Buffer;
+  role?: string;
+  origin?: number;
+  /** Unix seconds. */
+  encryptedAt?: number;
+  keyVersion?: number;
+}
+
+/** The newest public keys of an app, SEC1-compressed and in PEM. */
+export interface PublicKeys {
+  app: string;
+  version: number;
+  r1: Buffer;
+  k1: Buffer;
+  r1Pem?: string;
+  k1Pem?: string;
+}
+
+/** What an API key allows. */
+export interface ApiKey {
+  keyId: string;
+  app: string;
+  operations: string[];
+  /** Absent: every role. */
+  roles?: string[];
+}
+
 /** An answer. It keeps the message's bytes and decodes them on access. Only {@link Decoder.next} creates answers. */
 export class Answer {
   private constructor();
@@ -134,6 +251,25 @@ export class Answer {
   readonly status: string;
   /** The values, in the request's order. @throws {WireError} `invalid_answer` if the answer has no values. */
   values(): Value[];
+  /**
+   * The values as one string and the start and end of each in it (`ranges`, two numbers for each value), if all are ASCII strings;
+   * otherwise null. A slice of the string costs a fraction of a string of its own, and keeps the whole string alive.
+   */
+  slices(): { text: string; ranges: Uint32Array } | null;
+  /** The JSON text of an answer with a document. Hands over the message's memory: the answer is then released. */
+  document(): Buffer;
+  /** The bytes of an answer with a file. Hands over the message's memory: the answer is then released. */
+  data(): Buffer;
+  /** The engine's report. */
+  report(): Report;
+  /** The content of an answer to `inspect`. */
+  inspections(): Inspection[];
+  /** The content of an answer to `public_keys`. */
+  publicKeys(): PublicKeys;
+  /** The content of an answer to `authenticate`. */
+  apiKey(): ApiKey;
+  /** The content of an answer to `info`: pairs of name and text. */
+  info(): string[][];
   /**
    * Frees the message's bytes now rather than at garbage collection, so that the next large answer can reuse the memory. `id` and `size`,
    * which is then 0, can still be read.

@@ -2,15 +2,18 @@
 
 use std::collections::VecDeque;
 use std::ffi::CStr;
+use std::ops::Range;
 
 use fieldseal_protocol::{
-    CONNECTION_ERROR, FrameBuffer, FrameError, GOING_AWAY, GoingAway, Health, Limits, Message, READ_SIZE, RawValue,
-    RemoteError, ValuesResult, connection_error,
+    Authenticated, CONNECTION_ERROR, ContentError, DocumentResult, FileResult, FrameBuffer, FrameError, GOING_AWAY,
+    GoingAway, Health, InfoResult, InspectResult, Inspected, Limits, Message, PublicKeys, READ_SIZE, RawValue,
+    RemoteError, Reported, RewrapResult, Scalar, ValuesResult, connection_error,
 };
-use napi::bindgen_prelude::ObjectFinalize;
+use napi::bindgen_prelude::{Buffer, BufferSlice, ObjectFinalize, Uint32Array};
 use napi::{Env, ValueType};
 use napi_derive::napi;
 
+use crate::encode::buffer;
 use crate::fault::{Code, Result, fault, invalid_argument, of_content, of_frame, of_message, of_node};
 use crate::js::{Js, Maker};
 use crate::values::give;
@@ -198,6 +201,92 @@ impl Answer {
         give(Maker::new(env), self.list()?.values)
     }
 
+    /// The values of the answer to `encrypt` or `decrypt` as one string, with start and end of each value in it, if all values are
+    /// ASCII strings; otherwise null.
+    #[napi(catch_unwind)]
+    pub fn slices(&self, env: &Env) -> Result<Option<SharedText>> {
+        let values = self.list()?.values;
+        let mut ranges = Vec::with_capacity(values.count() as usize * 2);
+        let (mut first, mut last): (Option<usize>, usize) = (None, 0);
+        for scalar in values.iter() {
+            let Scalar::Str(text) = scalar.map_err(|error| of_content(&error.into()))? else { return Ok(None) };
+            let range = range_in(&self.frame, text.as_bytes());
+            let start = *first.get_or_insert(range.start);
+            last = range.end;
+            let (Ok(from), Ok(to)) = (u32::try_from(range.start - start), u32::try_from(last - start)) else {
+                return Ok(None);
+            };
+            ranges.extend([from, to]);
+        }
+        let bytes = &self.frame[first.unwrap_or(0)..last];
+        let is_ascii = ranges.chunks_exact(2).all(|range| bytes[range[0] as usize..range[1] as usize].is_ascii());
+        if bytes.len() > TEXT_MAX || !is_ascii {
+            return Ok(None);
+        }
+        // The bytes between the values, their heads, become characters that no range covers.
+        let text = Maker::new(env).latin1(bytes)?;
+        Ok(Some(SharedText { text, ranges: Uint32Array::new(ranges) }))
+    }
+
+    /// The JSON text of an answer to `encrypt_document` or `decrypt_document`. Hands the message's memory over, so that the text is not
+    /// copied; the answer is then released.
+    #[napi(catch_unwind)]
+    pub fn document<'env>(&mut self, env: &'env Env) -> Result<BufferSlice<'env>> {
+        let document = DocumentResult::decode(self.result()?).map_err(|error| of_content(&error))?.document;
+        let range = range_in(&self.frame, document);
+        self.hand_over(env, range)
+    }
+
+    /// The bytes of an answer to `encrypt_file` or `decrypt_file`, as [`Answer::document`].
+    #[napi(catch_unwind)]
+    pub fn data<'env>(&mut self, env: &'env Env) -> Result<BufferSlice<'env>> {
+        let data = FileResult::decode(self.result()?).map_err(|error| of_content(&error))?.data;
+        let range = range_in(&self.frame, data);
+        self.hand_over(env, range)
+    }
+
+    /// The report of an answer to `encrypt`, `decrypt` or `rewrap`, or of one with a document.
+    #[napi(catch_unwind)]
+    pub fn report(&self) -> Result<ReportOfEngine> {
+        let result = self.result()?;
+        if let Ok(document) = DocumentResult::decode(result) {
+            return ReportOfEngine::of(&document.report, Some(document.count));
+        }
+        if let Ok(rewrapped) = RewrapResult::decode(result) {
+            return ReportOfEngine::of(&Reported::default(), Some(rewrapped.count));
+        }
+        let list = ValuesResult::decode(result).map_err(|error| of_content(&error))?;
+        ReportOfEngine::of(&list.report, None)
+    }
+
+    /// The elements of an answer to `inspect`.
+    #[napi(catch_unwind)]
+    pub fn inspections(&self) -> Result<Vec<InspectedEnvelope>> {
+        let inspected = InspectResult::decode(self.result()?).map_err(|error| of_content(&error))?;
+        inspected.iter().map(|one| one.map(Into::into).map_err(|error| of_content(&error))).collect()
+    }
+
+    /// The content of an answer to `public_keys`.
+    #[napi(catch_unwind)]
+    pub fn public_keys(&self) -> Result<PublicKeysOfApp> {
+        PublicKeys::decode(self.result()?).map(Into::into).map_err(|error| of_content(&error))
+    }
+
+    /// The content of an answer to `authenticate`.
+    #[napi(catch_unwind)]
+    pub fn api_key(&self) -> Result<ApiKey> {
+        let key = Authenticated::decode(self.result()?);
+        key.and_then(|key| ApiKey::of(&key)).map_err(|error| of_content(&error))
+    }
+
+    /// The content of an answer to `info`: pairs of name and text.
+    #[napi(catch_unwind)]
+    pub fn info(&self) -> Result<Vec<Vec<String>>> {
+        let info = InfoResult::decode(self.result()?).map_err(|error| of_content(&error))?;
+        let pair = |pair: (&str, &str)| vec![pair.0.to_owned(), pair.1.to_owned()];
+        info.iter().map(|fact| fact.map(pair).map_err(|error| of_content(&error))).collect()
+    }
+
     /// Frees the message now rather than at garbage collection.
     #[napi(catch_unwind)]
     pub fn release(&mut self, env: &Env) -> Result<()> {
@@ -226,6 +315,16 @@ impl Answer {
         Ok(Some(Answer { frame, id, has_failed }))
     }
 
+    /// Gives the memory of the message to a Buffer of the bytes in `range`.
+    fn hand_over<'env>(&mut self, env: &'env Env, range: Range<usize>) -> Result<BufferSlice<'env>> {
+        let before = self.memory();
+        let mut frame = std::mem::take(&mut self.frame);
+        frame.truncate(range.end);
+        frame.drain(..range.start);
+        env.adjust_external_memory(-before).map_err(|error| of_node(&error))?;
+        buffer(env, frame)
+    }
+
     fn memory(&self) -> i64 {
         i64::try_from(self.frame.capacity()).unwrap_or(i64::MAX)
     }
@@ -247,6 +346,153 @@ impl Answer {
     /// The list of an answer to `encrypt` or `decrypt`.
     pub(crate) fn list(&self) -> Result<ValuesResult<'_>> {
         ValuesResult::decode(self.result()?).map_err(|error| of_content(&error))
+    }
+}
+
+/// Values that share one string.
+#[napi(object, object_from_js = false)]
+pub struct SharedText {
+    /// The string.
+    pub text: Js,
+    /// Start and end of each value in it.
+    pub ranges: Uint32Array,
+}
+
+/// Maximum bytes of a text whose values share it: about the longest string of JavaScript.
+const TEXT_MAX: usize = 1 << 28;
+
+/// The place of `part`, which borrows from `whole`.
+fn range_in(whole: &[u8], part: &[u8]) -> Range<usize> {
+    let start = part.as_ptr() as usize - whole.as_ptr() as usize;
+    start..start + part.len()
+}
+
+/// The report of an engine. Numbers are counts, which a JavaScript number represents exactly.
+#[napi(object)]
+pub struct ReportOfEngine {
+    /// How many values were encrypted, decrypted or rewrapped; not with lists of values.
+    pub count: Option<f64>,
+    /// How many values each selector matched.
+    pub matched: Vec<f64>,
+    /// How many values encrypted were envelopes already.
+    pub resealed: f64,
+    /// How many envelopes were left alone.
+    pub skipped: f64,
+    /// How many envelopes did not open.
+    pub failed: f64,
+    /// Indexes of the first of those, in a list.
+    pub failed_indexes: Vec<f64>,
+    /// Paths of the first of those, in a document.
+    pub failed_paths: Vec<String>,
+}
+
+impl ReportOfEngine {
+    fn of(report: &Reported<'_>, count: Option<u64>) -> Result<ReportOfEngine> {
+        let floats = |numbers: Vec<u64>| numbers.into_iter().map(|number| number as f64).collect();
+        Ok(ReportOfEngine {
+            count: count.map(|count| count as f64),
+            matched: floats(report.matched().map_err(|error| of_content(&error))?),
+            resealed: report.resealed as f64,
+            skipped: report.skipped as f64,
+            failed: report.failed.unwrap_or(0) as f64,
+            // One field of the answer has either kind; the other reading fails.
+            failed_indexes: floats(report.failure_indexes().unwrap_or_default()),
+            failed_paths: report.failure_paths().unwrap_or_default().into_iter().map(str::to_owned).collect(),
+        })
+    }
+}
+
+/// The metadata of an envelope.
+#[napi(object)]
+pub struct InspectedEnvelope {
+    /// The four characters of the format's version.
+    pub version: String,
+    /// `r1` or `k1`.
+    pub curve: String,
+    /// `string`, `number` or `boolean`.
+    pub r#type: String,
+    /// Whether it is marked as made in debug mode.
+    pub debug: bool,
+    /// The ephemeral public key.
+    pub ephemeral: Buffer,
+    /// The data role.
+    pub role: Option<String>,
+    /// Number of the software that made it.
+    pub origin: Option<f64>,
+    /// Time of encryption, in Unix seconds.
+    pub encrypted_at: Option<f64>,
+    /// The app's key version that opens it.
+    pub key_version: Option<f64>,
+}
+
+impl From<Inspected<'_>> for InspectedEnvelope {
+    fn from(envelope: Inspected<'_>) -> Self {
+        InspectedEnvelope {
+            version: envelope.version.to_owned(),
+            curve: envelope.curve.as_str().to_owned(),
+            r#type: envelope.kind.as_str().to_owned(),
+            debug: envelope.debug,
+            ephemeral: envelope.ephemeral.into(),
+            role: envelope.role.map(str::to_owned),
+            origin: envelope.origin.map(|number| number as f64),
+            encrypted_at: envelope.encrypted_at.map(|seconds| seconds as f64),
+            key_version: envelope.key_version.map(|version| version as f64),
+        }
+    }
+}
+
+/// The public keys of an app.
+#[napi(object)]
+pub struct PublicKeysOfApp {
+    /// The app.
+    pub app: String,
+    /// The key version, from 1.
+    pub version: f64,
+    /// P-256, SEC1-compressed.
+    pub r1: Buffer,
+    /// secp256k1, SEC1-compressed.
+    pub k1: Buffer,
+    /// The P-256 key in PEM.
+    pub r1_pem: Option<String>,
+    /// The secp256k1 key in PEM.
+    pub k1_pem: Option<String>,
+}
+
+impl From<PublicKeys<'_>> for PublicKeysOfApp {
+    fn from(keys: PublicKeys<'_>) -> Self {
+        PublicKeysOfApp {
+            app: keys.app.to_owned(),
+            version: keys.version as f64,
+            r1: keys.r1.into(),
+            k1: keys.k1.into(),
+            r1_pem: keys.r1_pem.map(str::to_owned),
+            k1_pem: keys.k1_pem.map(str::to_owned),
+        }
+    }
+}
+
+/// An API key that is in force.
+#[napi(object)]
+pub struct ApiKey {
+    /// Its id, not secret.
+    pub key_id: String,
+    /// The app that it is for.
+    pub app: String,
+    /// The operations that it allows.
+    pub operations: Vec<String>,
+    /// The data roles that it may decrypt; absent for every role.
+    pub roles: Option<Vec<String>>,
+}
+
+impl ApiKey {
+    fn of(key: &Authenticated<'_>) -> std::result::Result<ApiKey, ContentError> {
+        let owned = |texts: Vec<&str>| texts.into_iter().map(str::to_owned).collect();
+        Ok(ApiKey {
+            key_id: key.key_id.to_owned(),
+            app: key.app.to_owned(),
+            operations: owned(key.operations()?),
+            roles: key.roles()?.map(owned),
+        })
     }
 }
 

@@ -236,6 +236,13 @@ impl Maker {
         self.made(|value| unsafe { sys::napi_create_bigint_int64(self.env, number, value) })
     }
 
+    /// Creates a string of one character for each byte.
+    pub(crate) fn latin1(self, text: &[u8]) -> Result<Js> {
+        let size = isize::try_from(text.len()).map_err(|_| fault(Code::TooLarge, "a string is too long"))?;
+        // SAFETY: as in `null`; Node copies `size` bytes from `text`.
+        self.made(|value| unsafe { sys::napi_create_string_latin1(self.env, text.as_ptr().cast(), size, value) })
+    }
+
     /// Creates a string from UTF-8. Fails if it is longer than JavaScript supports (2^29 bytes).
     pub(crate) fn text(self, text: &[u8]) -> Result<Js> {
         let size = isize::try_from(text.len()).map_err(|_| fault(Code::TooLarge, "a string is too long"))?;

@@ -51,6 +51,47 @@ impl Taken {
     }
 }
 
+/// The strings of a JavaScript array, in one buffer.
+pub(crate) struct Texts {
+    text: String,
+    ends: Vec<usize>,
+}
+
+impl Texts {
+    /// Reads an array of strings, which `name` names in errors, of at most `size_max` bytes in total.
+    pub(crate) fn of(array: Js, name: &str, size_max: usize) -> Result<Texts> {
+        if array.kind()? != ValueType::Object || !array.is_array()? {
+            return Err(invalid_argument(format!("{name}: expected an array of strings")));
+        }
+        let (mut text, mut ends) = (Vec::new(), Vec::with_capacity(array.array_length()? as usize));
+        array.for_each_element(|index, value| {
+            if value.kind()? != ValueType::String {
+                return Err(invalid_argument(format!("{name}, index {index}: expected a string")));
+            }
+            value.append_text(&mut text)?;
+            ends.push(text.len());
+            match text.len() + ends.len() > size_max {
+                true => Err(fault(Code::TooLarge, format!("{name} exceed the limit of {size_max} bytes"))),
+                false => Ok(()),
+            }
+        })?;
+        let text = String::from_utf8(text).map_err(|_| fault(Code::Internal, "Node wrote what is not UTF-8"))?;
+        Ok(Texts { text, ends })
+    }
+
+    /// Every string, in order.
+    pub(crate) fn all(&self) -> Vec<&str> {
+        let mut start = 0;
+        let slice = |&end: &usize| &self.text[std::mem::replace(&mut start, end)..end];
+        self.ends.iter().map(slice).collect()
+    }
+
+    /// Maximum bytes of the strings in a message, each with its head.
+    pub(crate) fn size(&self) -> usize {
+        self.text.len() + self.ends.len() * 5
+    }
+}
+
 fn take(index: u32, value: Js, text: &mut Vec<u8>) -> Result<Item> {
     let scalar = match value.kind()? {
         ValueType::String => {
