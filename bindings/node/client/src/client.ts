@@ -1,0 +1,309 @@
+// The client: its calls, their options and results.
+
+import {
+  type Answer, type Value, encodeAuthenticate, encodeDecryptDocument, encodeDecryptFile, encodeEncryptDocument, encodeEncryptFile,
+  encodeHealth, encodeInfo, encodeInspect, encodePublicKeys, encodeRewrap,
+} from '@fieldseal/wire';
+
+import { Calls } from './calls.js';
+import { FieldsealError } from './errors.js';
+import type { Method } from './observer.js';
+import { type ClientOptions, type Settings, checked } from './settings.js';
+import { encodeValues, readValues } from './values.js';
+
+/** Options of every call. */
+export interface CallOptions {
+  /** Overrides the client's `timeoutMs`. */
+  readonly timeoutMs?: number;
+  /** Aborts the call: the promise rejects at once with `aborted`, and the engine is asked to stop. */
+  readonly signal?: AbortSignal;
+}
+
+/** Options of calls for an app. */
+export interface AppOptions extends CallOptions {
+  /** The app whose keys serve the call. Default: the client's `app`. */
+  readonly app?: string;
+}
+
+/** The engine's report about values or a document. */
+export interface Report {
+  /** Documents: how many values were encrypted or decrypted. */
+  readonly count?: number;
+  /** Documents: how many values each selector matched. */
+  readonly matched: readonly number[];
+  /** How many values were envelopes already and are now encrypted twice. */
+  readonly resealed: number;
+  /** How many envelopes were left alone because of `skipSealed`. */
+  readonly skipped: number;
+  /** How many envelopes did not open, with `onFailure` of `leave` or `null`. */
+  readonly failed: number;
+  /** The indexes of the first of those in a list. */
+  readonly failedIndexes: readonly number[];
+  /** The paths of the first of those in a document. */
+  readonly failedPaths: readonly string[];
+}
+
+/** Options of `encrypt`. */
+export interface EncryptOptions extends AppOptions {
+  /** The data role written into the envelopes. */
+  readonly role?: string;
+  /** P-256 or secp256k1. Default: the engine's setting. */
+  readonly curve?: 'r1' | 'k1';
+  /** How often a fresh ephemeral key is created. Default: the engine's setting. */
+  readonly keying?: 'field' | 'request' | 'session';
+  /** Leaves envelopes unchanged that `decrypt` would open for this client. */
+  readonly skipSealed?: boolean;
+  /** Receives the engine's report before the promise resolves. */
+  readonly onReport?: (report: Report) => void;
+}
+
+/** Options of `decrypt`. */
+export interface DecryptOptions extends AppOptions {
+  /** The data role that every envelope must carry. */
+  readonly role?: string;
+  /** The action for an envelope that does not open. Default: the call fails. */
+  readonly onFailure?: 'fail' | 'leave' | 'null';
+  /** The id of an API key on whose behalf the call is made, from `authenticate`. */
+  readonly keyId?: string;
+  /** Receives the engine's report before the promise resolves. */
+  readonly onReport?: (report: Report) => void;
+}
+
+/** Options of documents. */
+export interface DocumentOptions {
+  /** JSONPath selectors (RFC 9535); their union. Default: every value, or every envelope. */
+  readonly select?: readonly string[];
+  /** Every selector must match something. */
+  readonly strict?: boolean;
+  /** The action for a member name that differs from a selector's only in case. Default: it is another name. */
+  readonly otherCase?: 'refuse' | 'same' | 'other';
+}
+
+/** A JSON value. */
+export type Json = string | number | boolean | null | readonly Json[] | { readonly [name: string]: Json | undefined };
+
+/** The metadata of an envelope. */
+export type Inspection = ReturnType<Answer['inspections']>[number];
+/** The newest public keys of an app. */
+export type PublicKeys = ReturnType<Answer['publicKeys']>;
+/** What an API key allows. */
+export type ApiKey = ReturnType<Answer['apiKey']>;
+
+type WireOptions = Parameters<typeof encodeValues>[2] & Parameters<typeof encodeEncryptDocument>[1] & Parameters<typeof encodeDecryptDocument>[1];
+
+/** A client of one engine, or of several that serve the same apps. Create one for each process and share it. */
+export class Client {
+  private readonly settings: Settings;
+  private readonly calls: Calls;
+
+  /** Connects on the first call. @throws {FieldsealError} `invalid_settings`. */
+  constructor(options: ClientOptions) {
+    this.settings = checked(options);
+    this.calls = new Calls(this.settings);
+  }
+
+  /** As the constructor, and connects: a wrong address or certificate is reported here. */
+  static async connect(options: ClientOptions): Promise<Client> {
+    const client = new Client(options);
+    try {
+      await client.health();
+    } catch (error) {
+      await client.close({ force: true });
+      throw error;
+    }
+    return client;
+  }
+
+  /** Encrypts values. `null` stays `null`. All or none of a list are encrypted. */
+  encrypt(value: null, options?: EncryptOptions): Promise<null>;
+  encrypt(value: Exclude<Value, null>, options?: EncryptOptions): Promise<string>;
+  encrypt<T extends readonly Value[]>(values: T, options?: EncryptOptions): Promise<{ [K in keyof T]: T[K] extends null ? null : null extends T[K] ? string | null : string }>;
+  async encrypt(values: Value | readonly Value[], options: EncryptOptions = {}): Promise<unknown> {
+    return this.list('encrypt', values, options);
+  }
+
+  /** Decrypts envelopes. Other values are returned unchanged. */
+  decrypt(value: Value, options?: DecryptOptions): Promise<Value>;
+  decrypt(values: readonly Value[], options?: DecryptOptions): Promise<Value[]>;
+  async decrypt(values: Value | readonly Value[], options: DecryptOptions = {}): Promise<Value | Value[]> {
+    return this.list('decrypt', values, options);
+  }
+
+  /**
+   * Encrypts the selected values of a JSON document. Text (a string or UTF-8 bytes) remains text, every other byte unchanged; any other value
+   * is converted with `JSON.stringify`, and the result with `JSON.parse`.
+   */
+  encryptDocument(document: string, options?: EncryptOptions & DocumentOptions): Promise<string>;
+  encryptDocument(document: Uint8Array, options?: EncryptOptions & DocumentOptions): Promise<Buffer>;
+  encryptDocument<T>(document: T, options?: EncryptOptions & DocumentOptions): Promise<T>;
+  async encryptDocument(document: unknown, options: EncryptOptions & DocumentOptions = {}): Promise<unknown> {
+    return this.document('encrypt_document', document, options);
+  }
+
+  /** Decrypts the selected envelopes of a JSON document, as {@link encryptDocument}. In text, numbers keep their exact digits. */
+  decryptDocument(document: string, options?: DecryptOptions & DocumentOptions): Promise<string>;
+  decryptDocument(document: Uint8Array, options?: DecryptOptions & DocumentOptions): Promise<Buffer>;
+  decryptDocument<T>(document: T, options?: DecryptOptions & DocumentOptions): Promise<T>;
+  async decryptDocument(document: unknown, options: DecryptOptions & DocumentOptions = {}): Promise<unknown> {
+    return this.document('decrypt_document', document, options);
+  }
+
+  /** Encrypts a file. */
+  async encryptFile(data: Uint8Array, options: AppOptions & { readonly curve?: 'r1' | 'k1' } = {}): Promise<Buffer> {
+    const bytes = bytesOf(data, 'data');
+    const encode = (id: number, wire: WireOptions): Buffer => encodeEncryptFile(id, wire, bytes);
+    return this.call('encrypt_file', options, undefined, encode, (answer) => answer.data());
+  }
+
+  /** Decrypts a file that `encryptFile` or `fieldseal encrypt` created. */
+  async decryptFile(data: Uint8Array, options: AppOptions & { readonly keyId?: string } = {}): Promise<Buffer> {
+    const bytes = bytesOf(data, 'data');
+    const encode = (id: number, wire: WireOptions): Buffer => encodeDecryptFile(id, wire, bytes);
+    return this.call('decrypt_file', options, undefined, encode, (answer) => answer.data());
+  }
+
+  /** Encrypts envelopes again under the app's newest key version. `count` of them are new. */
+  async rewrap(
+    envelopes: readonly string[],
+    options: AppOptions & { readonly curve?: 'r1' | 'k1' } = {},
+  ): Promise<{ envelopes: string[]; count: number }> {
+    const encode = (id: number, wire: WireOptions): Buffer => encodeRewrap(id, wire, envelopes);
+    return this.call('rewrap', options, envelopes.length, encode, (answer) => ({
+      count: answer.report().count ?? 0,
+      envelopes: readValues(answer) as string[],
+    }));
+  }
+
+  /**
+   * Returns the metadata of envelopes, never their values. With an app in `options`, also the fields inside, which requires the permission to
+   * decrypt; the client's `app` is not used here.
+   */
+  inspect(envelope: string, options?: AppOptions): Promise<Inspection>;
+  inspect(envelopes: readonly string[], options?: AppOptions): Promise<Inspection[]>;
+  async inspect(envelopes: string | readonly string[], options: AppOptions = {}): Promise<Inspection | Inspection[]> {
+    const list = typeof envelopes === 'string' ? [envelopes] : envelopes;
+    const { app, timeoutMs, signal } = options;
+    const inspections = await this.calls.start({
+      method: 'inspect', app, values: list.length, timeoutMs, signal,
+      encode: (id) => encodeInspect(id, app, list), read: (answer) => answer.inspections(),
+    });
+    return typeof envelopes === 'string' ? one(inspections) : inspections;
+  }
+
+  /** Returns the app's newest public keys. */
+  async publicKeys(options: AppOptions = {}): Promise<PublicKeys> {
+    return this.call('public_keys', options, undefined, (id, wire) => encodePublicKeys(id, wire.app), (answer) => answer.publicKeys());
+  }
+
+  /** Verifies an API key and returns what it allows. */
+  async authenticate(apiKey: string, options: CallOptions = {}): Promise<ApiKey> {
+    return this.plain('authenticate', options, (id) => encodeAuthenticate(id, apiKey), (answer) => answer.apiKey());
+  }
+
+  /** Returns `ok`, `draining`, or another word that means not ready. */
+  async health(options: CallOptions = {}): Promise<string> {
+    return this.plain('health', options, encodeHealth, (answer) => answer.status);
+  }
+
+  /** Returns properties of the engine by name. */
+  async info(options: CallOptions = {}): Promise<Map<string, string>> {
+    return this.plain('info', options, encodeInfo, (answer) => new Map(answer.info() as [string, string][]));
+  }
+
+  /** Calls that have not ended. */
+  get callsInFlight(): number {
+    return this.calls.count;
+  }
+
+  /** Accepts no more calls, finishes those in flight, and closes the connections. With `force` calls in flight fail with `closed`. */
+  async close(options: { readonly force?: boolean } = {}): Promise<void> {
+    await this.calls.close(options.force === true);
+  }
+
+  private async list(method: 'encrypt' | 'decrypt', values: unknown, options: EncryptOptions & DecryptOptions): Promise<Value | Value[]> {
+    const isList = Array.isArray(values);
+    const list = (isList ? values : [values]) as Value[];
+    const { onReport } = options;
+    const encode = (id: number, wire: WireOptions): Buffer => encodeValues(id, method, wire, list);
+    const result = await this.call(method, options, list.length, encode, (answer) => {
+      onReport?.(answer.report());
+      return readValues(answer);
+    });
+    if (result.length !== list.length) throw new FieldsealError('protocol_error', 'the engine returned another number of values');
+    return isList ? result : one(result);
+  }
+
+  private async document(
+    method: 'encrypt_document' | 'decrypt_document',
+    document: unknown,
+    options: EncryptOptions & DecryptOptions & DocumentOptions,
+  ): Promise<unknown> {
+    const isText = typeof document === 'string' || document instanceof Uint8Array;
+    const bytes = isText ? bytesOf(document, 'document') : jsonOf(document);
+    const { select, onReport } = options;
+    const encoder = method === 'encrypt_document' ? encodeEncryptDocument : encodeDecryptDocument;
+    const text = await this.call(method, options, undefined, (id, wire) => encoder(id, wire, bytes, select), (answer) => {
+      onReport?.(answer.report());
+      return answer.document();
+    });
+    if (document instanceof Uint8Array) return text;
+    return isText ? text.toString() : (JSON.parse(text.toString()) as unknown);
+  }
+
+  /** Makes a call for an app. */
+  private async call<T>(
+    method: Method,
+    options: EncryptOptions & DecryptOptions & DocumentOptions,
+    values: number | undefined,
+    encode: (id: number, wire: WireOptions) => Buffer,
+    read: (answer: Answer) => T,
+  ): Promise<T> {
+    const app = options.app ?? this.settings.app;
+    if (typeof app !== 'string') throw new FieldsealError('invalid_argument', 'app: set it in the options of the call or of the client');
+    const { role, curve, keying, skipSealed, onFailure, keyId, strict, otherCase, timeoutMs, signal } = options;
+    const wire = {
+      app, role, curve, keying, skipSealed, onFailure, keyId, strict, otherCase,
+      frameSizeMax: this.settings.requestSizeMax, deadlineMs: 0,
+    };
+    return this.calls.start({
+      method, app, values, timeoutMs: checkedTimeout(timeoutMs), signal, read,
+      encode: (id, deadlineMs) => {
+        wire.deadlineMs = deadlineMs;
+        return encode(id, wire as WireOptions);
+      },
+    });
+  }
+
+  private async plain<T>(method: Method, options: CallOptions, encode: (id: number) => Buffer, read: (answer: Answer) => T): Promise<T> {
+    const { timeoutMs, signal } = options;
+    return this.calls.start({ method, app: undefined, values: undefined, timeoutMs: checkedTimeout(timeoutMs), signal, encode, read });
+  }
+}
+
+function one<T>(list: readonly T[]): T {
+  if (list.length !== 1) throw new FieldsealError('protocol_error', 'the engine returned another number of values');
+  return list[0] as T;
+}
+
+function checkedTimeout(timeoutMs: number | undefined): number | undefined {
+  if (timeoutMs === undefined || (Number.isSafeInteger(timeoutMs) && timeoutMs >= 1 && timeoutMs <= 2_147_483_647)) return timeoutMs;
+  throw new FieldsealError('invalid_argument', 'timeoutMs must be an integer from 1 to 2147483647');
+}
+
+function bytesOf(data: unknown, name: string): Uint8Array {
+  if (data instanceof Uint8Array) return data;
+  if (typeof data === 'string') return Buffer.from(data);
+  throw new FieldsealError('invalid_argument', `${name}: expected a Buffer or Uint8Array`);
+}
+
+function jsonOf(document: unknown): Buffer {
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(document);
+  } catch (error) {
+    // Such as a cycle or a BigInt. The cause may name properties, never values.
+    throw new FieldsealError('invalid_argument', 'document: JSON cannot represent it', { cause: error });
+  }
+  if (text === undefined) throw new FieldsealError('invalid_argument', 'document: JSON cannot represent it');
+  return Buffer.from(text);
+}

@@ -1,0 +1,103 @@
+// The error of every call: a stable code, and whether a retry may succeed. Messages contain no values and no secrets.
+
+/** What went wrong, where the client itself is the source. Errors of the engine have the codes of docs/protocol.md. */
+export type ClientErrorCode =
+  /** A setting is missing or out of range. */
+  | 'invalid_settings'
+  /** An argument of a call is invalid; the message names it. */
+  | 'invalid_argument'
+  /** No engine could be reached. */
+  | 'connect_failed'
+  /** TLS: one side refused the other's certificate, or a certificate file cannot be used. */
+  | 'tls_failed'
+  /** The connection ended before the answer arrived. The engine may have processed the request. */
+  | 'connection_lost'
+  /** The engine left the connection before it started the request. */
+  | 'going_away'
+  /** The answer did not arrive within the call's time. The engine was asked to stop. */
+  | 'deadline_exceeded'
+  /** The caller's AbortSignal aborted the call. The engine was asked to stop. */
+  | 'aborted'
+  /** More calls wait than `requestsWaitingMax`. */
+  | 'busy'
+  /** The request or an answer exceeds a size limit. */
+  | 'too_large'
+  /** The peer violated the protocol. */
+  | 'protocol_error'
+  /** The client is closed. */
+  | 'closed';
+
+/** Codes of the engine; a newer engine may send others. */
+export type EngineErrorCode =
+  | 'invalid_frame' | 'invalid_request' | 'unknown_method' | 'invalid_params' | 'invalid_document' | 'invalid_selector'
+  | 'unmatched_selector' | 'ambiguous_name' | 'invalid_envelope' | 'decrypt_failed' | 'number_out_of_range' | 'unknown_app'
+  | 'app_disabled' | 'forbidden' | 'overloaded' | 'deadline_exceeded' | 'cancelled' | 'too_large' | 'unavailable' | 'internal';
+
+// The intersection keeps completion of the known codes in editors.
+export type ErrorCode = ClientErrorCode | EngineErrorCode | (string & Record<never, never>);
+
+/** Whether the same call may succeed: never, after a pause, or now on another connection. */
+export type Retry = 'never' | 'later' | 'elsewhere';
+
+/** What an error may contain beside code and message. */
+export interface ErrorDetails {
+  readonly retry?: Retry;
+  readonly retryAfterMs?: number | undefined;
+  readonly index?: number | undefined;
+  readonly offset?: number | undefined;
+  readonly source?: 'client' | 'engine';
+  readonly cause?: unknown;
+}
+
+/** Every error that this package throws or rejects with. */
+export class FieldsealError extends Error {
+  readonly code: ErrorCode;
+  readonly retry: Retry;
+  /** With `later`: the minimum pause in milliseconds. */
+  readonly retryAfterMs: number | undefined;
+  /** Index of the first value at fault. */
+  readonly index: number | undefined;
+  /** Byte offset in the document or selector. */
+  readonly offset: number | undefined;
+  /** Whether the engine reported the error. */
+  readonly source: 'client' | 'engine';
+
+  constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    // The name by which callers recognise an aborted operation of any library.
+    this.name = code === 'aborted' ? 'AbortError' : 'FieldsealError';
+    this.code = code;
+    this.retry = details.retry ?? 'never';
+    this.retryAfterMs = details.retryAfterMs;
+    this.index = details.index;
+    this.offset = details.offset;
+    this.source = details.source ?? 'client';
+  }
+}
+
+interface RemoteError {
+  readonly code: string;
+  readonly message: string;
+  readonly retry: Retry;
+  readonly retryAfterMs?: number;
+  readonly index?: number;
+  readonly offset?: number;
+}
+
+/** The error of an answer, or of the notification with which an engine ends a connection. */
+export function engineError(error: RemoteError, prefix = ''): FieldsealError {
+  const { code, message, retry, retryAfterMs, index, offset } = error;
+  return new FieldsealError(code, `${prefix}${message}`, { retry, retryAfterMs, index, offset, source: 'engine' });
+}
+
+/** Converts an error of `@fieldseal/wire`, which a caller's argument or a peer's bytes caused. */
+export function wireError(error: unknown): FieldsealError {
+  if (error instanceof FieldsealError) return error;
+  const { code, message } = error as { code?: unknown; message?: unknown };
+  const text = typeof message === 'string' ? message : 'unknown error';
+  if (code === 'invalid_argument' || code === 'too_large') return new FieldsealError(code, text);
+  if (code === 'invalid_answer' || code === 'invalid_message' || code === 'invalid_frame') {
+    return new FieldsealError('protocol_error', `the engine's answer cannot be read: ${text}`, { retry: 'elsewhere' });
+  }
+  return new FieldsealError('invalid_argument', text, { cause: error });
+}

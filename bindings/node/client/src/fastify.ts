@@ -1,0 +1,143 @@
+// Plugin for Fastify 5. Routes name their rules in `config.fieldseal`.
+//
+// Request: `preParsing` replaces the body before the parser sees it. Response: `onSend` transforms the serialized body; one to which the rule
+// cannot be applied is replaced by an error.
+
+import type { IncomingHttpHeaders } from 'node:http';
+import { Readable } from 'node:stream';
+
+import {
+  type BodyRules, BodyError, type Transform, type Transforms, checkRequest, collect, compile, errorBody, hasBody, notJson, parse, tooLarge,
+} from './body.js';
+import type { Client } from './client.js';
+import { FieldsealError } from './errors.js';
+
+export { BodyError, type BodyRule, type BodyRules } from './body.js';
+
+/** The parts of Fastify that the plugin uses. */
+interface Instance {
+  addHook: (name: 'onRoute' | 'preParsing' | 'onSend', hook: never) => unknown;
+}
+interface Route {
+  readonly config?: { readonly fieldseal?: BodyRules };
+}
+interface Request {
+  readonly headers: IncomingHttpHeaders;
+  readonly raw: { readonly method?: string };
+  readonly routeOptions: { readonly config: { readonly fieldseal?: BodyRules } };
+}
+interface Reply {
+  code: (status: number) => unknown;
+  readonly statusCode: number;
+  getHeader: (name: string) => unknown;
+  getHeaders: () => Record<string, unknown>;
+  header: (name: string, value: string | number) => unknown;
+  removeHeader: (name: string) => unknown;
+  readonly request: { readonly signal?: AbortSignal };
+}
+
+/** Options of the plugin. */
+export interface PluginOptions {
+  readonly client: Client;
+}
+
+/** Register it before routes with rules and after `@fastify/compress`. */
+export function fieldseal(instance: unknown, { client }: PluginOptions, done: (error?: Error) => void): void {
+  const fastify = instance as Instance;
+  const compiled = new WeakMap<BodyRules, Transforms>();
+  const rulesOf = (rules: BodyRules): Transforms => {
+    const known = compiled.get(rules) ?? compile(client, rules);
+    compiled.set(rules, known);
+    return known;
+  };
+  const rulesFor = (request: Request): Transforms | undefined => {
+    const rules = request.routeOptions.config.fieldseal;
+    return rules && rulesOf(rules);
+  };
+  // Faults in rules are reported at the start.
+  const onRoute = ({ config }: Route): void => void (config?.fieldseal && rulesOf(config.fieldseal));
+  const preParsing = async (request: Request, _: Reply, payload: Readable): Promise<Readable> => {
+    const rules = rulesFor(request);
+    if (rules?.response) withoutValidators(request.headers);
+    if (!rules?.request || !hasBody(request.headers)) return payload;
+    return replaced(request.headers, rules.request, payload);
+  };
+  const onSend = async (request: Request, reply: Reply, payload: unknown): Promise<unknown> => {
+    const rule = rulesFor(request)?.response;
+    return rule ? sealed(reply, rule, payload, request.raw.method === 'HEAD') : payload;
+  };
+  fastify.addHook('onRoute', onRoute as never);
+  fastify.addHook('preParsing', preParsing as never);
+  fastify.addHook('onSend', onSend as never);
+  done();
+}
+
+// Hooks apply to the instance that registers the plugin, as with `fastify-plugin`.
+Object.assign(fieldseal, {
+  [Symbol.for('skip-override')]: true,
+  [Symbol.for('fastify.display-name')]: '@fieldseal/client',
+  [Symbol.for('plugin-meta')]: { name: '@fieldseal/client', fastify: '5.x' },
+});
+
+/** With validators of the plain body, a client could test guesses of it. */
+function withoutValidators(headers: IncomingHttpHeaders): void {
+  for (const name of ['if-none-match', 'if-modified-since', 'if-match', 'if-unmodified-since', 'if-range', 'range']) {
+    // eslint-disable-next-line @typescript-eslint/no-dynamic-delete
+    delete headers[name];
+  }
+}
+
+async function replaced(headers: IncomingHttpHeaders, rule: Transform, payload: Readable): Promise<Readable> {
+  checkRequest(headers, rule.sizeMax);
+  const body = await rule.apply(await collect(payload, 'request', rule.sizeMax));
+  parse(body);
+  // Fastify compares the length of the new body with the header.
+  headers['content-length'] = String(body.length);
+  delete headers['transfer-encoding'];
+  return Object.assign(Readable.from([body], { objectMode: false }), { receivedEncodedLength: body.length });
+}
+
+async function sealed(reply: Reply, rule: Transform, payload: unknown, isHead: boolean): Promise<unknown> {
+  for (const name of ['etag', 'content-length', 'last-modified', 'accept-ranges', 'content-md5', 'digest', 'content-digest', 'repr-digest']) {
+    reply.removeHeader(name);
+  }
+  try {
+    const body = payload === undefined || payload === null || payload === '' ? undefined : await bytes(reply, rule, payload);
+    if (!body || body.length === 0 || isHead) return null;
+    const result = await rule.apply(body);
+    reply.header('content-length', result.length);
+    return result;
+  } catch (error) {
+    return replacement(reply, error);
+  }
+}
+
+async function bytes(reply: Reply, rule: Transform, payload: unknown): Promise<Buffer> {
+  const text = (name: string): string | undefined => reply.getHeader(name)?.toString();
+  const problem = notJson(text('content-type'), text('content-encoding'));
+  if (problem) {
+    if (payload instanceof Readable) payload.destroy();
+    throw new BodyError(500, 'response_not_json', `the rule of this route cannot be applied to ${problem}; send JSON, without compression before it`);
+  }
+  if (payload instanceof Readable) return collect(payload, 'response', rule.sizeMax);
+  if (typeof payload !== 'string' && !(payload instanceof Uint8Array)) {
+    throw new BodyError(500, 'response_not_json', 'the rule of this route cannot be applied to this kind of body; send a string, a Buffer or a stream');
+  }
+  const body = Buffer.from(payload as string);
+  if (body.length > rule.sizeMax) throw tooLarge('response', rule.sizeMax);
+  return body;
+}
+
+/** The error that takes the place of a response. Nothing of the original body remains. */
+function replacement(reply: Reply, failure: unknown): Buffer {
+  const error = failure instanceof FieldsealError ? failure : new BodyError(500, 'response_failed', 'the body could not be read');
+  for (const name of Object.keys(reply.getHeaders())) if (name.startsWith('content-')) reply.removeHeader(name);
+  if (reply.statusCode < 400) {
+    reply.code(error instanceof BodyError ? error.status : 500);
+    if (error.retryAfterMs !== undefined) reply.header('retry-after', Math.max(1, Math.ceil(error.retryAfterMs / 1000)));
+  }
+  const body = errorBody(error);
+  reply.header('content-type', 'application/json; charset=utf-8');
+  reply.header('content-length', body.length);
+  return body;
+}

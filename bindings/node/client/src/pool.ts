@@ -1,0 +1,163 @@
+// The connections to all engines: which one a request uses, when another is opened, and how long a failing address is not used.
+//
+// A request goes to the open connection with the fewest requests in flight. An address without enough connections gets another in the
+// background while all are busy. After a failure an address is ejected for a time that doubles, with jitter.
+
+import { type Credentials, Connection } from './connection.js';
+import { FieldsealError } from './errors.js';
+import { notifyAll } from './observer.js';
+import { type Address, type Settings, readPem } from './settings.js';
+
+/** One engine. */
+interface Engine {
+  readonly address: Address;
+  readonly name: string;
+  readonly connections: Set<Connection>;
+  isDialing: boolean;
+  /** Consecutive failures. */
+  failures: number;
+  /** Not used before this time, by `performance.now()`. */
+  ejectedUntil: number;
+  /** Used only if no other engine is available before this time. */
+  avoidedUntil: number;
+  lastError: FieldsealError | undefined;
+}
+
+/** Selects and opens connections. `wake` is called when requests may be able to begin, or have to fail. */
+export class Pool {
+  private readonly engines: Engine[];
+  private turn: number;
+  private isClosed = false;
+
+  constructor(
+    private readonly settings: Settings,
+    private readonly wake: () => void,
+  ) {
+    this.engines = settings.addresses.map((address) => ({
+      address, name: `${address.host}:${address.port}`, connections: new Set(), isDialing: false,
+      failures: 0, ejectedUntil: 0, avoidedUntil: 0, lastError: undefined,
+    }));
+    // Many clients that start together do not all begin with the same engine.
+    this.turn = Math.floor(Math.random() * this.engines.length);
+  }
+
+  /** The connection for the next request, if one is available now. */
+  pick(): Connection | undefined {
+    let best: Connection | undefined;
+    for (const engine of this.engines) {
+      for (const connection of engine.connections) {
+        if (connection.takesRequests && (!best || connection.inFlight < best.inFlight)) best = connection;
+      }
+    }
+    if (!best || best.inFlight > 0) this.grow();
+    return best;
+  }
+
+  /** The address of a connection. */
+  nameOf(connection: Connection): string | undefined {
+    return this.engines.find((engine) => engine.connections.has(connection))?.name;
+  }
+
+  /** Whether a connection is open or being opened. */
+  get isHopeful(): boolean {
+    return this.engines.some((engine) => engine.isDialing || [...engine.connections].some((connection) => connection.isOpen && !connection.isLeft));
+  }
+
+  /** Milliseconds until an ejected address is tried again. */
+  get retryIn(): number {
+    return Math.max(0, Math.min(...this.engines.map((engine) => engine.ejectedUntil)) - performance.now());
+  }
+
+  /** Why no connection is available. A network error is preferred to one of certificates, because it may pass. */
+  get error(): FieldsealError {
+    const errors = this.engines.flatMap((engine) => engine.lastError ?? []);
+    return errors.find((error) => error.code !== 'tls_failed') ?? errors[0] ?? new FieldsealError('connect_failed', 'no engine is available');
+  }
+
+  /** Opens a connection to the engine with the fewest, if one may get another. */
+  grow(): void {
+    const now = performance.now();
+    const { connectionsMax } = this.settings;
+    const may = (engine: Engine): boolean => !engine.isDialing && engine.ejectedUntil <= now && usable(engine) < connectionsMax;
+    const rank = (engine: Engine): number => usable(engine) + (engine.avoidedUntil > now ? connectionsMax : 0);
+    let best: Engine | undefined;
+    for (let step = 0; step < this.engines.length; step += 1) {
+      const engine = this.engines[(this.turn + step) % this.engines.length];
+      if (engine && may(engine) && (!best || rank(engine) < rank(best))) best = engine;
+    }
+    // An engine that shuts down accepts connections for a while; it is a last resort.
+    if (!best || this.isClosed || (best.avoidedUntil > now && this.engines.some((engine) => engine !== best && (usable(engine) > 0 || engine.isDialing)))) return;
+    this.turn = (this.engines.indexOf(best) + 1) % this.engines.length;
+    void this.dial(best);
+  }
+
+  /** Ends every connection with this error, or closes idle ones. */
+  close(error?: FieldsealError): void {
+    this.isClosed = true;
+    for (const connection of this.engines.flatMap((engine) => [...engine.connections])) {
+      if (error) connection.end(error);
+      else connection.close();
+    }
+  }
+
+  private async dial(engine: Engine): Promise<void> {
+    engine.isDialing = true;
+    try {
+      const credentials = await this.credentials();
+      const connection = await Connection.open(engine.address, credentials, this.settings, {
+        changed: () => this.wake(),
+        ended: (ended, error) => this.ended(engine, ended, error),
+      });
+      this.opened(engine, connection);
+    } catch (error) {
+      const failure = error instanceof FieldsealError ? error : new FieldsealError('connect_failed', String(error), { cause: error });
+      this.eject(engine, failure);
+      notifyAll(this.settings.observers, (observer) => observer.connection?.({ address: engine.name, kind: 'failed', error: failure }));
+    } finally {
+      engine.isDialing = false;
+      this.wake();
+    }
+  }
+
+  private opened(engine: Engine, connection: Connection): void {
+    notifyAll(this.settings.observers, (observer) => observer.connection?.({ address: engine.name, kind: 'opened', error: undefined }));
+    engine.connections.add(connection);
+    // It may have ended before anyone could listen.
+    if (connection.error) this.ended(engine, connection, connection.error);
+    else if (this.isClosed) connection.close();
+  }
+
+  private async credentials(): Promise<Credentials> {
+    const { ca, certificate, key } = this.settings;
+    const [authority, cert, secret] = await Promise.all([readPem(ca, 'ca'), readPem(certificate, 'certificate'), readPem(key, 'key')]);
+    return { ca: authority, cert, key: secret };
+  }
+
+  private ended(engine: Engine, connection: Connection, error: FieldsealError): void {
+    if (!engine.connections.delete(connection)) return;
+    if (connection.isShutdown) engine.avoidedUntil = performance.now() + this.settings.shutdownAvoidMs;
+    if (connection.hasAnswered) engine.failures = 0;
+    // An engine that ends connections before it answers must not be reconnected to in a busy loop.
+    else if (error.code !== 'closed') this.eject(engine, error);
+    notifyAll(this.settings.observers, (observer) => observer.connection?.({ address: engine.name, kind: 'closed', error }));
+    this.wake();
+  }
+
+  private eject(engine: Engine, error: FieldsealError): void {
+    engine.lastError = error;
+    engine.ejectedUntil = performance.now() + backoff(this.settings, engine.failures);
+    engine.failures += 1;
+  }
+}
+
+function usable(engine: Engine): number {
+  let count = 0;
+  for (const connection of engine.connections) if (connection.isOpen && !connection.isLeft) count += 1;
+  return count;
+}
+
+/** The pause after `failures` earlier failures. Jitter over its upper half, so that clients do not all return at once. */
+export function backoff(settings: Settings, failures: number): number {
+  const { backoffMinMs, backoffMaxMs } = settings;
+  return Math.min(backoffMinMs * 2 ** Math.min(failures, 30), backoffMaxMs) * (0.5 + Math.random() / 2);
+}
