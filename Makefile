@@ -46,8 +46,8 @@ test: check ## everything: the checks, all tests with the fuzz corpora, the othe
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/interop/run.sh
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/upstreams/run.sh
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/artillery/run.sh
-	@tests/node/run.sh
-	$(call say,test: the page of a load report in a browser)
+	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/node/run.sh
+	$(call say,test: a load report and the client in a browser)
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/browser/run.sh
 
 publishable: ## whether the client's and the protocol's packages are complete: a publication without its last step

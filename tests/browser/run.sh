@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# The page of `fieldseal load report` in Chromium.
+# In Chromium: the page of `fieldseal load report`; the browser build of @fieldseal/client, client-side tokens and the page of
+# docs/start/browser.md with a running engine; the hosted service's SDK.
 #
 #   FIELDSEAL=target/checked/fieldseal tests/browser/run.sh
+#   EVERVAULT_SDK=FILE FIELDSEAL=… tests/browser/run.sh     also that SDK, whose script is in no package (sdk.test.mjs)
 #
-# Needs Node 20 with npm; installs one pinned package. Where there is no Chromium and none can be installed, the tests say so and are skipped,
-# but in CI (CI=true), where they fail.
-# SCREENSHOTS=FOLDER keeps what they saw.
+# Needs Node 20 with npm and Python 3.11 with venv; installs pinned packages. Where there is no Chromium and none can be installed, the tests
+# say so and are skipped, but in CI (CI=true), where they fail. SCREENSHOTS=FOLDER keeps what they saw of reports.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -13,6 +14,7 @@ suite=tests/browser
 source "$here/../common.sh"
 use_fieldseal
 need_node
+need_python
 
 has_chromium() { [[ -n ${CHROMIUM:-} ]] || command -v chromium chromium-browser google-chrome >/dev/null; }
 if ! has_chromium && command -v apt-get >/dev/null && [[ $(id -u) == 0 ]]; then
@@ -22,4 +24,10 @@ if ! has_chromium && command -v apt-get >/dev/null && [[ $(id -u) == 0 ]]; then
     echo '== browser: it cannot be had here'
 fi
 install_npm tests/browser
-node --test --test-reporter=spec "$here"/*.test.mjs
+install_npm bindings/node
+install_python "$root/target/interop/venv" "$root/tests/interop/requirements.txt"
+export PYTHON=$root/target/interop/venv/bin/python
+
+echo '== browser: build @fieldseal/client/browser'
+node "$root/bindings/node/client/scripts/browser.mjs"
+node --test --test-reporter=spec "$root"/bindings/node/client/test/browser*.test.mjs "$here"/*.test.mjs
