@@ -31,9 +31,9 @@ export class Engine {
     engine.process.stderr.on('data', (text) => { engine.log += text; });
     engine.exited = once(engine.process, 'exit');
     for await (const line of createInterface({ input: engine.process.stdout })) {
-      const { address, operator, ca, certificate: cert, key } = JSON.parse(line);
+      const { address, operator, api, ca, certificate: cert, key } = JSON.parse(line);
       const [host, port] = address.split(':');
-      return Object.assign(engine, { host, port: Number(port), operator, ca, cert, key });
+      return Object.assign(engine, { host, port: Number(port), operator, api, ca, cert, key });
     }
     throw new Error(`the engine did not start: ${engine.log}`);
   }

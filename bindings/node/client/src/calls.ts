@@ -189,8 +189,17 @@ export class Calls {
       this.failed(call, outcome, outcome.code === 'going_away' ? 'elsewhere' : 'no');
       return;
     }
-    const { error } = outcome;
     call.answerSize = outcome.size;
+    try {
+      this.answered(call, outcome);
+    } catch (failure) {
+      // The answer cannot be read.
+      this.settle(call, wireError(failure));
+    }
+  }
+
+  private answered(call: Call, answer: Answer): void {
+    const { error } = answer;
     if (error) {
       const isLeft = call.connection?.isLeft === true;
       const isRefused = error.code === 'overloaded' || error.code === 'unavailable';
@@ -198,15 +207,9 @@ export class Calls {
       return;
     }
     this.credit = Math.min(this.credit + 1, CREDIT_MAX);
-    let value;
-    try {
-      value = call.request.read(outcome);
-    } catch (failure) {
-      this.settle(call, wireError(failure));
-      return;
-    }
+    const value = call.request.read(answer);
     // Large answers are not left to the garbage collector.
-    outcome.release();
+    answer.release();
     this.settle(call, undefined, value);
   }
 

@@ -1,0 +1,221 @@
+// Every call against a real engine: what goes in comes out, and errors have codes.
+
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+
+import { Client, FieldsealError, createClientToken } from '../dist/index.mjs';
+import { APP, Engine, clientOf, optionsFor, rejects } from './support.mjs';
+
+let engine;
+let client;
+before(async () => {
+  engine = await Engine.start();
+  client = await Client.connect(optionsFor(engine));
+});
+after(async () => {
+  await client?.close();
+  await engine?.stop();
+});
+
+const isEnvelope = (text) => typeof text === 'string' && /^ev:.*:\$$/.test(text);
+
+test('values of every kind come back', async () => {
+  const values = ['4111111111111111', '', 'Zoë 😀', 0, -1, 12.5, 1e300, 2 ** 53 - 1, 2n ** 63n, true, false, null];
+  const sealed = await client.encrypt(values);
+  assert.ok(sealed.slice(0, -1).every(isEnvelope));
+  assert.equal(sealed.at(-1), null);
+  assert.deepEqual(await client.decrypt(sealed), values);
+  assert.equal(await client.encrypt(null), null);
+  assert.equal(await client.decrypt(await client.encrypt('one')), 'one');
+  assert.equal(await client.decrypt('no envelope'), 'no envelope');
+  assert.deepEqual(await client.encrypt([]), []);
+});
+
+test('lists of every length come back, in one request each', async () => {
+  for (const count of [1, 7, 8, 9, 2000, 10_001]) {
+    for (const text of ['x'.repeat(32), '', 'ä']) {
+      const values = Array.from({ length: count }, (_, index) => `${text}${index}`);
+      assert.deepEqual(await client.decrypt(await client.encrypt(values)), values, `${count} of ${text}`);
+    }
+  }
+  const mixed = Array.from({ length: 100 }, (_, index) => (index % 3 ? `value ${index}` : index));
+  assert.deepEqual(await client.decrypt(await client.encrypt(mixed)), mixed);
+});
+
+test('roles, curves and keying reach the engine', async () => {
+  const sealed = await client.encrypt(['a', 'b'], { role: 'support', curve: 'k1', keying: 'field' });
+  const inspected = await client.inspect(sealed, { app: APP });
+  assert.deepEqual(inspected.map(({ role, curve, type, keyVersion }) => [role, curve, type, keyVersion]), [
+    ['support', 'k1', 'string', 1], ['support', 'k1', 'string', 1],
+  ]);
+  assert.notDeepEqual(inspected[0].ephemeral, inspected[1].ephemeral);
+  assert.equal(typeof inspected[0].encryptedAt, 'number');
+  await rejects(client.decrypt(sealed, { role: 'other' }), 'forbidden');
+  const plain = await client.inspect(sealed[0]);
+  assert.deepEqual([plain.curve, plain.role], ['k1', undefined]);
+});
+
+test('documents keep their kind, and text its bytes', async () => {
+  const document = { card: { number: '4111', holder: 'Zoë' }, amount: 12.5, tags: ['a', null] };
+  let report;
+  const sealed = await client.encryptDocument(document, { select: ['$.card', '$.missing'], onReport: (seen) => { report = seen; } });
+  assert.ok(isEnvelope(sealed.card.number) && isEnvelope(sealed.card.holder));
+  assert.deepEqual([sealed.amount, sealed.tags], [12.5, ['a', null]]);
+  assert.deepEqual([report.count, report.matched], [2, [2, 0]]);
+  assert.deepEqual(await client.decryptDocument(sealed), document);
+  const text = '{ "amount": 1.50,  "id": 12345678901234567890 }';
+  const sealedText = await client.encryptDocument(text);
+  assert.equal(typeof sealedText, 'string');
+  assert.equal(await client.decryptDocument(sealedText), text);
+  const bytes = await client.encryptDocument(Buffer.from(text), { select: ['$.amount'] });
+  assert.ok(Buffer.isBuffer(bytes) && bytes.includes('"id": 12345678901234567890'));
+  assert.equal((await client.decryptDocument(bytes)).toString(), text);
+});
+
+test('documents of every size come back', async () => {
+  for (const size of [0, 100, 4000, 5000, 3_000_000]) {
+    const document = { text: 'x'.repeat(size) };
+    assert.deepEqual(await client.decryptDocument(await client.encryptDocument(document)), document, `${size}`);
+  }
+});
+
+test('files come back', async () => {
+  for (const size of [0, 1, 5000, 10_000_000]) {
+    const file = Buffer.alloc(size, 'fieldseal');
+    const sealed = await client.encryptFile(file, { curve: 'k1' });
+    assert.ok(!sealed.includes('fieldseal'));
+    assert.ok(file.equals(await client.decryptFile(sealed)), `${size}`);
+  }
+  await rejects(client.decryptFile(Buffer.from('no file')), 'invalid_envelope');
+});
+
+test('a rewrap leaves envelopes of the newest key alone and replaces others', async () => {
+  const old = await client.encrypt(['a', 'b']);
+  assert.deepEqual(await client.rewrap(old), { envelopes: old, count: 0 });
+  const rotated = spawnSync(process.env.FIELDSEAL, ['--dir', join(engine.folder, 'store'), 'keys', 'rotate', APP], { encoding: 'utf8' });
+  assert.equal(rotated.status, 0, rotated.stderr);
+  let result = { count: 0 };
+  for (let tries = 0; tries < 100 && result.count === 0; tries += 1) {
+    result = await client.rewrap(old);
+    if (result.count === 0) await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  assert.equal(result.count, 2);
+  assert.deepEqual(await client.decrypt(result.envelopes), ['a', 'b']);
+  assert.equal((await client.publicKeys()).version, 2);
+});
+
+test('envelopes that do not open fail the call, or are left or replaced', async () => {
+  const [good, other] = await client.encrypt(['good', 'other']);
+  const at = other.length - 6;
+  const bad = other.slice(0, at) + (other[at] === 'A' ? 'B' : 'A') + other.slice(at + 1);
+  const error = await rejects(client.decrypt([good, bad]), 'decrypt_failed');
+  assert.deepEqual([error.index, error.retry, error.source, error instanceof FieldsealError], [1, 'never', 'engine', true]);
+  const reports = [];
+  const onReport = (report) => reports.push(report);
+  assert.deepEqual(await client.decrypt([good, bad], { onFailure: 'leave', onReport }), ['good', bad]);
+  assert.deepEqual(await client.decryptDocument({ good, bad }, { onFailure: 'null', onReport }), { good: 'good', bad: null });
+  assert.deepEqual(reports.map(({ failed, failedIndexes, failedPaths }) => [failed, failedIndexes, failedPaths]), [[1, [1], []], [1, [], ["$['bad']"]]]);
+  assert.deepEqual(await client.encrypt([good], { skipSealed: true }), [good]);
+});
+
+test('every error has a code, and no error a value', async () => {
+  const secret = 'a secret value';
+  const cases = [
+    [() => client.encrypt([secret, undefined]), 'invalid_argument'],
+    [() => client.encrypt([secret, NaN]), 'invalid_argument'],
+    [() => client.encrypt({ [secret]: 1 }), 'invalid_argument'],
+    [() => client.encryptDocument(undefined), 'invalid_argument'],
+    [() => client.encryptDocument({ secret: 1n }), 'invalid_argument'],
+    [() => client.encryptDocument(`{"a": "${secret}"`), 'invalid_document'],
+    [() => client.encryptDocument({ a: secret }, { select: ['$.['] }), 'invalid_selector'],
+    [() => client.encryptDocument({ a: secret }, { select: ['$.b'], strict: true }), 'unmatched_selector'],
+    [() => client.encryptDocument({ A: secret }, { select: ['$.a'], otherCase: 'refuse' }), 'ambiguous_name'],
+    [() => client.encrypt(secret, { app: 'unknown' }), 'forbidden'],
+    [() => client.encrypt(secret, { app: '' }), 'invalid_params'],
+    [() => client.encrypt(secret, { curve: 'p9' }), 'invalid_argument'],
+    [() => client.encrypt(secret, { timeoutMs: 0 }), 'invalid_argument'],
+    [() => client.encryptFile(secret.length), 'invalid_argument'],
+    [() => client.inspect([secret]), 'invalid_envelope'],
+    [() => client.authenticate(secret), 'forbidden'],
+    [() => clientOf(engine, { app: undefined }).encrypt(secret), 'invalid_argument'],
+    [() => clientOf(engine, { requestSizeMax: 100 }).encrypt(secret.repeat(100)), 'too_large'],
+  ];
+  for (const [call, code] of cases) {
+    const error = await rejects(call(), code);
+    assert.ok(error instanceof FieldsealError);
+    assert.ok(!error.message.includes(secret), error.message);
+  }
+});
+
+test('settings are checked, and named in errors', () => {
+  for (const [options, name] of [
+    [{ addresses: [] }, 'addresses'], [{ addresses: 'a:b:c' }, 'addresses'], [{ addresses: 'host:0' }, 'addresses'], [{ ca: undefined }, 'ca'],
+    [{ timeoutMs: -1 }, 'timeoutMs'], [{ connectionsMax: 0 }, 'connectionsMax'], [{ retriesMax: 1.5 }, 'retriesMax'],
+    [{ backoffMinMs: 100, backoffMaxMs: 10 }, 'backoffMaxMs'],
+  ]) {
+    assert.throws(() => clientOf(engine, options), (error) => error.code === 'invalid_settings' && error.message.includes(name), name);
+  }
+});
+
+test('certificates may be PEM text', async () => {
+  const [ca, certificate, key] = ['ca', 'cert', 'key'].map((name) => readFileSync(engine[name]));
+  const other = await Client.connect(optionsFor(engine, { ca: ca.toString(), certificate, key }));
+  assert.equal(await other.health(), 'ok');
+  assert.equal((await other.info()).get('protocol'), '1');
+  await other.close();
+});
+
+test('an API key is verified, and a token for a browser decrypts one payload', async () => {
+  const command = ['--dir', join(engine.folder, 'store'), 'api-keys', 'create', APP, '--allow', 'encrypt,decrypt,client-side-tokens'];
+  const created = spawnSync(process.env.FIELDSEAL, command, { encoding: 'utf8' });
+  const apiKey = created.stdout.trim();
+  const seen = await client.authenticate(apiKey);
+  assert.deepEqual([seen.app, seen.operations.toSorted?.() ?? seen.operations.sort()], [APP, ['client-side-tokens', 'decrypt', 'encrypt']]);
+  const sealed = await client.encrypt('4111');
+  assert.equal(await client.decrypt(sealed, { keyId: seen.keyId }), '4111');
+
+  const url = `https://${engine.api}`;
+  const token = await createClientToken({ url, app: APP, apiKey, ca: engine.ca }, { card: sealed }, { expiresInMs: 60_000 });
+  assert.ok(token.token && token.expiresAt > token.createdAt);
+  const error = await rejects(createClientToken({ url, app: APP, apiKey: 'wrong', ca: engine.ca }, { card: sealed }), 'unauthorized');
+  assert.ok(!error.message.includes(sealed));
+  await rejects(createClientToken({ url: 'https://127.0.0.1:1', app: APP, apiKey, ca: engine.ca }, {}), 'connect_failed');
+});
+
+test('CommonJS and ES modules share their classes', () => {
+  const common = createRequire(import.meta.url)('..');
+  assert.equal(common.Client, Client);
+  assert.equal(common.FieldsealError, FieldsealError);
+});
+
+test('10,000 calls at once stay within the bounds', async () => {
+  const bounded = clientOf(engine, { requestsInFlightMax: 16, connectionsMax: 2, bytesInFlightMax: 1 << 16 });
+  const calls = Array.from({ length: 10_000 }, (_, index) => bounded.encrypt(`value ${index}`));
+  assert.equal(bounded.callsInFlight, 10_000);
+  let most = 0;
+  const sample = setInterval(() => {
+    const connections = [...bounded.calls.pool.engines[0].connections];
+    most = Math.max(most, ...connections.map(({ inFlight }) => inFlight));
+    assert.ok(connections.length <= 2);
+  }, 1);
+  const sealed = await Promise.all(calls);
+  clearInterval(sample);
+  assert.ok(most > 0 && most <= 16, `${most}`);
+  assert.deepEqual(await bounded.decrypt(sealed), sealed.map((_, index) => `value ${index}`));
+  assert.equal(bounded.callsInFlight, 0);
+  await bounded.close();
+});
+
+test('more calls than may wait are refused, and the others finish', async () => {
+  const bounded = clientOf(engine, { requestsWaitingMax: 100, requestsInFlightMax: 4, connectionsMax: 1 });
+  const outcomes = await Promise.allSettled(Array.from({ length: 1000 }, () => bounded.encrypt('x')));
+  const refused = outcomes.filter(({ status }) => status === 'rejected');
+  assert.equal(outcomes.length - refused.length, 100);
+  assert.ok(refused.every(({ reason }) => reason.code === 'busy' && reason.retry === 'later'));
+  assert.equal(await bounded.decrypt(await bounded.encrypt('again')), 'again');
+  await bounded.close();
+});
