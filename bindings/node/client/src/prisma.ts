@@ -35,6 +35,8 @@ export interface Operation {
   readonly operation: string;
   readonly args: unknown;
   readonly query: (args: unknown) => Promise<unknown>;
+  /** Of a fluent call such as `findUnique(…).cards()`: the way to the part of the result that is returned. */
+  readonly __internalParams?: { readonly dataPath?: readonly string[] };
 }
 
 /** The argument of `prisma.$extends`. */
@@ -55,14 +57,14 @@ interface Spot {
 export function sealFields(options: PrismaOptions): Extension {
   const schema = new Schema(options);
   const { client, encrypt, decrypt } = options;
-  const $allOperations = async ({ model, args, query }: Operation): Promise<unknown> => {
+  const $allOperations = async ({ model, args, query, __internalParams }: Operation): Promise<unknown> => {
     if (model === undefined) return query(args);
     const writes: Spot[] = [];
     const copy = schema.copyArguments(model, args, writes);
     await sealAll(client, writes, encrypt);
     const result = await query(copy);
     const reads: Spot[] = [];
-    schema.findResults(model, result, reads);
+    schema.findResults(schema.follow(model, __internalParams?.dataPath ?? []), result, reads);
     await openAll(client, reads, decrypt);
     return result;
   };
@@ -107,6 +109,12 @@ class Schema {
     for (const { name, fields: all } of datamodel.models) {
       this.relations.set(name, new Map(all.filter(({ kind }) => kind === 'object').map((field) => [field.name, field.type])));
     }
+    const reserved = [...DATA, ...CONDITIONS, ...LOGIC, 'include', 'select', '_count'];
+    for (const { name, fields: all } of datamodel.models) {
+      // Arguments would be ambiguous, and a value could be taken for a part of the query.
+      const field = all.find((candidate) => reserved.includes(candidate.name));
+      if (field) throw new FieldsealError('invalid_settings', `${name}.${field.name} has the name of an argument of Prisma; rename it and use @map`);
+    }
     for (const [name, chosen] of Object.entries(fields)) {
       const model = datamodel.models.find((candidate) => candidate.name === name);
       if (!model) throw new FieldsealError('invalid_settings', `fields: the schema has no model ${name}`);
@@ -137,7 +145,8 @@ class Schema {
     if (!isBag(value)) return value;
     const relations = this.relations.get(model);
     const entries = Object.entries(value).map(([name, member]) => {
-      const related = relations?.get(name);
+      // `_count` selects relations of the same model, with conditions of their own.
+      const related = name === '_count' ? model : relations?.get(name);
       return [name, related === undefined ? member : this.copyArguments(related, member, spots)];
     });
     return Object.fromEntries(entries) as Bag;
@@ -191,6 +200,11 @@ class Schema {
       // Composite keys and logic stay in the same model.
       else if (LOGIC.has(name) || isBag(member)) this.checkConditions(model, member, where);
     }
+  }
+
+  /** The model at the end of a path of relations. */
+  follow(model: string, path: readonly string[]): string {
+    return path.reduce((current, name) => this.relations.get(current)?.get(name) ?? current, model);
   }
 
   /** Adds the sealed values of a result to `spots`. */
