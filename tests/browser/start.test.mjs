@@ -1,4 +1,4 @@
-// docs/start/browser.md as a reader follows it: its commands in bash, its pages in Chromium.
+// Runs docs/start/browser.md as a reader follows it: the commands in bash, the pages in Chromium.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -22,7 +22,8 @@ const executablePath = findChromium(process.env);
 /** Blocks in their order, without those that the page marks as not run. */
 const blocks = [...page.matchAll(/^(<!-- not run: [^\n]+ -->\n)?```(\w+) ?(\S*)\n(.*?)^```$/gms)]
   .filter(([, notRun]) => !notRun).map(([, , kind, name, text]) => ({ kind, name, text }));
-const text = (kind, name) => blocks.find(block => block.kind === kind && block.name === name)?.text ?? assert.fail(`no block ${kind} ${name}`);
+const text = (kind, name) =>
+  blocks.find(block => block.kind === kind && block.name === name)?.text ?? assert.fail(`no block ${kind} ${name}`);
 
 async function freePort() {
   const server = createServer().listen(0, '127.0.0.1');

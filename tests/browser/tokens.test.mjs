@@ -46,7 +46,7 @@ async function pageOf(origin) {
   return pages.get(origin);
 }
 
-/** What a page of `origin` gets to read when it decrypts `payload`: status and body, or that the browser keeps the answer from it. */
+/** What a page of `origin` reads when it decrypts `payload`: status and body, or the name of the error if the browser hides them. */
 async function decryptIn(origin, authorization, payload, path = '/decrypt') {
   const page = await pageOf(origin);
   return page.evaluate(async ([url, authorization, body]) => {
@@ -65,7 +65,7 @@ async function refusal(...call) {
 test('a page of the allowed origin decrypts the payload of its token', { skip }, async () => {
   const payload = await sealed(DOCUMENT);
   const { token } = await tokenFor(payload);
-  // Until it expires, as often as it likes.
+  // A token may be used again until it expires.
   for (let round = 0; round < 2; round += 1) {
     assert.deepEqual(await decryptIn(shop.origin(), `Token ${token}`, payload), { status: 200, body: DOCUMENT });
   }
@@ -93,7 +93,7 @@ test('a token opens nothing of another app', { skip }, async () => {
   const foreign = await sealed(DOCUMENT, OTHER_APP);
   const { token } = await tokenFor(await sealed(DOCUMENT));
   assert.deepEqual(await refusal(`Token ${token}`, foreign), [403, 'forbidden']);
-  // Nor is it opened with a token that one's own app made for it.
+  // A token of this app for the other app's payload passes the check of the payload, and decryption fails.
   const { token: own } = await tokenFor(foreign);
   assert.deepEqual(await refusal(`Token ${own}`, foreign), [422, 'decrypt-failed']);
 });

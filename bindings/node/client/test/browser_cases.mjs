@@ -1,4 +1,4 @@
-// What the browser build must encrypt and refuse. Runs in Node, and unchanged in a page; so it imports nothing.
+// Values that the browser build must encrypt and values that it must refuse. Runs in Node and in pages, so it imports nothing.
 
 /** Documents that come back as they were. */
 export const documents = () => [
@@ -24,7 +24,7 @@ const cycle = () => {
   return whole;
 };
 
-/** Values that are refused: what each is called, how it is made, and the path and the code of the error. */
+/** Values that are refused: name, constructor, path and code of the error. */
 const REFUSED = [
   ['NaN', () => ({ a: NaN }), '$.a'],
   ['infinity', () => [1, -Infinity], '$[1]'],
@@ -47,7 +47,7 @@ const REFUSED = [
   ['too deep', () => nested(129), `$${'[0]'.repeat(128)}`, 'too_large'],
 ];
 
-/** Names of the values whose encryption does not fail as it must, with what happened instead. */
+/** Names of the values whose encryption does not fail as required, with the outcome. */
 export async function wrongRefusals(encryptor) {
   const wrong = [];
   for (const [name, make, path, code = 'invalid_value'] of REFUSED) {
@@ -85,7 +85,7 @@ const badKeys = key => {
   };
 };
 
-/** Names of the keys that are not refused as they must be. */
+/** Names of the keys that are not refused as required. */
 export async function wrongKeys(Encryptor, key) {
   const outcomes = Object.entries(badKeys(key)).map(async ([name, bad]) => [name, await Encryptor.of(bad).catch(error => error.code)]);
   return (await Promise.all(outcomes)).filter(([, code]) => code !== 'invalid_key').map(([name]) => name);

@@ -1,6 +1,7 @@
 // What TypeScript makes of the browser build's types. Compiled by browser_types.test.mjs.
 
-import { Encryptor, FieldsealError, type Encrypted, type EncryptOptions, type ErrorCode, type KeyEndpoint } from '@fieldseal/client/browser';
+import { Encryptor, FieldsealError } from '@fieldseal/client/browser';
+import type { Encrypted, EncryptOptions, ErrorCode, KeyEndpoint } from '@fieldseal/client/browser';
 
 interface Payment {
   readonly card: string;
@@ -32,7 +33,8 @@ export async function encrypted(payment: Payment, endpoint: KeyEndpoint): Promis
 
 export async function files(): Promise<[File, Blob, Uint8Array<ArrayBuffer>]> {
   const encryptor = await Encryptor.of(new Uint8Array(33));
-  return [await encryptor.encryptFile(new File([], 'a')), await encryptor.encryptFile(new Blob()), await encryptor.encryptFile(new Uint8Array())];
+  const [file, blob] = [await encryptor.encryptFile(new File([], 'a')), await encryptor.encryptFile(new Blob())];
+  return [file, blob, await encryptor.encryptFile(new Uint8Array())];
 }
 
 export function isOurs(error: unknown): ErrorCode | undefined {

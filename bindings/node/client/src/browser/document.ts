@@ -1,5 +1,5 @@
-// Walks a value as JSON would represent it and copies its shape. The whole value is checked before anything is encrypted: what JSON cannot
-// represent is refused with its path, never changed or left out in silence.
+// Walks a value as JSON would represent it and copies its shape. The whole value is checked before anything is encrypted. A value that JSON
+// cannot represent is refused with its path, never changed or left out silently.
 
 import { FieldsealError } from './errors.js';
 import type { ValueType } from './seal.js';

@@ -1,5 +1,5 @@
-// @fieldseal/client/browser: encrypts in a page, with an app's public key. It can only encrypt: there is no secret in it, and nothing to
-// decrypt with. What it writes, the engine decrypts (docs/format.md, the versions of P-256).
+// @fieldseal/client/browser: encrypts in a page, with an app's public key. It holds no secret and cannot decrypt. The engine decrypts what
+// it writes (docs/format.md, the versions of P-256).
 //
 // It promises that a document is encrypted as a whole or refused as a whole, and that a fresh ephemeral key serves one call at most.
 // Cryptography is WebCrypto's.

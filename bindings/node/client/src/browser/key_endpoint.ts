@@ -43,7 +43,7 @@ function addressOf({ url, app, team = 'fieldseal' }: KeyEndpoint): string {
   } catch {
     throw new FieldsealError('invalid_option', 'url must be an absolute URL, such as https://engine.example:8443');
   }
-  // Whoever could replace the key on the way could read everything that is encrypted with it.
+  // An attacker who replaces the key in transit can decrypt everything that is encrypted with it.
   if (base.protocol !== 'https:' && !(base.protocol === 'http:' && LOOPBACK.test(base.hostname))) {
     throw new FieldsealError('invalid_option', `url must begin with https:// (${base.protocol}// is allowed to this machine only)`);
   }

@@ -38,7 +38,7 @@ function squareAt(x: bigint): bigint {
   return (x * x * x - 3n * x + BigInt(`0x${B}`)) % prime;
 }
 
-/** A square root, as the prime is 3 modulo 4; of what has none, some other number. */
+/** A square root (the prime is 3 modulo 4). For a number that has none, the result is not a root: callers must check. */
 function root(square: bigint): bigint {
   let [base, result] = [square, 1n];
   for (let exponent = (prime + 1n) / 4n; exponent > 0n; exponent >>= 1n) {
