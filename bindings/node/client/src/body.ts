@@ -1,7 +1,7 @@
 // What the middleware for Express and Fastify share: rules, checks of bodies, and the errors of refused messages.
 //
-// A rule is applied to the bytes of a whole body, or the message is refused. Nothing that a rule selects passes because the body has another
-// content type, is compressed, too large or not JSON.
+// A rule is applied to the bytes of a whole body, or the message is refused. Nothing that a rule selects passes because the body has
+// another content type, is compressed, too large or not JSON.
 
 import type { IncomingHttpHeaders } from 'node:http';
 
@@ -65,7 +65,8 @@ export function compile(client: Client, rules: BodyRules): Transforms {
   const { request, response, requestSizeMax = REQUEST_SIZE_MAX, responseSizeMax = RESPONSE_SIZE_MAX } = rules;
   if (!request && !response) throw new FieldsealError('invalid_settings', 'rules: expected request, response or both');
   for (const [name, size] of Object.entries({ requestSizeMax, responseSizeMax })) {
-    if (!Number.isSafeInteger(size) || size < 1) throw new FieldsealError('invalid_settings', `${name} must be an integer of at least 1`);
+    if (Number.isSafeInteger(size) && size >= 1) continue;
+    throw new FieldsealError('invalid_settings', `${name} must be an integer of at least 1`);
   }
   return {
     request: request && transform(client, 'request', request, requestSizeMax),
@@ -78,7 +79,9 @@ function transform(client: Client, direction: 'request' | 'response', { encrypt,
     throw new FieldsealError('invalid_settings', `${direction}: expected exactly one of encrypt and decrypt`);
   }
   const rule = (encrypt ?? decrypt) as readonly string[] | (EncryptOptions & DecryptOptions & DocumentOptions);
-  const options: EncryptOptions & DecryptOptions & DocumentOptions = Array.isArray(rule) ? { select: rule as string[] } : (rule as DecryptOptions);
+  const options: EncryptOptions & DecryptOptions & DocumentOptions = Array.isArray(rule)
+    ? { select: rule as string[] }
+    : (rule as DecryptOptions);
   const { select } = options;
   if (select !== undefined && (!Array.isArray(select) || select.length === 0 || select.some((path) => typeof path !== 'string'))) {
     throw new FieldsealError('invalid_settings', `${direction}: select must be a list of at least one JSONPath selector`);
@@ -89,7 +92,8 @@ function transform(client: Client, direction: 'request' | 'response', { encrypt,
     isEncrypting,
     apply: async (text, signal) => {
       try {
-        const call = { ...options, signal: options.signal && signal ? AbortSignal.any([options.signal, signal]) : (signal ?? options.signal) };
+        const signals = [options.signal, signal].filter((one) => one !== undefined);
+        const call = { ...options, signal: signals.length > 1 ? AbortSignal.any(signals) : signals[0] };
         return await (isEncrypting ? client.encryptDocument(text, call) : client.decryptDocument(text, call));
       } catch (error) {
         throw refusal(error as FieldsealError, direction);
@@ -100,7 +104,8 @@ function transform(client: Client, direction: 'request' | 'response', { encrypt,
 
 /** Errors of the engine that the sender of a request causes, with their status. */
 const CAUSED_BY_SENDER: Readonly<Record<string, number>> = {
-  invalid_document: 400, ambiguous_name: 400, unmatched_selector: 422, decrypt_failed: 422, invalid_envelope: 422, number_out_of_range: 422, too_large: 413,
+  invalid_document: 400, ambiguous_name: 400, unmatched_selector: 422, decrypt_failed: 422, invalid_envelope: 422,
+  number_out_of_range: 422, too_large: 413,
 };
 
 function refusal(error: FieldsealError, direction: 'request' | 'response'): BodyError {
@@ -118,10 +123,12 @@ const JSON_TYPE = /^application\/(?:json|[\w.!#$&^+-]+\+json)$/i;
  * @returns Why it is not; undefined if it is.
  */
 export function notJson(type: string | undefined, encoding: string | undefined): string | undefined {
-  if (encoding !== undefined && encoding.trim() !== '' && encoding.trim().toLowerCase() !== 'identity') return 'a body with Content-Encoding';
+  const coding = encoding?.trim().toLowerCase() ?? '';
+  if (coding !== '' && coding !== 'identity') return 'a body with Content-Encoding';
   const [media = '', ...parameters] = (type ?? '').split(';').map((part) => part.trim());
   if (!JSON_TYPE.test(media)) return 'a body that is not application/json';
-  const charset = parameters.map((parameter) => /^charset\s*=\s*"?([^"\s]+)"?$/i.exec(parameter)?.[1]).filter((name) => name !== undefined);
+  const names = parameters.map((parameter) => /^charset\s*=\s*"?([^"\s]+)"?$/i.exec(parameter)?.[1]);
+  const charset = names.filter((name) => name !== undefined);
   return charset.every((name) => /^utf-?8$/i.test(name)) ? undefined : 'a body that is not UTF-8';
 }
 
@@ -141,6 +148,20 @@ export function tooLarge(direction: 'request' | 'response', sizeMax: number): Bo
   return new BodyError(direction === 'request' ? 413 : 500, 'too_large', `the ${direction}'s body exceeds the limit of ${sizeMax} bytes`);
 }
 
+/** The error of a response that is not JSON. */
+export function responseNotJson(problem: string): BodyError {
+  const advice = 'send JSON as text, bytes or a stream, and compress it outside of the rule';
+  return new BodyError(500, 'response_not_json', `the rule of this route cannot be applied to ${problem}; ${advice}`);
+}
+
+/** Removes conditions and ranges: with validators of the plain body, a client could test guesses of it. */
+export function withoutValidators(headers: IncomingHttpHeaders): void {
+  for (const name of ['if-none-match', 'if-modified-since', 'if-match', 'if-unmodified-since', 'if-range', 'range']) {
+    // eslint-disable-next-line @typescript-eslint/no-dynamic-delete
+    delete headers[name];
+  }
+}
+
 /** Reads a stream of at most `sizeMax` bytes. The rest of a larger one is not read. */
 export async function collect(stream: AsyncIterable<unknown>, direction: 'request' | 'response', sizeMax: number): Promise<Buffer> {
   const pieces: Buffer[] = [];
@@ -151,7 +172,7 @@ export async function collect(stream: AsyncIterable<unknown>, direction: 'reques
     if (size > sizeMax) throw tooLarge(direction, sizeMax);
     pieces.push(bytes);
   }
-  return pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces, size);
+  return Buffer.concat(pieces, size);
 }
 
 /** Member names that programs which merge objects turn into changes of prototypes. */
@@ -167,7 +188,7 @@ export function parse(bytes: Buffer): unknown {
   let value: unknown;
   try {
     value = JSON.parse(text);
-  } catch (error) {
+  } catch {
     throw new BodyError(400, 'invalid_document', "the request's body is not JSON");
   }
   if (SUSPICIOUS.test(text) && isPolluting(value)) throw new BodyError(400, 'invalid_document', "the request's body has a forbidden name");

@@ -1,7 +1,8 @@
 // The life of a call: waiting for its turn, in flight, retried, ended. Each call ends exactly once.
 //
-// A call is retried only if no engine executes it: no connection could be opened, the engine left the connection before it read the request,
-// or it answered `unavailable` or `overloaded`. Retries of refused calls are limited over all calls, so that a client adds little to an overload.
+// A call is retried only if no engine executes it: no connection could be opened, the engine left the connection before it read the
+// request, or it answered `unavailable` or `overloaded`. Retries of refused calls are limited over all calls, so that a client adds little
+// to an overload.
 
 import type { Answer } from '@fieldseal/wire';
 

@@ -89,7 +89,13 @@ export type PublicKeys = ReturnType<Answer['publicKeys']>;
 /** What an API key allows. */
 export type ApiKey = ReturnType<Answer['apiKey']>;
 
-type WireOptions = Parameters<typeof encodeValues>[2] & Parameters<typeof encodeEncryptDocument>[1] & Parameters<typeof encodeDecryptDocument>[1];
+type WireOptions = Parameters<typeof encodeValues>[2] & Parameters<typeof encodeEncryptDocument>[1]
+  & Parameters<typeof encodeDecryptDocument>[1];
+
+/** Envelopes of values, as many; `null` stays. */
+export type Encrypted<T extends readonly Value[]> = {
+  [K in keyof T]: T[K] extends null ? null : null extends T[K] ? string | null : string;
+};
 
 /** A client of one engine, or of several that serve the same apps. Create one for each process and share it. */
 export class Client {
@@ -117,7 +123,7 @@ export class Client {
   /** Encrypts values. `null` stays `null`. All or none of a list are encrypted. */
   encrypt(value: null, options?: EncryptOptions): Promise<null>;
   encrypt(value: Exclude<Value, null>, options?: EncryptOptions): Promise<string>;
-  encrypt<T extends readonly Value[]>(values: T, options?: EncryptOptions): Promise<{ [K in keyof T]: T[K] extends null ? null : null extends T[K] ? string | null : string }>;
+  encrypt<T extends readonly Value[]>(values: T, options?: EncryptOptions): Promise<Encrypted<T>>;
   async encrypt(values: Value | readonly Value[], options: EncryptOptions = {}): Promise<unknown> {
     return this.list('encrypt', values, options);
   }
@@ -130,8 +136,8 @@ export class Client {
   }
 
   /**
-   * Encrypts the selected values of a JSON document. Text (a string or UTF-8 bytes) remains text, every other byte unchanged; any other value
-   * is converted with `JSON.stringify`, and the result with `JSON.parse`.
+   * Encrypts the selected values of a JSON document. Text (a string or UTF-8 bytes) remains text, every other byte unchanged; any other
+   * value is converted with `JSON.stringify`, and the result with `JSON.parse`.
    */
   encryptDocument(document: string, options?: EncryptOptions & DocumentOptions): Promise<string>;
   encryptDocument(document: Uint8Array, options?: EncryptOptions & DocumentOptions): Promise<Buffer>;
@@ -175,8 +181,8 @@ export class Client {
   }
 
   /**
-   * Returns the metadata of envelopes, never their values. With an app in `options`, also the fields inside, which requires the permission to
-   * decrypt; the client's `app` is not used here.
+   * Returns the metadata of envelopes, never their values. With an app in `options`, also the fields inside, which requires the permission
+   * to decrypt; the client's `app` is not used here.
    */
   inspect(envelope: string, options?: AppOptions): Promise<Inspection>;
   inspect(envelopes: readonly string[], options?: AppOptions): Promise<Inspection[]>;
@@ -269,7 +275,7 @@ export class Client {
       method, app, values, timeoutMs: checkedTimeout(timeoutMs), signal, read,
       encode: (id, deadlineMs) => {
         wire.deadlineMs = deadlineMs;
-        return encode(id, wire as WireOptions);
+        return encode(id, wire);
       },
     });
   }
@@ -297,9 +303,10 @@ function bytesOf(data: unknown, name: string): Uint8Array {
 }
 
 function jsonOf(document: unknown): Buffer {
-  let text: string | undefined;
+  let text;
   try {
-    text = JSON.stringify(document);
+    // Undefined for functions, symbols and undefined, which its type does not say.
+    text = JSON.stringify(document) as string | undefined;
   } catch (error) {
     // Such as a cycle or a BigInt. The cause may name properties, never values.
     throw new FieldsealError('invalid_argument', 'document: JSON cannot represent it', { cause: error });

@@ -1,7 +1,7 @@
 // One TLS connection: many requests in flight, answers in any order.
 //
-// Every request gets exactly one outcome: its answer, or the error that ended the connection. An id is reused only after its answer. Received
-// bytes bypass the socket's stream, whose overhead is as large as the latency of a small request.
+// Every request gets exactly one outcome: its answer, or the error that ended the connection. An id is reused only after its answer.
+// Received bytes bypass the socket's stream, whose overhead is as large as the latency of a small request.
 
 import { type OnReadOpts, isIP } from 'node:net';
 import { type ConnectionOptions, type TLSSocket, checkServerIdentity, connect } from 'node:tls';
@@ -96,7 +96,7 @@ export class Connection {
     const connection = new Connection(socket, settings, listener);
     take = (bytes) => connection.take(bytes);
     for (const bytes of early) connection.take(bytes);
-    socket.on('error', (error) => connection.end(lost(error, connection.hasAnswered)));
+    socket.on('error', (error: Error) => connection.end(lost(error, connection.hasAnswered)));
     socket.on('close', () => connection.end(lost(undefined, connection.hasAnswered)));
     if (socket.destroyed) connection.end(lost(undefined, false));
     return connection;
@@ -257,39 +257,40 @@ const NETWORK = /^(E[A-Z]+|ERR_SOCKET\w*)$/;
 /** Waits until the TLS handshake is complete. */
 async function secured(options: ConnectionOptions, timeoutMs: number, address: string): Promise<TLSSocket> {
   return new Promise((resolve, reject) => {
-    let socket: TLSSocket;
+    let socket: TLSSocket | undefined;
     const fail = (code: 'connect_failed' | 'tls_failed', message: string, cause?: unknown): void => {
       clearTimeout(timer);
       socket?.destroy();
       reject(new FieldsealError(code, `${address}: ${message}`, { retry: code === 'tls_failed' ? 'never' : 'elsewhere', cause }));
     };
     const timer = setTimeout(() => fail('connect_failed', `no connection within ${timeoutMs} ms`), timeoutMs);
+    let connecting: TLSSocket;
     try {
-      socket = connect(options);
+      socket = connecting = connect(options);
     } catch (error) {
       // Node parses certificates and keys here.
       fail('tls_failed', `the certificate or key cannot be used: ${(error as Error).message}`, error);
       return;
     }
-    socket.setNoDelay(true);
-    socket.setKeepAlive(true, KEEP_ALIVE_MS);
+    connecting.setNoDelay(true);
+    connecting.setKeepAlive(true, KEEP_ALIVE_MS);
     const failed = (error: NodeJS.ErrnoException): void => {
       fail(NETWORK.test(error.code ?? '') && !error.code?.startsWith('ERR_TLS') ? 'connect_failed' : 'tls_failed', error.message, error);
     };
     const closed = (): void => fail('connect_failed', 'the engine closed the connection');
-    socket.once('error', failed);
-    socket.once('close', closed);
-    socket.once('secureConnect', () => {
-      if (socket.alpnProtocol !== ALPN) {
+    connecting.once('error', failed);
+    connecting.once('close', closed);
+    connecting.once('secureConnect', () => {
+      if (connecting.alpnProtocol !== ALPN) {
         fail('tls_failed', `the server does not support ${ALPN}; connect to the engine's RPC port`);
         return;
       }
       clearTimeout(timer);
       // Errors until the connection has its own handlers must not be unhandled.
-      socket.on('error', () => undefined);
-      socket.off('error', failed);
-      socket.off('close', closed);
-      resolve(socket);
+      connecting.on('error', () => undefined);
+      connecting.off('error', failed);
+      connecting.off('close', closed);
+      resolve(connecting);
     });
   });
 }

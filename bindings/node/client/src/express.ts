@@ -7,7 +7,8 @@
 import type { IncomingMessage, OutgoingHttpHeader, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 
 import {
-  type BodyRules, BodyError, type Transform, checkRequest, collect, compile, errorBody, hasBody, notJson, parse, tooLarge,
+  type BodyRules, BodyError, type Transform, checkRequest, collect, compile, errorBody, hasBody, notJson, parse, responseNotJson,
+  tooLarge, withoutValidators,
 } from './body.js';
 import type { Client } from './client.js';
 import { FieldsealError } from './errors.js';
@@ -72,13 +73,16 @@ async function collected(request: Request, sizeMax: number): Promise<Buffer> {
 
 /** Takes the place of the methods that send a body. */
 function hold(request: IncomingMessage, response: ServerResponse, rule: Transform, signal: AbortSignal): void {
-  // With validators or ranges of the plain body, a client could test guesses of it.
-  for (const name of ['if-none-match', 'if-modified-since', 'if-match', 'if-unmodified-since', 'if-range', 'range']) {
-    // eslint-disable-next-line @typescript-eslint/no-dynamic-delete
-    delete request.headers[name];
-  }
+  withoutValidators(request.headers);
   new HeldResponse(request, response, rule, signal).install();
 }
+
+const METHODS = ['write', 'end', 'writeHead', 'flushHeaders'] as const;
+
+/** Headers that reveal the length or a hash of the plain body. */
+const REVEALING = [
+  'etag', 'content-length', 'last-modified', 'accept-ranges', 'content-md5', 'digest', 'content-digest', 'repr-digest', 'transfer-encoding',
+];
 
 class HeldResponse {
   private readonly pieces: Buffer[] = [];
@@ -93,8 +97,9 @@ class HeldResponse {
     private readonly rule: Transform,
     private readonly signal: AbortSignal,
   ) {
-    const { write, end, writeHead, flushHeaders } = response;
-    this.original = { write, end, writeHead, flushHeaders };
+    // Own properties of the response, if other middleware has set them; else those of the class.
+    // eslint-disable-next-line @typescript-eslint/unbound-method
+    this.original = Object.fromEntries(METHODS.map((name) => [name, response[name] as unknown]));
   }
 
   install(): void {
@@ -126,10 +131,11 @@ class HeldResponse {
     const { response } = this;
     response.statusCode = status;
     if (typeof rest[0] === 'string') response.statusMessage = rest[0];
-    const headers = rest.find((argument) => typeof argument === 'object' && argument !== null) as OutgoingHttpHeaders | OutgoingHttpHeader[] | undefined;
+    type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[] | undefined;
+    const headers = rest.find((argument) => typeof argument === 'object' && argument !== null) as Headers;
     if (Array.isArray(headers)) {
       const flat = headers.flat() as string[];
-      for (let index = 0; index + 1 < flat.length; index += 2) response.appendHeader(flat[index] as string, flat[index + 1] as string);
+      for (let index = 0; index + 1 < flat.length; index += 2) response.appendHeader(flat[index] ?? '', flat[index + 1] ?? '');
     } else if (headers) {
       for (const [name, value] of Object.entries(headers)) if (value !== undefined) response.setHeader(name, value);
     }
@@ -154,7 +160,7 @@ class HeldResponse {
     const text = (name: string): string | undefined => response.getHeader(name)?.toString();
     const problem = notJson(text('content-type'), text('content-encoding'));
     if (problem === undefined) return;
-    this.refuse(new BodyError(500, 'response_not_json', `the rule of this route cannot be applied to ${problem}; send JSON, without compression before it`));
+    this.refuse(responseNotJson(problem));
   }
 
   private refuse(error: BodyError): void {
@@ -169,10 +175,7 @@ class HeldResponse {
 
   private async send(): Promise<void> {
     const { response, rule, pieces } = this;
-    // Headers of the plain body reveal its length and hash.
-    for (const name of ['etag', 'content-length', 'last-modified', 'accept-ranges', 'content-md5', 'digest', 'content-digest', 'repr-digest', 'transfer-encoding']) {
-      response.removeHeader(name);
-    }
+    for (const name of REVEALING) response.removeHeader(name);
     let body: Buffer | undefined;
     try {
       if (this.failure) throw this.failure;

@@ -1,13 +1,14 @@
 // Plugin for Fastify 5. Routes name their rules in `config.fieldseal`.
 //
-// Request: `preParsing` replaces the body before the parser sees it. Response: `onSend` transforms the serialized body; one to which the rule
-// cannot be applied is replaced by an error.
+// Request: `preParsing` replaces the body before the parser sees it. Response: `onSend` transforms the serialized body; one to which the
+// rule cannot be applied is replaced by an error.
 
 import type { IncomingHttpHeaders } from 'node:http';
 import { Readable } from 'node:stream';
 
 import {
-  type BodyRules, BodyError, type Transform, type Transforms, checkRequest, collect, compile, errorBody, hasBody, notJson, parse, tooLarge,
+  type BodyRules, BodyError, type Transform, type Transforms, checkRequest, collect, compile, errorBody, hasBody, notJson, parse,
+  responseNotJson, tooLarge, withoutValidators,
 } from './body.js';
 import type { Client } from './client.js';
 import { FieldsealError } from './errors.js';
@@ -55,7 +56,9 @@ export function fieldseal(instance: unknown, { client }: PluginOptions, done: (e
     return rules && rulesOf(rules);
   };
   // Faults in rules are reported at the start.
-  const onRoute = ({ config }: Route): void => void (config?.fieldseal && rulesOf(config.fieldseal));
+  const onRoute = ({ config }: Route): void => {
+    if (config?.fieldseal) rulesOf(config.fieldseal);
+  };
   const preParsing = async (request: Request, _: Reply, payload: Readable): Promise<Readable> => {
     const rules = rulesFor(request);
     if (rules?.response) withoutValidators(request.headers);
@@ -64,7 +67,7 @@ export function fieldseal(instance: unknown, { client }: PluginOptions, done: (e
   };
   const onSend = async (request: Request, reply: Reply, payload: unknown): Promise<unknown> => {
     const rule = rulesFor(request)?.response;
-    return rule ? sealed(reply, rule, payload, request.raw.method === 'HEAD') : payload;
+    return rule ? await sealed(reply, rule, payload, request.raw.method === 'HEAD') : payload;
   };
   fastify.addHook('onRoute', onRoute as never);
   fastify.addHook('preParsing', preParsing as never);
@@ -79,14 +82,6 @@ Object.assign(fieldseal, {
   [Symbol.for('plugin-meta')]: { name: '@fieldseal/client', fastify: '5.x' },
 });
 
-/** With validators of the plain body, a client could test guesses of it. */
-function withoutValidators(headers: IncomingHttpHeaders): void {
-  for (const name of ['if-none-match', 'if-modified-since', 'if-match', 'if-unmodified-since', 'if-range', 'range']) {
-    // eslint-disable-next-line @typescript-eslint/no-dynamic-delete
-    delete headers[name];
-  }
-}
-
 async function replaced(headers: IncomingHttpHeaders, rule: Transform, payload: Readable): Promise<Readable> {
   checkRequest(headers, rule.sizeMax);
   const body = await rule.apply(await collect(payload, 'request', rule.sizeMax));
@@ -97,10 +92,11 @@ async function replaced(headers: IncomingHttpHeaders, rule: Transform, payload: 
   return Object.assign(Readable.from([body], { objectMode: false }), { receivedEncodedLength: body.length });
 }
 
+/** Headers that reveal the length or a hash of the plain body. */
+const REVEALING = ['etag', 'content-length', 'last-modified', 'accept-ranges', 'content-md5', 'digest', 'content-digest', 'repr-digest'];
+
 async function sealed(reply: Reply, rule: Transform, payload: unknown, isHead: boolean): Promise<unknown> {
-  for (const name of ['etag', 'content-length', 'last-modified', 'accept-ranges', 'content-md5', 'digest', 'content-digest', 'repr-digest']) {
-    reply.removeHeader(name);
-  }
+  for (const name of REVEALING) reply.removeHeader(name);
   try {
     const body = payload === undefined || payload === null || payload === '' ? undefined : await bytes(reply, rule, payload);
     if (!body || body.length === 0 || isHead) return null;
@@ -117,11 +113,11 @@ async function bytes(reply: Reply, rule: Transform, payload: unknown): Promise<B
   const problem = notJson(text('content-type'), text('content-encoding'));
   if (problem) {
     if (payload instanceof Readable) payload.destroy();
-    throw new BodyError(500, 'response_not_json', `the rule of this route cannot be applied to ${problem}; send JSON, without compression before it`);
+    throw responseNotJson(problem);
   }
   if (payload instanceof Readable) return collect(payload, 'response', rule.sizeMax);
   if (typeof payload !== 'string' && !(payload instanceof Uint8Array)) {
-    throw new BodyError(500, 'response_not_json', 'the rule of this route cannot be applied to this kind of body; send a string, a Buffer or a stream');
+    throw responseNotJson('this kind of body');
   }
   const body = Buffer.from(payload as string);
   if (body.length > rule.sizeMax) throw tooLarge('response', rule.sizeMax);

@@ -1,8 +1,8 @@
 // @fieldseal/client: encrypts and decrypts with a Fieldseal engine.
 
 export {
-  Client, type ApiKey, type AppOptions, type CallOptions, type DecryptOptions, type DocumentOptions, type EncryptOptions, type Inspection,
-  type Json, type PublicKeys, type Report,
+  Client, type ApiKey, type AppOptions, type CallOptions, type DecryptOptions, type DocumentOptions, type Encrypted, type EncryptOptions,
+  type Inspection, type Json, type PublicKeys, type Report,
 } from './client.js';
 export { FieldsealError, type ClientErrorCode, type EngineErrorCode, type ErrorCode, type ErrorDetails, type Retry } from './errors.js';
 export type { CallEnd, CallStart, ConnectionEvent, Method, Observer } from './observer.js';

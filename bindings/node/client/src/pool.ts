@@ -60,7 +60,7 @@ export class Pool {
 
   /** Whether a connection is open or being opened. */
   get isHopeful(): boolean {
-    return this.engines.some((engine) => engine.isDialing || [...engine.connections].some((connection) => connection.isOpen && !connection.isLeft));
+    return this.engines.some((engine) => engine.isDialing || usable(engine) > 0);
   }
 
   /** Milliseconds until an ejected address is tried again. */
@@ -71,7 +71,8 @@ export class Pool {
   /** Why no connection is available. A network error is preferred to one of certificates, because it may pass. */
   get error(): FieldsealError {
     const errors = this.engines.flatMap((engine) => engine.lastError ?? []);
-    return errors.find((error) => error.code !== 'tls_failed') ?? errors[0] ?? new FieldsealError('connect_failed', 'no engine is available');
+    const best = errors.find((error) => error.code !== 'tls_failed') ?? errors[0];
+    return best ?? new FieldsealError('connect_failed', 'no engine is available');
   }
 
   /** Opens a connection to the engine with the fewest, if one may get another. */
@@ -86,7 +87,8 @@ export class Pool {
       if (engine && may(engine) && (!best || rank(engine) < rank(best))) best = engine;
     }
     // An engine that shuts down accepts connections for a while; it is a last resort.
-    if (!best || this.isClosed || (best.avoidedUntil > now && this.engines.some((engine) => engine !== best && (usable(engine) > 0 || engine.isDialing)))) return;
+    if (!best || this.isClosed) return;
+    if (best.avoidedUntil > now && this.engines.some((engine) => engine !== best && (usable(engine) > 0 || engine.isDialing))) return;
     this.turn = (this.engines.indexOf(best) + 1) % this.engines.length;
     void this.dial(best);
   }

@@ -97,7 +97,9 @@ async function openAll(client: Client, spots: readonly Spot[], options?: Decrypt
 /** The members of arguments that hold data to be written. */
 const DATA = new Set(['data', 'create', 'update', 'createMany', 'updateMany', 'upsert', 'connectOrCreate', 'set']);
 /** The members of arguments that compare or sort. */
-const CONDITIONS = new Set(['where', 'orderBy', 'cursor', 'distinct', 'by', 'having', '_min', '_max', '_sum', '_avg', 'connect', 'disconnect', 'delete', 'deleteMany']);
+const CONDITIONS = new Set([
+  'where', 'orderBy', 'cursor', 'distinct', 'by', 'having', '_min', '_max', '_sum', '_avg', 'connect', 'disconnect', 'delete', 'deleteMany',
+]);
 /** What relation filters and logic put between a model and its fields. */
 const LOGIC = new Set(['AND', 'OR', 'NOT', 'is', 'isNot', 'some', 'every', 'none']);
 
@@ -113,7 +115,8 @@ class Schema {
     for (const { name, fields: all } of datamodel.models) {
       // Arguments would be ambiguous, and a value could be taken for a part of the query.
       const field = all.find((candidate) => reserved.includes(candidate.name));
-      if (field) throw new FieldsealError('invalid_settings', `${name}.${field.name} has the name of an argument of Prisma; rename it and use @map`);
+      if (!field) continue;
+      throw new FieldsealError('invalid_settings', `${name}.${field.name} has the name of an argument of Prisma; rename it and use @map`);
     }
     for (const [name, chosen] of Object.entries(fields)) {
       const model = datamodel.models.find((candidate) => candidate.name === name);

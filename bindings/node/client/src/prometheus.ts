@@ -11,9 +11,12 @@ export function prometheus(options: { readonly registry?: Registry; readonly pre
   const { registry = defaultRegistry, prefix = 'fieldseal_client_' } = options;
   const registers = [registry];
   const seconds = new Histogram({
-    name: `${prefix}call_seconds`, help: 'Duration of calls, retries included', labelNames: ['method', 'code'], buckets: SECONDS, registers,
+    name: `${prefix}call_seconds`, help: 'Duration of calls, retries included', labelNames: ['method', 'code'], buckets: SECONDS,
+    registers,
   });
-  const values = new Counter({ name: `${prefix}values_total`, help: 'Values in lists of successful calls', labelNames: ['method'], registers });
+  const values = new Counter({
+    name: `${prefix}values_total`, help: 'Values in lists of successful calls', labelNames: ['method'], registers,
+  });
   const retries = new Counter({ name: `${prefix}retries_total`, help: 'Retries of calls', labelNames: ['method', 'code'], registers });
   const inFlight = new Gauge({ name: `${prefix}calls_in_flight`, help: 'Calls that have not ended', registers });
   const open = new Gauge({ name: `${prefix}connections`, help: 'Open connections', labelNames: ['address'], registers });

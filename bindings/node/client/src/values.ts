@@ -3,7 +3,9 @@
 // A list of strings is joined, written to memory at once, and cut at the ends of the strings. An answer of ASCII strings, such as
 // envelopes, becomes one JavaScript string, of which each value is a slice. Other lists go value by value.
 
-import { type Answer, type DecryptOptions, type EncryptOptions, type Value, encodeDecrypt, encodeEncrypt, encodeTexts } from '@fieldseal/wire';
+import {
+  type Answer, type DecryptOptions, type EncryptOptions, type Value, encodeDecrypt, encodeEncrypt, encodeTexts,
+} from '@fieldseal/wire';
 
 /** Lists below this length are faster value by value. */
 const BULK_MIN = 8;
