@@ -276,3 +276,81 @@ test('threads of Node have the module each', async () => {
   const expected = wire.encodeHealth(7).toString('hex');
   assert.deepEqual(await Promise.all([run(), run(), run()]), [expected, expected, expected]);
 });
+
+test('every method is encoded as the protocol describes it', () => {
+  const base = { app: 'acme', deadlineMs: 500 };
+  const document = Buffer.from('{"a":1}');
+  const cases = [
+    [wire.encodeEncryptDocument(1, { ...base, curve: 'k1', keying: 'field', role: 'r', skipSealed: true, strict: true, otherCase: 'same' }, document, ['$.a']),
+      'encrypt_document', { app: 'acme', curve: 'k1', keying: 'field', role: 'r', other_case: 'same', deadline_ms: 500, skip_sealed: true, strict: true,
+        select: ['$.a'], document }],
+    [wire.encodeDecryptDocument(1, { ...base, onFailure: 'leave', keyId: 'k' }, document),
+      'decrypt_document', { app: 'acme', on_failure: 'leave', key_id: 'k', deadline_ms: 500, document }],
+    [wire.encodeEncryptFile(1, { ...base, curve: 'r1' }, document), 'encrypt_file', { app: 'acme', curve: 'r1', deadline_ms: 500, data: document }],
+    [wire.encodeDecryptFile(1, { ...base, keyId: 'k' }, document), 'decrypt_file', { app: 'acme', key_id: 'k', deadline_ms: 500, data: document }],
+    [wire.encodeRewrap(1, base, ['a', 'ü']), 'rewrap', { app: 'acme', deadline_ms: 500, values: ['a', 'ü'] }],
+    [wire.encodeInspect(1, undefined, ['a']), 'inspect', { values: ['a'] }],
+    [wire.encodeInspect(1, 'acme', []), 'inspect', { app: 'acme', values: [] }],
+    [wire.encodePublicKeys(1, 'acme'), 'public_keys', { app: 'acme' }],
+    [wire.encodeAuthenticate(1, 'secret'), 'authenticate', { api_key: 'secret' }],
+    [wire.encodeInfo(1), 'info', {}],
+  ];
+  for (const [bytes, method, params] of cases) {
+    const plain = (value) => (value instanceof Uint8Array ? Buffer.from(value) : value);
+    const [kind, id, name, [seen]] = read(bytes);
+    assert.deepEqual([kind, id, name], [0, 1, method]);
+    assert.deepEqual(Object.fromEntries(Object.entries(seen).map(([key, value]) => [key, plain(value)])), params, method);
+  }
+});
+
+test('texts in one piece are the same request as an array of them', () => {
+  const options = { app: 'acme', role: 'card' };
+  const values = ['', 'abc', 'ü€😀', 'x'.repeat(300), ''];
+  const content = Buffer.from(values.join(''));
+  let end = 0;
+  const ends = Uint32Array.from(values, (value) => { end += Buffer.byteLength(value); return end; });
+  assert.deepEqual(wire.encodeTexts(7, 'encrypt', options, content, ends), wire.encodeEncrypt(7, options, values));
+  assert.deepEqual(wire.encodeTexts(7, 'decrypt', options, content, ends), wire.encodeDecrypt(7, options, values));
+  assert.deepEqual(wire.encodeTexts(7, 'encrypt', options, Buffer.alloc(0), new Uint32Array(0)), wire.encodeEncrypt(7, options, []));
+  const wrong = [[3, 2, content.length], [content.length + 1], [1], [], [4, content.length], [0xffffffff, content.length]];
+  for (const list of wrong) {
+    assert.throws(() => wire.encodeTexts(7, 'encrypt', options, content, Uint32Array.from(list)), has('invalid_argument', /ends/), String(list));
+  }
+  assert.throws(() => wire.encodeTexts(7, 'encrypt', options, Buffer.from([0xff]), Uint32Array.of(1)), has('invalid_argument', /UTF-8/));
+  assert.throws(() => wire.encodeTexts(7, 'seal', options, content, ends), has('invalid_argument', /method/));
+  assert.throws(() => wire.encodeTexts(7, 'encrypt', { ...options, frameSizeMax: 100 }, content, ends), has('too_large'));
+});
+
+test('values of ASCII become slices of one string, others do not', () => {
+  const slices = (values) => answers(written([1, 1, null, { values, count: 1 }]))[0].slices();
+  for (const values of [['a'], ['', 'abc', ''], Array.from({ length: 3000 }, (_, index) => `value ${index}`), ['x'.repeat(70_000), 'y']]) {
+    const { text, ranges } = slices(values);
+    assert.deepEqual(values.map((_, index) => text.slice(ranges[2 * index], ranges[2 * index + 1])), values);
+  }
+  assert.deepEqual(slices([]).ranges, new Uint32Array(0));
+  for (const values of [['a', null], ['a', 1], ['ü'], ['a', '€']]) assert.equal(slices(values), null);
+});
+
+test('documents, files and facts are read, and their memory is handed over', () => {
+  const [document] = answers(written([1, 1, null, { document: Buffer.from('{"a": 1}'), count: 3, matched: [1, 2], failed: 2, failures: ['$.a', '$.b'] }]));
+  assert.deepEqual(document.report(), { count: 3, matched: [1, 2], resealed: 0, skipped: 0, failed: 2, failedIndexes: [], failedPaths: ['$.a', '$.b'] });
+  assert.equal(document.document().toString(), '{"a": 1}');
+  assert.throws(() => document.document(), has('invalid_answer', /released/));
+  for (const size of [0, 10, 5000, 100_000]) {
+    const data = Buffer.alloc(size, 'x');
+    assert.deepEqual(answers(written([1, 1, null, { data }]))[0].data(), data, `${size}`);
+  }
+  const ephemeral = Buffer.alloc(33, 2);
+  const inspected = { version: 'Tk9D', curve: 'r1', type: 'number', debug: false, ephemeral, role: 'card', origin: 8, encrypted_at: 1_700_000_000, key_version: 2 };
+  const [inspections] = answers(written([1, 1, null, { values: [inspected] }]));
+  assert.deepEqual(inspections.inspections(), [{ version: 'Tk9D', curve: 'r1', type: 'number', debug: false, ephemeral, role: 'card', origin: 8,
+    encryptedAt: 1_700_000_000, keyVersion: 2 }]);
+  const [key] = answers(written([1, 1, null, { key_id: 'id', app: 'acme', operations: ['encrypt'] }]));
+  assert.deepEqual(key.apiKey(), { keyId: 'id', app: 'acme', operations: ['encrypt'] });
+  assert.deepEqual(answers(written([1, 1, null, { protocol: '1' }]))[0].info(), [['protocol', '1']]);
+  const [values] = answers(written([1, 1, null, { values: ['a'], failed: 1, failures: [0] }]));
+  assert.deepEqual([values.report().failedIndexes, values.report().failedPaths], [[0], []]);
+  for (const read of ['document', 'data', 'report', 'inspections', 'publicKeys', 'apiKey']) {
+    assert.throws(() => answers(written([1, 1, null, { other: 1 }]))[0][read](), has('invalid_answer'), read);
+  }
+});
