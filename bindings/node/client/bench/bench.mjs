@@ -39,7 +39,8 @@ async function measure(call) {
 }
 
 function nativeProgram() {
-  const arguments_ = ['build', '--locked', '--release', '-p', 'fieldseal-client', '--example', 'fields', '--message-format', 'json'];
+  // Built with the program, so that both share their libraries.
+  const arguments_ = ['build', '--locked', '--release', '-p', 'fieldseal-cli', '-p', 'fieldseal-client', '--example', 'fields', '--message-format', 'json'];
   const out = execFileSync('cargo', arguments_, { cwd: root, stdio: ['ignore', 'pipe', 'inherit'], maxBuffer: 64 << 20 }).toString();
   return out.split('\n').filter(Boolean).map((line) => JSON.parse(line)).findLast(({ executable }) => executable).executable;
 }

@@ -13,9 +13,9 @@ use napi::bindgen_prelude::{Buffer, BufferSlice, ObjectFinalize, Uint32Array};
 use napi::{Env, ValueType};
 use napi_derive::napi;
 
-use crate::encode::buffer;
 use crate::fault::{Code, Result, fault, invalid_argument, of_content, of_frame, of_message, of_node};
 use crate::js::{Js, Maker};
+use crate::memory::buffer;
 use crate::values::give;
 
 /// Splits the bytes of a connection into answers. One for each connection.

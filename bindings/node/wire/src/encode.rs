@@ -11,12 +11,11 @@ use napi::{Env, ValueType};
 use napi_derive::napi;
 
 use crate::decode::{Answer, whole_number};
-use crate::fault::{Code, Fault, Result, fault, invalid_argument, of_content, of_node};
+use crate::fault::{Code, Fault, Result, fault, invalid_argument, of_content};
 use crate::js::Js;
+use crate::memory::buffer;
 use crate::values::{Taken, Texts};
 
-/// Messages up to this size are copied into Node's memory, which is cheaper than a Buffer with foreign memory.
-const COPY_SIZE_MAX: usize = 4096;
 /// Maximum bytes of a request's fixed parts with the longest options, reserved in advance.
 const FIXED_SIZE: usize = 256;
 
@@ -364,15 +363,6 @@ where
     let mut out = Vec::with_capacity(FIXED_SIZE + words + values.clone().map(size).sum::<usize>());
     write(values, &mut out);
     out
-}
-
-pub(crate) fn buffer<'env>(env: &'env Env, message: Vec<u8>) -> Result<BufferSlice<'env>> {
-    let made = if message.len() <= COPY_SIZE_MAX {
-        BufferSlice::copy_from(env, message)
-    } else {
-        BufferSlice::from_data(env, message)
-    };
-    made.map_err(|error| of_node(&error))
 }
 
 fn message_id(id: Js) -> Result<u32> {

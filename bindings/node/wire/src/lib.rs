@@ -8,4 +8,5 @@ pub mod decode;
 pub mod encode;
 mod fault;
 mod js;
+mod memory;
 mod values;
