@@ -68,7 +68,8 @@ artillery: setup ## the Node packages and Artillery against an engine (FULL=1: t
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/artillery/run.sh
 
 node: setup ## the npm packages: their tests, and each installed into an empty project (RUNS=10 CASES=1000000 OPERATIONS=10000000: longer)
-	@tests/node/run.sh
+	@cargo build --profile checked --package fieldseal-cli
+	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/node/run.sh
 
 node-asan: setup ## the native part of @fieldseal/crypto under AddressSanitizer
 	$(call say,asan: scripts/node-asan.sh)
