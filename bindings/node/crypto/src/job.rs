@@ -44,8 +44,12 @@ pub(crate) struct Job {
     id: f64,
     delivery: Arc<Delivery>,
     is_cancelled: AtomicBool,
+    is_short: bool,
     kind: Kind,
 }
+
+/// Longest text in bytes of a job that threads take several of at once.
+const SHORT_SIZE_MAX: usize = 4096;
 
 enum Kind {
     /// On one thread at a time.
@@ -62,17 +66,29 @@ unsafe impl Sync for Job {}
 impl Job {
     /// Makes a job for which [`crate::pool::Pool::enter`] has reserved a place.
     pub(crate) fn new(id: f64, delivery: Arc<Delivery>, task: Task) -> Self {
-        Self { id, delivery, is_cancelled: AtomicBool::new(false), kind: Kind::Alone(Mutex::new(Some(Work(task)))) }
+        let is_short = match &task {
+            Task::Sliced(_, place) => place.memory.source.size + place.memory.aad.size <= SHORT_SIZE_MAX,
+            Task::Batch(..) => false,
+            Task::Update(_, memory, _) => memory.source.size <= SHORT_SIZE_MAX,
+        };
+        let kind = Kind::Alone(Mutex::new(Some(Work(task))));
+        Self { id, delivery, is_cancelled: AtomicBool::new(false), is_short, kind }
     }
 
     /// Makes a job for several threads, likewise.
     pub(crate) fn parallel(id: f64, delivery: Arc<Delivery>, parallel: Parallel) -> Self {
-        Self { id, delivery, is_cancelled: AtomicBool::new(false), kind: Kind::Parallel(Box::new(parallel)) }
+        let kind = Kind::Parallel(Box::new(parallel));
+        Self { id, delivery, is_cancelled: AtomicBool::new(false), is_short: false, kind }
     }
 
     /// Whether the job belongs to `delivery`.
     pub(crate) fn is_for(&self, delivery: &Arc<Delivery>) -> bool {
         Arc::ptr_eq(&self.delivery, delivery)
+    }
+
+    /// Whether the job ends within a step of microseconds.
+    pub(crate) fn is_short(&self) -> bool {
+        self.is_short
     }
 
     /// Ends the job at its next slice.

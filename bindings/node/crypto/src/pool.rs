@@ -13,6 +13,8 @@ use crate::job::Job;
 
 /// Maximum of the setting `threads`.
 pub(crate) const THREADS_MAX: usize = 1024;
+/// Short jobs that a thread takes at once.
+const SHORT_MAX: usize = 16;
 /// Default of the setting `queueMax`: operations that wait or run.
 pub(crate) const QUEUE_MAX_DEFAULT: usize = 1 << 20;
 
@@ -99,17 +101,24 @@ impl Pool {
     /// Queues a job, once for each of at most `helpers` threads that may work on it.
     pub(crate) fn push(&self, job: Arc<Job>, helpers: usize) {
         let mut state = self.lock();
-        let wanted = state.wanted();
-        for _ in 0..helpers.clamp(1, wanted) {
+        for _ in 0..helpers.clamp(1, state.wanted()) {
             state.queue.push_back(Arc::clone(&job));
-            if state.woken < state.idle {
-                state.woken += 1;
-                self.wake.notify_one();
-            } else if state.started < wanted {
-                start(&mut state);
-            }
         }
+        self.call(&mut state);
         self.waiting.store(state.queue.len(), Ordering::Relaxed);
+    }
+
+    /// Calls one thread for a queue that is not empty, if none is on its way: a thread that takes a job calls the next. A wake-up costs
+    /// as much as several short jobs.
+    fn call(&self, state: &mut State) {
+        if state.idle > 0 {
+            if state.woken == 0 {
+                state.woken = 1;
+                self.wake.notify_one();
+            }
+        } else if state.started < state.wanted() {
+            start(state);
+        }
     }
 
     /// Removes the waiting jobs that `is_removed` selects.
@@ -124,34 +133,50 @@ impl Pool {
         drop(removed);
     }
 
-    /// Next job for the calling thread; none if it is superfluous. `last` goes back to the end of the queue.
-    fn next(&self, last: Option<Arc<Job>>) -> Option<Arc<Job>> {
+    /// Fills `jobs` with the next ones for the calling thread: a long one, or several short ones, for which the lock is taken once.
+    /// `last` goes back to the end of the queue. False if the thread is superfluous.
+    fn next(&self, last: Option<Arc<Job>>, jobs: &mut Vec<Arc<Job>>) -> bool {
         let mut state = self.lock();
         state.queue.extend(last);
         loop {
-            if let Some(job) = state.queue.pop_front() {
+            // Others get their share of the short ones.
+            let share = (state.queue.len() / state.started.max(1)).clamp(1, SHORT_MAX);
+            while jobs.len() < share && (jobs.is_empty() || state.queue.front().is_some_and(|job| job.is_short())) {
+                let Some(job) = state.queue.pop_front() else { break };
+                let is_long = !job.is_short();
+                jobs.push(job);
+                if is_long {
+                    break;
+                }
+            }
+            if !jobs.is_empty() {
                 self.waiting.store(state.queue.len(), Ordering::Relaxed);
-                return Some(job);
+                if !state.queue.is_empty() {
+                    self.call(&mut state);
+                }
+                return true;
             }
             if state.started > state.wanted() {
                 state.started -= 1;
-                return None;
+                return false;
             }
             state.idle += 1;
             state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.idle -= 1;
-            state.woken = state.woken.saturating_sub(1);
+            state.woken = 0;
         }
     }
 
     fn work(&self) {
-        let mut last = None;
-        while let Some(job) = self.next(last.take()) {
-            // A job that has more to do goes on while no other waits.
-            while job.step() {
-                if self.waiting.load(Ordering::Relaxed) != 0 {
-                    last = Some(job);
-                    break;
+        let (mut last, mut jobs) = (None, Vec::with_capacity(SHORT_MAX));
+        while self.next(last.take(), &mut jobs) {
+            for job in jobs.drain(..) {
+                // A job that has more to do goes on while no other waits.
+                while job.step() {
+                    if self.waiting.load(Ordering::Relaxed) != 0 {
+                        last = Some(job);
+                        break;
+                    }
                 }
             }
         }
