@@ -51,7 +51,7 @@ function faultsOf(name, method) {
   if (name === 'algorithm') return [...NOT_STRINGS, ...unknown].map(set);
   if (name === 'encrypt') return NOT_ENCRYPT.map(set);
   if (name === 'callback') return NOT_FUNCTIONS.map(set);
-  if (name.endsWith('Offset')) return [...NOT_UNSIGNED.map(set), set(1000), set(2147483647), (call) => { call[name] += 4; }];
+  if (name.endsWith('Offset')) return [...NOT_UNSIGNED.map(set), set(1000), set(2147483647), (call) => { call[name] = Math.min(call[name] + 4, 2147483647); }];
   if (name.endsWith('Size')) return [...NOT_UNSIGNED.map(set), set(0), set(1), set(5), set(17), set(2147483647), (call) => { call[name] -= 1; }];
   return [...NOT_BUFFERS.map(set), set(empty), (call) => { call[name] = call[name]?.subarray?.(1); }];
 }
