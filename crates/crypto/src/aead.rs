@@ -155,7 +155,7 @@ impl AeadKey {
     /// Through the library. `out` has room for ciphertext and tag.
     fn seal_alone(&self, nonce: &[u8], aad: &[u8], plaintext: &[u8], out: &mut [u8]) {
         let (ciphertext, tag) = out.split_at_mut(plaintext.len());
-        tag.copy_from_slice(&self.context().seal(nonce, aad, Text::Apart(plaintext, ciphertext)));
+        tag.copy_from_slice(&self.context().seal(nonce, aad, Text::Separate(plaintext, ciphertext)));
     }
 
     /// As [`AeadKey::open`] with a nonce of any length; an empty one fails like a wrong one.
@@ -175,7 +175,7 @@ impl AeadKey {
         let plaintext_size = sealed.len().checked_sub(TAG_SIZE).ok_or(DecryptFailed)?;
         assert_eq!(out.len(), plaintext_size, "room for the plaintext");
         let (ciphertext, tag) = sealed.split_at(plaintext_size);
-        if nonce.is_empty() || !self.context().open(nonce, aad, Text::Apart(ciphertext, out), tag) {
+        if nonce.is_empty() || !self.context().open(nonce, aad, Text::Separate(ciphertext, out), tag) {
             out.zeroize();
             return Err(DecryptFailed);
         }

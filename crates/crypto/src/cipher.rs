@@ -112,7 +112,7 @@ impl CipherKey {
     /// # Panics
     /// When they differ in length.
     pub fn apply(&self, iv: &[u8; IV_SIZE], input: &[u8], output: &mut [u8]) {
-        self.run(*iv, Text::Apart(input, output));
+        self.run(*iv, Text::Separate(input, output));
     }
 
     /// Encrypts or decrypts in place.
@@ -125,7 +125,7 @@ impl CipherKey {
     /// # Panics
     /// When input and output differ in length.
     pub fn apply_at(&self, iv: &[u8; IV_SIZE], block: u64, input: &[u8], output: &mut [u8]) {
-        self.run(self.algorithm.advance(iv, block), Text::Apart(input, output));
+        self.run(self.algorithm.advance(iv, block), Text::Separate(input, output));
     }
 
     /// As [`CipherKey::apply_in_place`], from block `block` of the key stream.

@@ -1,11 +1,11 @@
 //! Many operations of one algorithm in one call, described by an array of numbers over shared buffers.
 //!
-//! Short AES-GCM messages under one key run side by side in SIMD lanes. The array may change while a job uses it, so that every operation is
-//! read once and its ranges are checked before they are used.
+//! Short AES-GCM messages under one key run side by side in SIMD lanes. The array may change while a job uses it, so that every operation
+//! is read once and its ranges are checked before they are used.
 
 use fieldseal_crypto::aead::{Nonce, OpenItem, SealItem, TAG_SIZE};
 use fieldseal_crypto::{AeadKey, DecryptFailed};
-use zeroize::Zeroizing;
+use zeroize::Zeroize;
 
 use crate::algorithms::Algorithm;
 use crate::fault::{Fault, Outcome};
@@ -235,8 +235,8 @@ impl Batch {
     }
 }
 
-/// Room for the outputs of a group.
-type Room = [u8; GROUP_MAX * (GROUPED_SIZE_MAX + TAG_SIZE)];
+/// Memory for the outputs of a group.
+type Outputs = [u8; GROUP_MAX * (GROUPED_SIZE_MAX + TAG_SIZE)];
 
 fn nonce(item: &Item) -> Nonce {
     // SAFETY: the range was checked, and is the caller's to read.
@@ -246,16 +246,16 @@ fn nonce(item: &Item) -> Nonce {
 /// # Safety
 /// As for [`Batch::step`].
 unsafe fn seal(key: &AeadKey, group: &[Item]) -> [Outcome<usize>; GROUP_MAX] {
-    let mut room: Room = [0; _];
+    let mut outputs: Outputs = [0; _];
     let size = group.iter().map(|item| item.memory.source.size + TAG_SIZE).sum();
     // SAFETY: the caller's promise; outputs go to memory of their own first.
     let items = group.iter().map(|item| unsafe {
         SealItem { nonce: nonce(item), aad: item.memory.aad.read(), plaintext: item.memory.source.read() }
     });
     let items: Vec<SealItem<'_>> = items.collect();
-    key.seal_many(&items, &mut room[..size]);
+    key.seal_many(&items, &mut outputs[..size]);
     drop(items);
-    let mut sealed = &room[..size];
+    let mut sealed = &outputs[..size];
     for item in group {
         let (text, rest) = sealed.split_at(item.memory.source.size);
         let (tag, rest) = rest.split_at(TAG_SIZE);
@@ -272,7 +272,7 @@ unsafe fn seal(key: &AeadKey, group: &[Item]) -> [Outcome<usize>; GROUP_MAX] {
 /// # Safety
 /// As for [`Batch::step`].
 unsafe fn open(key: &AeadKey, group: &[Item]) -> [Outcome<usize>; GROUP_MAX] {
-    let (mut sealed, mut room): (Room, Zeroizing<Room>) = ([0; _], Zeroizing::new([0; _]));
+    let (mut sealed, mut outputs): (Outputs, Outputs) = ([0; _], [0; _]);
     let (mut at, mut size) = (0, 0);
     for item in group {
         let text_size = item.memory.source.size;
@@ -292,13 +292,15 @@ unsafe fn open(key: &AeadKey, group: &[Item]) -> [Outcome<usize>; GROUP_MAX] {
     });
     let items: Vec<OpenItem<'_>> = items.collect();
     let mut results = [Err(DecryptFailed); GROUP_MAX];
-    key.open_many(&items, &mut room[..size], &mut results[..group.len()]);
-    let mut opened = &room[..size];
+    key.open_many(&items, &mut outputs[..size], &mut results[..group.len()]);
+    let mut opened = &outputs[..size];
     for item in group {
         let (text, rest) = opened.split_at(item.memory.source.size);
         opened = rest;
         // SAFETY: the caller's promise; no other slice of these buffers is alive.
         unsafe { item.memory.target.write().copy_from_slice(text) };
     }
+    // Only what was written: to wipe all of it takes longer than to open short messages.
+    outputs[..size].zeroize();
     results.map(|result| result.map(|()| 0).map_err(|_| Fault::Corrupt))
 }

@@ -9,7 +9,6 @@ use std::thread;
 
 use napi_sys as sys;
 
-use crate::job::Job;
 use crate::layout::RESULTS_SIZE;
 use crate::pool::POOL;
 
@@ -129,7 +128,7 @@ impl Delivery {
     /// Ends the environment: no job touches its memory after this returns. Waits for slices that are being processed.
     pub(crate) fn close(self: &std::sync::Arc<Self>) {
         self.is_closed.store(true, Ordering::SeqCst);
-        POOL.remove(|job: &Job| job.is_for(self));
+        POOL.remove(std::sync::Arc::as_ptr(self).cast());
         while self.running.load(Ordering::SeqCst) != 0 {
             thread::yield_now();
         }

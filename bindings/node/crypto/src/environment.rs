@@ -12,11 +12,11 @@ use crate::algorithms::Algorithm;
 use crate::batch::{Batch, Buffers, Numbers};
 use crate::delivery::Delivery;
 use crate::fault::{Fault, Outcome};
-use crate::job::{Job, Place, Task};
+use crate::job::{Job, Task};
 use crate::js::{Bytes, Call, JsError, Result, check, make_handle, make_text};
 use crate::keys::{Key, Keys};
 use crate::layout::{self, Slot};
-use crate::operation::{Memory, Operation, Sliced};
+use crate::operation::{Memory, Operation, Place, Sliced};
 use crate::parallel::{PARALLEL_SIZE_MIN_DEFAULT, Parallel};
 use crate::pool::POOL;
 use crate::streams::Stream;
@@ -208,13 +208,14 @@ impl Environment {
         };
         let place = self.place(ranges);
         let threads = if place.memory.source.size < self.parallel_size_min.get() { 1 } else { POOL.threads() };
-        let parallel = if threads > 1 { Parallel::new(operation, place) } else { Err((operation, place)) };
+        let parallel = if threads > 1 { Parallel::new(operation, place) } else { Err(Box::new((operation, place))) };
         match parallel {
             Ok(parallel) => {
                 let helpers = parallel.count().min(threads);
                 self.send(call, helpers, |id, delivery| Job::parallel(id, delivery, parallel))
             }
-            Err((operation, place)) => {
+            Err(refused) => {
+                let (operation, place) = *refused;
                 let sliced = Box::new(Sliced::new(operation, place.memory));
                 self.send(call, 1, |id, delivery| Job::new(id, delivery, Task::Sliced(sliced, place)))
             }
@@ -443,10 +444,8 @@ impl Environment {
         self.pending.set(pending);
         if pending == 0 && !self.wake.get().is_null() {
             // SAFETY: as in `hold`.
-            check(
-                unsafe { sys::napi_unref_threadsafe_function(call.env, self.wake.get()) },
-                "cannot release the event loop",
-            )?;
+            let status = unsafe { sys::napi_unref_threadsafe_function(call.env, self.wake.get()) };
+            check(status, "cannot release the event loop")?;
             self.cancellable.borrow_mut().clear();
         }
         self.outcome(Ok(count));

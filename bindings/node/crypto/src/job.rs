@@ -8,19 +8,10 @@ use crate::batch::Batch;
 use crate::delivery::{Completion, Delivery};
 use crate::fault::{Fault, Outcome};
 use crate::keys::Keys;
-use crate::operation::{Memory, SLICE_SIZE, Sliced};
+use crate::operation::{Memory, Place, SLICE_SIZE, Sliced};
 use crate::parallel::Parallel;
-use crate::pool::POOL;
+use crate::pool::{POOL, Work};
 use crate::streams::Stream;
-
-/// Bytes of JavaScript that a job reads and writes, or its own copies of them.
-pub(crate) struct Place {
-    pub(crate) memory: Memory,
-    /// Owned memory that `memory` points to: short texts, which are copied back when the job has ended.
-    pub(crate) owned: Option<Box<[u8]>>,
-    /// Owned associated data.
-    pub(crate) aad: Option<Box<[u8]>>,
-}
 
 /// What a job does.
 pub(crate) enum Task {
@@ -33,11 +24,11 @@ pub(crate) enum Task {
 }
 
 /// A task that moves between threads.
-struct Work(Task);
+struct Moved(Task);
 
 // SAFETY: the memory belongs to the job while it runs: JavaScript holds the buffers, and `Delivery` waits for the job before their
 // environment ends. Callers promise not to touch them meanwhile.
-unsafe impl Send for Work {}
+unsafe impl Send for Moved {}
 
 /// A job. It holds a place in the pool until it is dropped.
 pub(crate) struct Job {
@@ -53,12 +44,12 @@ const SHORT_SIZE_MAX: usize = 4096;
 
 enum Kind {
     /// On one thread at a time.
-    Alone(Mutex<Option<Work>>),
+    Alone(Mutex<Option<Moved>>),
     /// On several threads.
     Parallel(Box<Parallel>),
 }
 
-// SAFETY: as for `Work`; `Parallel` may be used by several threads.
+// SAFETY: as for `Moved`; `Parallel` may be used by several threads.
 unsafe impl Send for Job {}
 // SAFETY: as above.
 unsafe impl Sync for Job {}
@@ -71,7 +62,7 @@ impl Job {
             Task::Batch(..) => false,
             Task::Update(_, memory, _) => memory.source.size <= SHORT_SIZE_MAX,
         };
-        let kind = Kind::Alone(Mutex::new(Some(Work(task))));
+        let kind = Kind::Alone(Mutex::new(Some(Moved(task))));
         Self { id, delivery, is_cancelled: AtomicBool::new(false), is_short, kind }
     }
 
@@ -81,35 +72,16 @@ impl Job {
         Self { id, delivery, is_cancelled: AtomicBool::new(false), is_short: false, kind }
     }
 
-    /// Whether the job belongs to `delivery`.
-    pub(crate) fn is_for(&self, delivery: &Arc<Delivery>) -> bool {
-        Arc::ptr_eq(&self.delivery, delivery)
-    }
-
-    /// Whether the job ends within a step of microseconds.
-    pub(crate) fn is_short(&self) -> bool {
-        self.is_short
-    }
-
     /// Ends the job at its next slice.
     pub(crate) fn cancel(&self) {
         self.is_cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Works for a slice. False when there is nothing left to do for the calling thread.
-    pub(crate) fn step(&self) -> bool {
-        let Some(_running) = self.delivery.begin() else { return false };
-        match &self.kind {
-            Kind::Alone(work) => self.step_alone(&mut work.lock().unwrap_or_else(PoisonError::into_inner)),
-            Kind::Parallel(parallel) => self.step_parallel(parallel),
-        }
-    }
-
-    fn step_alone(&self, work: &mut Option<Work>) -> bool {
-        let Some(Work(task)) = work.as_mut() else { return false };
+    fn step_alone(&self, work: &mut Option<Moved>) -> bool {
+        let Some(Moved(task)) = work.as_mut() else { return false };
         let Some(outcome) = self.advance(task) else { return true };
         let (mut tag, mut output) = ([0; 16], None);
-        if let Some(Work(Task::Sliced(sliced, place))) = work.take() {
+        if let Some(Moved(Task::Sliced(sliced, place))) = work.take() {
             (tag, output) = (sliced.operation().tag, place.owned);
         }
         self.deliver(outcome, tag, output);
@@ -118,7 +90,7 @@ impl Job {
 
     fn advance(&self, task: &mut Task) -> Option<Outcome<usize>> {
         let is_cancelled = self.is_cancelled.load(Ordering::Relaxed);
-        // SAFETY: the memory is the job's (see `Work`), `begin` has made the end of the environment wait, and the lock keeps others from
+        // SAFETY: the memory is the job's (see `Moved`), `begin` has made the end of the environment wait, and the lock keeps others from
         // working on it.
         let step = || unsafe {
             match task {
@@ -148,6 +120,24 @@ impl Job {
     fn deliver(&self, outcome: Outcome<usize>, tag: [u8; 16], output: Option<Box<[u8]>>) {
         let (status, written) = outcome.map_or_else(|fault| (fault as u8, 0), |written| (0, written));
         self.delivery.push(Completion { id: self.id, status, written, tag, output });
+    }
+}
+
+impl Work for Job {
+    fn step(&self) -> bool {
+        let Some(_running) = self.delivery.begin() else { return false };
+        match &self.kind {
+            Kind::Alone(work) => self.step_alone(&mut work.lock().unwrap_or_else(PoisonError::into_inner)),
+            Kind::Parallel(parallel) => self.step_parallel(parallel),
+        }
+    }
+
+    fn is_short(&self) -> bool {
+        self.is_short
+    }
+
+    fn owner(&self) -> *const () {
+        Arc::as_ptr(&self.delivery).cast()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The `crypto` crate for Node: conversion, and a pool of threads.
 //!
-//! JavaScript (`lib/`) checks arguments and keeps buffers alive; the native side finds their memory, runs the operation there, and reports a
-//! number. Arguments travel in shared memory (`layout`), so that a call with short ones crosses the border with no argument at all.
+//! JavaScript (`lib/`) checks arguments and keeps buffers alive; the native side finds their memory, runs the operation there, and reports
+//! a number. Arguments travel in shared memory (`layout`), so that a call with short ones crosses the border with no argument at all.
 //! `index.d.ts` documents the package for its users.
 #![warn(missing_docs)]
 

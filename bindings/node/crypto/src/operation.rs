@@ -35,9 +35,18 @@ pub(crate) struct Memory {
     pub(crate) aad: Bytes,
 }
 
+/// Bytes of JavaScript that a job reads and writes, or its own copies of them.
+pub(crate) struct Place {
+    pub(crate) memory: Memory,
+    /// Owned memory that `memory` points to: short texts, which are copied back when the job has ended.
+    pub(crate) owned: Option<Box<[u8]>>,
+    /// Owned associated data.
+    pub(crate) aad: Option<Box<[u8]>>,
+}
+
 /// Source and target, after an overlap has been dealt with.
 pub(crate) enum Text<'a> {
-    Apart(&'a [u8], &'a mut [u8]),
+    Separate(&'a [u8], &'a mut [u8]),
     InPlace(&'a mut [u8]),
 }
 
@@ -86,7 +95,7 @@ impl Memory {
         // SAFETY: the caller's promise; the slices do not overlap.
         unsafe {
             if source.start != target.start && !source.overlaps(target) {
-                return Text::Apart(source.read(), target.write());
+                return Text::Separate(source.read(), target.write());
             }
             if source.start != target.start {
                 std::ptr::copy(source.start, target.start, source.size);
@@ -102,7 +111,11 @@ impl Memory {
     unsafe fn with_aad<R>(self, run: impl FnOnce(&[u8]) -> R) -> R {
         // SAFETY: the caller's promise; a range that shares memory with the target is copied before it is written to.
         let aad = unsafe { self.aad.read() };
-        if self.aad.overlaps(self.target) { run(&aad.to_vec()) } else { run(aad) }
+        if !self.aad.overlaps(self.target) {
+            return run(aad);
+        }
+        let copy = aad.to_vec();
+        run(&copy)
     }
 }
 
@@ -132,7 +145,7 @@ impl Operation {
             Key::Cipher(key) => {
                 // SAFETY: the caller's promise.
                 match unsafe { memory.text() } {
-                    Text::Apart(source, target) => key.apply(&self.iv, source, target),
+                    Text::Separate(source, target) => key.apply(&self.iv, source, target),
                     Text::InPlace(text) => key.apply_in_place(&self.iv, text),
                 }
                 Ok(memory.source.size)
@@ -166,9 +179,9 @@ impl Operation {
         // SAFETY: the caller's promise.
         let text = unsafe { memory.text() };
         match (self.encrypts, text) {
-            (true, Text::Apart(source, target)) => key.seal_detached(&nonce, aad, source, target, tag),
+            (true, Text::Separate(source, target)) => key.seal_detached(&nonce, aad, source, target, tag),
             (true, Text::InPlace(text)) => key.seal_in_place(&nonce, aad, text, tag),
-            (false, Text::Apart(source, target)) => {
+            (false, Text::Separate(source, target)) => {
                 key.open_detached(&nonce, aad, source, target, tag).map_err(|_| Fault::Corrupt)?;
             }
             (false, Text::InPlace(text)) => {
@@ -283,15 +296,15 @@ impl Sliced {
         // SAFETY: the caller's promise.
         let text = unsafe { Memory { source, target, aad: Bytes::EMPTY }.text() };
         match (&mut self.state, text) {
-            (State::Seal(stream), Text::Apart(source, target)) => stream.update(source, target),
+            (State::Seal(stream), Text::Separate(source, target)) => stream.update(source, target),
             (State::Seal(stream), Text::InPlace(text)) => stream.update_in_place(text),
-            (State::Open(stream), Text::Apart(source, target)) => stream.update(source, target),
+            (State::Open(stream), Text::Separate(source, target)) => stream.update(source, target),
             (State::Open(stream), Text::InPlace(text)) => stream.update_in_place(text),
             (_, text) => {
                 let Key::Cipher(key) = &self.operation.key else { return };
                 let block = (self.done / key.algorithm().block_size()) as u64;
                 match text {
-                    Text::Apart(source, target) => key.apply_at(&self.operation.iv, block, source, target),
+                    Text::Separate(source, target) => key.apply_at(&self.operation.iv, block, source, target),
                     Text::InPlace(text) => key.apply_in_place_at(&self.operation.iv, block, text),
                 }
             }

@@ -7,10 +7,9 @@ use std::sync::{Mutex, PoisonError};
 use fieldseal_crypto::aead::{Nonce, PartHash, Parts};
 
 use crate::fault::{Fault, Outcome};
-use crate::job::Place;
 use crate::js::Bytes;
 use crate::keys::Key;
-use crate::operation::{Memory, Operation, Text};
+use crate::operation::{Memory, Operation, Place, Text};
 
 /// Bytes of a part: a slice, as elsewhere, but longer, as every part of GCM costs a few microseconds by itself.
 pub(crate) const PART_SIZE: usize = 256 * 1024;
@@ -37,22 +36,22 @@ unsafe impl Sync for Parallel {}
 
 impl Parallel {
     /// Prepares a message, if its algorithm works in parts and its ranges allow it; gives everything back otherwise.
-    pub(crate) fn new(operation: Operation, place: Place) -> Result<Self, (Operation, Place)> {
+    pub(crate) fn new(operation: Operation, place: Place) -> Result<Self, Box<(Operation, Place)>> {
         let Memory { source, target, aad } = place.memory;
         let is_moved = source.start != target.start && source.overlaps(target);
         if is_moved || aad.overlaps(target) {
-            return Err((operation, place));
+            return Err(Box::new((operation, place)));
         }
         let parts = match &operation.key {
             Key::Cipher(_) => None,
             Key::Aead(key) => {
                 let parts = key.parts(&Nonce(*operation.iv.first_chunk().expect("16 bytes")));
                 if parts.is_none() {
-                    return Err((operation, place));
+                    return Err(Box::new((operation, place)));
                 }
                 parts
             }
-            _ => return Err((operation, place)),
+            _ => return Err(Box::new((operation, place))),
         };
         let count = source.size.div_ceil(PART_SIZE);
         Ok(Self {
@@ -114,7 +113,7 @@ impl Parallel {
             Key::Cipher(key) => {
                 let block = (start / key.algorithm().block_size()) as u64;
                 match text {
-                    Text::Apart(source, target) => key.apply_at(&self.iv, block, source, target),
+                    Text::Separate(source, target) => key.apply_at(&self.iv, block, source, target),
                     Text::InPlace(text) => key.apply_in_place_at(&self.iv, block, text),
                 }
                 return None;
@@ -124,9 +123,9 @@ impl Parallel {
         };
         let (parts, block) = (self.parts.as_ref()?, (start / fieldseal_crypto::aead::PART_BLOCK_SIZE) as u64);
         Some(match (self.encrypts, text) {
-            (true, Text::Apart(source, target)) => key.seal_part(parts, block, source, target),
+            (true, Text::Separate(source, target)) => key.seal_part(parts, block, source, target),
             (true, Text::InPlace(text)) => key.seal_part_in_place(parts, block, text),
-            (false, Text::Apart(source, target)) => key.open_part(parts, block, source, target),
+            (false, Text::Separate(source, target)) => key.open_part(parts, block, source, target),
             (false, Text::InPlace(text)) => key.open_part_in_place(parts, block, text),
         })
     }

@@ -9,8 +9,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use crate::job::Job;
-
 /// Maximum of the setting `threads`.
 pub(crate) const THREADS_MAX: usize = 1024;
 /// Short jobs that a thread takes at once.
@@ -27,6 +25,18 @@ pub(crate) static POOL: Pool = Pool {
     jobs_max: AtomicUsize::new(QUEUE_MAX_DEFAULT),
 };
 
+/// A job of the pool.
+pub(crate) trait Work: Send + Sync {
+    /// Works for a slice. False when there is nothing left to do for the calling thread.
+    fn step(&self) -> bool;
+
+    /// Whether the job ends within a step of microseconds.
+    fn is_short(&self) -> bool;
+
+    /// Identifies whom the job is for.
+    fn owner(&self) -> *const ();
+}
+
 pub(crate) struct Pool {
     state: Mutex<State>,
     wake: Condvar,
@@ -38,7 +48,7 @@ pub(crate) struct Pool {
 }
 
 struct State {
-    queue: VecDeque<Arc<Job>>,
+    queue: VecDeque<Arc<dyn Work>>,
     started: usize,
     idle: usize,
     /// Idle threads that have been woken and have not looked yet.
@@ -99,7 +109,7 @@ impl Pool {
     }
 
     /// Queues a job, once for each of at most `helpers` threads that may work on it.
-    pub(crate) fn push(&self, job: Arc<Job>, helpers: usize) {
+    pub(crate) fn push(&self, job: Arc<dyn Work>, helpers: usize) {
         let mut state = self.lock();
         for _ in 0..helpers.clamp(1, state.wanted()) {
             state.queue.push_back(Arc::clone(&job));
@@ -121,11 +131,11 @@ impl Pool {
         }
     }
 
-    /// Removes the waiting jobs that `is_removed` selects.
-    pub(crate) fn remove(&self, is_removed: impl Fn(&Job) -> bool) {
+    /// Removes the waiting jobs of an owner.
+    pub(crate) fn remove(&self, owner: *const ()) {
         let mut state = self.lock();
         let queue = std::mem::take(&mut state.queue);
-        let (removed, kept): (VecDeque<_>, VecDeque<_>) = queue.into_iter().partition(|job| is_removed(job));
+        let (removed, kept): (VecDeque<_>, VecDeque<_>) = queue.into_iter().partition(|job| job.owner() == owner);
         state.queue = kept;
         self.waiting.store(state.queue.len(), Ordering::Relaxed);
         drop(state);
@@ -135,7 +145,7 @@ impl Pool {
 
     /// Fills `jobs` with the next ones for the calling thread: a long one, or several short ones, for which the lock is taken once.
     /// `last` goes back to the end of the queue. False if the thread is superfluous.
-    fn next(&self, last: Option<Arc<Job>>, jobs: &mut Vec<Arc<Job>>) -> bool {
+    fn next(&self, last: Option<Arc<dyn Work>>, jobs: &mut Vec<Arc<dyn Work>>) -> bool {
         let mut state = self.lock();
         state.queue.extend(last);
         loop {

@@ -114,8 +114,10 @@ pub(crate) unsafe extern "C" fn napi_register_module_v1(
     exports: sys::napi_value,
 ) -> sys::napi_value {
     static SYMBOLS: Once = Once::new();
-    // SAFETY: Node's functions are looked up once, before any of them is called; the library is the process itself.
-    SYMBOLS.call_once(|| unsafe { std::mem::forget(sys::setup()) });
+    SYMBOLS.call_once(|| {
+        // SAFETY: Node's functions are looked up once, before any of them is called; the library is the process itself.
+        Box::leak(Box::new(unsafe { sys::setup() }));
+    });
     guard(env, || {
         register(env, exports)?;
         Ok(exports)
@@ -125,10 +127,8 @@ pub(crate) unsafe extern "C" fn napi_register_module_v1(
 fn register(env: sys::napi_env, exports: sys::napi_value) -> Result<()> {
     let (mut shared, mut buffer) = (ptr::null_mut(), ptr::null_mut());
     // SAFETY: env belongs to the current call.
-    check(
-        unsafe { sys::napi_create_arraybuffer(env, layout::SIZE, &mut shared, &mut buffer) },
-        "cannot create the shared memory",
-    )?;
+    let status = unsafe { sys::napi_create_arraybuffer(env, layout::SIZE, &mut shared, &mut buffer) };
+    check(status, "cannot create the shared memory")?;
     set(env, exports, c"shared", buffer)?;
     let state = Box::into_raw(Box::new(Environment::new(shared.cast())));
     // The buffer is referenced until the environment ends, so that its memory is valid as long as the functions are.

@@ -35,7 +35,7 @@ impl ChaChaStream {
     /// The next piece.
     pub(super) fn update(&mut self, text: Text<'_>) {
         let bytes = match text {
-            Text::Apart(input, output) => {
+            Text::Separate(input, output) => {
                 output.copy_from_slice(input);
                 output
             }

@@ -14,7 +14,7 @@ impl AeadKey {
     /// When the texts differ in length, or the algorithm does not take tags of that length
     /// ([`super::AeadAlgorithm::takes_tag_size`]).
     pub fn seal_detached(&self, nonce: &Nonce, aad: &[u8], plaintext: &[u8], ciphertext: &mut [u8], tag: &mut [u8]) {
-        self.seal_text(nonce, aad, Text::Apart(plaintext, ciphertext), tag);
+        self.seal_text(nonce, aad, Text::Separate(plaintext, ciphertext), tag);
     }
 
     /// As [`AeadKey::seal_detached`], in place.
@@ -40,7 +40,7 @@ impl AeadKey {
         plaintext: &mut [u8],
         tag: &[u8],
     ) -> Result<(), DecryptFailed> {
-        let opened = self.open_text(nonce, aad, Text::Apart(ciphertext, plaintext), tag);
+        let opened = self.open_text(nonce, aad, Text::Separate(ciphertext, plaintext), tag);
         if !opened {
             plaintext.zeroize();
         }

@@ -68,7 +68,7 @@ impl AeadKey {
     /// # Panics
     /// When the texts differ in length.
     pub fn seal_part(&self, parts: &Parts, block: u64, plaintext: &[u8], ciphertext: &mut [u8]) -> PartHash {
-        self.seal_part_text(parts, block, Text::Apart(plaintext, ciphertext))
+        self.seal_part_text(parts, block, Text::Separate(plaintext, ciphertext))
     }
 
     /// As [`AeadKey::seal_part`], in place.
@@ -90,7 +90,7 @@ impl AeadKey {
     /// When the texts differ in length.
     pub fn open_part(&self, parts: &Parts, block: u64, ciphertext: &[u8], plaintext: &mut [u8]) -> PartHash {
         let hash = self.hash_part(parts, ciphertext);
-        self.context().seal(&parts.nonce_for(parts.start(block)), &[], Text::Apart(ciphertext, plaintext));
+        self.context().seal(&parts.nonce_for(parts.start(block)), &[], Text::Separate(ciphertext, plaintext));
         hash
     }
 

@@ -53,7 +53,7 @@ impl SealStream {
     /// # Panics
     /// When `out` has another length.
     pub fn update(&mut self, plaintext: &[u8], out: &mut [u8]) {
-        self.0.update(Text::Apart(plaintext, out));
+        self.0.update(Text::Separate(plaintext, out));
     }
 
     /// As [`SealStream::update`], in place.
@@ -77,7 +77,7 @@ impl OpenStream {
     /// # Panics
     /// When `out` has another length.
     pub fn update(&mut self, ciphertext: &[u8], out: &mut [u8]) {
-        self.0.update(Text::Apart(ciphertext, out));
+        self.0.update(Text::Separate(ciphertext, out));
     }
 
     /// As [`OpenStream::update`], in place.

@@ -12,7 +12,7 @@ pub(crate) const BLOCK_SIZE: usize = 16;
 /// Output of a cipher: apart from its input, or in its place.
 pub(crate) enum Text<'a> {
     /// Input and output of the same length.
-    Apart(&'a [u8], &'a mut [u8]),
+    Separate(&'a [u8], &'a mut [u8]),
     /// Replaced by the output.
     InPlace(&'a mut [u8]),
 }
@@ -21,7 +21,7 @@ impl Text<'_> {
     /// The input, the output and their common length. Both pointers are equal, or the ranges do not overlap.
     pub(crate) fn pointers(self) -> (*const u8, *mut u8, usize) {
         match self {
-            Text::Apart(input, output) => {
+            Text::Separate(input, output) => {
                 assert_eq!(input.len(), output.len());
                 (input.as_ptr(), output.as_mut_ptr(), input.len())
             }
@@ -34,7 +34,7 @@ impl<'a> Text<'a> {
     /// The input.
     pub(crate) fn input(&self) -> &[u8] {
         match self {
-            Text::Apart(input, _) => input,
+            Text::Separate(input, _) => input,
             Text::InPlace(bytes) => bytes,
         }
     }
@@ -42,7 +42,7 @@ impl<'a> Text<'a> {
     /// The output, once the input has been read.
     pub(crate) fn output(self) -> &'a mut [u8] {
         match self {
-            Text::Apart(_, output) => output,
+            Text::Separate(_, output) => output,
             Text::InPlace(bytes) => bytes,
         }
     }
@@ -51,10 +51,10 @@ impl<'a> Text<'a> {
     pub(crate) fn split_at(self, size: u64) -> (Text<'a>, Option<Text<'a>>) {
         let size = usize::try_from(size).unwrap_or(usize::MAX);
         match self {
-            Text::Apart(input, output) if size < input.len() => {
+            Text::Separate(input, output) if size < input.len() => {
                 let (input, input_rest) = input.split_at(size);
                 let (output, output_rest) = output.split_at_mut(size);
-                (Text::Apart(input, output), Some(Text::Apart(input_rest, output_rest)))
+                (Text::Separate(input, output), Some(Text::Separate(input_rest, output_rest)))
             }
             Text::InPlace(bytes) if size < bytes.len() => {
                 let (bytes, rest) = bytes.split_at_mut(size);
