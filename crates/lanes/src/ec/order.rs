@@ -83,8 +83,8 @@ fn reduced_once(number: Words, high: u64) -> Words {
 #[cfg(test)]
 mod tests {
     use p256::Scalar;
-    use p256::elliptic_curve::ops::{Invert, Reduce};
     use p256::elliptic_curve::PrimeField;
+    use p256::elliptic_curve::ops::{Invert, Reduce};
     use rand::rngs::StdRng;
     use rand::{RngExt, SeedableRng};
 
