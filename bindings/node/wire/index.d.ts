@@ -252,10 +252,10 @@ export class Answer {
   /** The values, in the request's order. @throws {WireError} `invalid_answer` if the answer has no values. */
   values(): Value[];
   /**
-   * The values as one string and the start and end of each in it (`ranges`, two numbers for each value), if all are ASCII strings;
-   * otherwise null. A slice of the string costs a fraction of a string of its own, and keeps the whole string alive.
+   * The values as strings of about 32 KiB, if all values are ASCII strings; otherwise null. `counts` has the number of values in each, `ranges`
+   * the start and end of each value in its string. A slice costs a fraction of a string of its own, and keeps the string that it is from alive.
    */
-  slices(): { text: string; ranges: Uint32Array } | null;
+  slices(): { texts: string[]; counts: number[]; ranges: Uint32Array } | null;
   /** The JSON text of an answer with a document. Hands over the message's memory: the answer is then released. */
   document(): Buffer;
   /** The bytes of an answer with a file. Hands over the message's memory: the answer is then released. */

@@ -1,7 +1,7 @@
 // Lists of values to requests and back, without a call of the native module for each value.
 //
-// A list of strings is joined, written to memory at once, and cut at the ends of the strings. An answer of ASCII strings, such as
-// envelopes, becomes one JavaScript string, of which each value is a slice. Other lists go value by value.
+// The strings of a list are written into one piece of memory, which crosses at once. An answer of ASCII strings, such as envelopes, becomes
+// strings of about 32 KiB, of which each value is a slice. Other lists go value by value.
 
 import {
   type Answer, type DecryptOptions, type EncryptOptions, type Value, encodeDecrypt, encodeEncrypt, encodeTexts,
@@ -9,6 +9,13 @@ import {
 
 /** Lists below this length are faster value by value. */
 const BULK_MIN = 8;
+/** Lists above this length go value by value, because their room would be much larger than their text. */
+const BULK_UNITS_MAX = 1 << 26;
+
+/** Where strings are written: reused, and wiped after each request. Longer lists get memory of their own. */
+const scratch = Buffer.allocUnsafeSlow(1 << 20);
+/** Maximum bytes of UTF-8 for each UTF-16 unit. */
+const BYTES_PER_UNIT = 3;
 
 /** Encodes `encrypt` or `decrypt` of a list. */
 export function encodeValues(
@@ -17,9 +24,33 @@ export function encodeValues(
   options: EncryptOptions & DecryptOptions,
   values: readonly Value[],
 ): Buffer {
-  const bulk = values.length >= BULK_MIN ? joined(values) : undefined;
-  if (bulk) return encodeTexts(id, method, options, bulk.content, bulk.ends);
+  const units = values.length >= BULK_MIN ? lengthOf(values) : -1;
+  if (units >= 0 && units <= BULK_UNITS_MAX) {
+    const room = units * BYTES_PER_UNIT;
+    const memory = room <= scratch.length ? scratch : Buffer.allocUnsafeSlow(room);
+    return encodeBulk(id, method, options, values as readonly string[], memory);
+  }
   return method === 'encrypt' ? encodeEncrypt(id, options, values) : encodeDecrypt(id, options, values);
+}
+
+function encodeBulk(
+  id: number,
+  method: 'encrypt' | 'decrypt',
+  options: EncryptOptions & DecryptOptions,
+  values: readonly string[],
+  memory: Buffer,
+): Buffer {
+  const ends = new Uint32Array(values.length);
+  let end = 0;
+  try {
+    for (let index = 0; index < values.length; index += 1) {
+      end += memory.write(values[index] ?? '', end);
+      ends[index] = end;
+    }
+    return encodeTexts(id, method, options, memory.subarray(0, end), ends);
+  } finally {
+    memory.fill(0, 0, end);
+  }
 }
 
 /** Reads the values of an answer. */
@@ -27,23 +58,23 @@ export function readValues(answer: Answer): Value[] {
   const count = answer.count;
   const shared = count >= BULK_MIN ? answer.slices() : null;
   if (!shared) return answer.values();
-  const { text, ranges } = shared;
+  const { texts, counts, ranges } = shared;
   const values = new Array<Value>(count);
-  for (let index = 0; index < count; index += 1) values[index] = text.slice(ranges[2 * index], ranges[2 * index + 1]);
+  let index = 0;
+  for (let part = 0; part < texts.length; part += 1) {
+    const text = texts[part] ?? '';
+    const stop = index + (counts[part] ?? 0);
+    for (; index < stop; index += 1) values[index] = text.slice(ranges[2 * index], ranges[2 * index + 1]);
+  }
   return values;
 }
 
-/** The UTF-8 of all strings and the end of each; undefined if a value is no string or not ASCII. */
-function joined(values: readonly Value[]): { content: Buffer; ends: Uint32Array } | undefined {
-  const ends = new Uint32Array(values.length);
+/** UTF-16 units of all strings; -1 if a value is no string. */
+function lengthOf(values: readonly Value[]): number {
   let length = 0;
-  for (let index = 0; index < values.length; index += 1) {
-    const value = values[index];
-    if (typeof value !== 'string') return undefined;
+  for (const value of values) {
+    if (typeof value !== 'string') return -1;
     length += value.length;
-    ends[index] = length;
   }
-  const content = Buffer.from(values.join(''));
-  // Equal exactly if every character is ASCII: any other takes more bytes than UTF-16 units.
-  return content.length === length && length <= 0xffff_ffff ? { content, ends } : undefined;
+  return length;
 }

@@ -201,31 +201,41 @@ impl Answer {
         give(Maker::new(env), self.list()?.values)
     }
 
-    /// The values of the answer to `encrypt` or `decrypt` as one string, with start and end of each value in it, if all values are
-    /// ASCII strings; otherwise null.
+    /// The values of the answer to `encrypt` or `decrypt` as few strings, with the place of each value in them, if all values are ASCII
+    /// strings; otherwise null.
     #[napi(catch_unwind)]
-    pub fn slices(&self, env: &Env) -> Result<Option<SharedText>> {
+    pub fn slices(&self, env: &Env) -> Result<Option<SharedTexts>> {
         let values = self.list()?.values;
+        let make = Maker::new(env);
+        let mut shared = SharedTexts { texts: Vec::new(), counts: Vec::new(), ranges: Uint32Array::new(Vec::new()) };
         let mut ranges = Vec::with_capacity(values.count() as usize * 2);
-        let (mut first, mut last): (Option<usize>, usize) = (None, 0);
+        // The bytes of the text that is being collected, and how many values are in it.
+        let (mut text, mut count) = (0..0, 0);
         for scalar in values.iter() {
-            let Scalar::Str(text) = scalar.map_err(|error| of_content(&error.into()))? else { return Ok(None) };
-            let range = range_in(&self.frame, text.as_bytes());
-            let start = *first.get_or_insert(range.start);
-            last = range.end;
-            let (Ok(from), Ok(to)) = (u32::try_from(range.start - start), u32::try_from(last - start)) else {
+            let Scalar::Str(value) = scalar.map_err(|error| of_content(&error.into()))? else { return Ok(None) };
+            if !value.as_bytes().is_ascii() {
+                return Ok(None);
+            }
+            let range = range_in(&self.frame, value.as_bytes());
+            if count > 0 && range.end - text.start > TEXT_SIZE {
+                shared.add(make.latin1(&self.frame[text.clone()])?, count);
+                count = 0;
+            }
+            if count == 0 {
+                text.start = range.start;
+            }
+            text.end = range.end;
+            count += 1;
+            let (Ok(start), Ok(end)) = (u32::try_from(range.start - text.start), u32::try_from(range.end - text.start))
+            else {
                 return Ok(None);
             };
-            ranges.extend([from, to]);
-        }
-        let bytes = &self.frame[first.unwrap_or(0)..last];
-        let is_ascii = ranges.chunks_exact(2).all(|range| bytes[range[0] as usize..range[1] as usize].is_ascii());
-        if bytes.len() > TEXT_MAX || !is_ascii {
-            return Ok(None);
+            ranges.extend([start, end]);
         }
         // The bytes between the values, their heads, become characters that no range covers.
-        let text = Maker::new(env).latin1(bytes)?;
-        Ok(Some(SharedText { text, ranges: Uint32Array::new(ranges) }))
+        shared.add(make.latin1(&self.frame[text])?, count);
+        shared.ranges = Uint32Array::new(ranges);
+        Ok(Some(shared))
     }
 
     /// The JSON text of an answer to `encrypt_document` or `decrypt_document`. Hands the message's memory over, so that the text is not
@@ -349,17 +359,26 @@ impl Answer {
     }
 }
 
-/// Values that share one string.
+/// Values that share strings.
 #[napi(object, object_from_js = false)]
-pub struct SharedText {
-    /// The string.
-    pub text: Js,
-    /// Start and end of each value in it.
+pub struct SharedTexts {
+    /// The strings.
+    pub texts: Vec<Js>,
+    /// How many values are in each string.
+    pub counts: Vec<u32>,
+    /// Start and end of each value in its string.
     pub ranges: Uint32Array,
 }
 
-/// Maximum bytes of a text whose values share it: about the longest string of JavaScript.
-const TEXT_MAX: usize = 1 << 28;
+impl SharedTexts {
+    fn add(&mut self, text: Js, count: u32) {
+        self.texts.push(text);
+        self.counts.push(count);
+    }
+}
+
+/// Bytes of a text that several values share. Node allocates longer strings outside of its pages, which costs more than the copy.
+const TEXT_SIZE: usize = 32 * 1024;
 
 /// The place of `part`, which borrows from `whole`.
 fn range_in(whole: &[u8], part: &[u8]) -> Range<usize> {

@@ -321,11 +321,13 @@ test('texts in one piece are the same request as an array of them', () => {
   assert.throws(() => wire.encodeTexts(7, 'encrypt', { ...options, frameSizeMax: 100 }, content, ends), has('too_large'));
 });
 
-test('values of ASCII become slices of one string, others do not', () => {
+test('values of ASCII become slices of few strings, others do not', () => {
   const slices = (values) => answers(written([1, 1, null, { values, count: 1 }]))[0].slices();
-  for (const values of [['a'], ['', 'abc', ''], Array.from({ length: 3000 }, (_, index) => `value ${index}`), ['x'.repeat(70_000), 'y']]) {
-    const { text, ranges } = slices(values);
-    assert.deepEqual(values.map((_, index) => text.slice(ranges[2 * index], ranges[2 * index + 1])), values);
+  for (const values of [['a'], ['', 'abc', ''], Array.from({ length: 6000 }, (_, index) => `value ${index}`), ['x'.repeat(70_000), 'y']]) {
+    const { texts, counts, ranges } = slices(values);
+    const owners = texts.flatMap((text, index) => Array.from({ length: counts[index] }, () => text));
+    assert.deepEqual(owners.map((text, index) => text.slice(ranges[2 * index], ranges[2 * index + 1])), values);
+    assert.equal(texts.length > 1, values.join('').length > 32_768, `${texts.length} strings`);
   }
   assert.deepEqual(slices([]).ranges, new Uint32Array(0));
   for (const values of [['a', null], ['a', 1], ['ü'], ['a', '€']]) assert.equal(slices(values), null);
