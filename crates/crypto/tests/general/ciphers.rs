@@ -71,12 +71,14 @@ fn chacha20_carries_into_the_second_word_only() {
     let key = [7; 32];
     let block = |iv: [u8; 16]| apply(CipherAlgorithm::ChaCha20, &key, &iv, &[0; 64]);
     let (mut last, mut next) = ([9; 16], [9; 16]);
-    (last[..4].copy_from_slice(&[0xff; 4]), next[..4].copy_from_slice(&[0; 4]));
+    last[..4].copy_from_slice(&[0xff; 4]);
+    next[..4].copy_from_slice(&[0; 4]);
     next[4] += 1;
     let two = apply(CipherAlgorithm::ChaCha20, &key, &last, &[0; 128]);
     assert_eq!(two, [block(last), block(next)].concat());
     let (mut last, mut next) = ([9; 16], [9; 16]);
-    (last[..8].copy_from_slice(&[0xff; 8]), next[..8].copy_from_slice(&[0; 8]));
+    last[..8].copy_from_slice(&[0xff; 8]);
+    next[..8].copy_from_slice(&[0; 8]);
     assert_eq!(apply(CipherAlgorithm::ChaCha20, &key, &last, &[0; 128]), [block(last), block(next)].concat());
 }
 

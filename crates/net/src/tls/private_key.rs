@@ -136,7 +136,7 @@ pub(super) fn set_private_key(
 /// A key that signs in lanes.
 #[derive(Debug)]
 enum Signer {
-    Rsa(RsaPrivateKey),
+    Rsa(Box<RsaPrivateKey>),
     Ecdsa(EcdsaPrivateKey),
 }
 
@@ -152,7 +152,7 @@ impl Signer {
     /// The key, if it is one that gains by lanes.
     fn of(key: &PKey<Private>) -> Option<Self> {
         let signer = match (key.rsa(), key.ec_key()) {
-            (Ok(rsa), _) => Self::Rsa(rsa_key(&rsa)?),
+            (Ok(rsa), _) => Self::Rsa(Box::new(rsa_key(&rsa)?)),
             (_, Ok(ec)) => Self::Ecdsa(p256_key(&ec)?),
             _ => return None,
         };
