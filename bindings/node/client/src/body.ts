@@ -132,8 +132,17 @@ export function notJson(type: string | undefined, encoding: string | undefined):
   return charset.every((name) => /^utf-?8$/i.test(name)) ? undefined : 'a body that is not UTF-8';
 }
 
-/** Whether a request announces a body. */
-export function hasBody(headers: IncomingHttpHeaders): boolean {
+/** What a request over HTTP/1.1 or HTTP/2 has. */
+export interface Message {
+  readonly headers: IncomingHttpHeaders;
+  readonly httpVersionMajor?: number;
+  /** Over HTTP/2. */
+  readonly stream?: { readonly endAfterHeaders?: boolean };
+}
+
+/** Whether a request may have a body. Over HTTP/2 no header announces one. */
+export function hasBody({ headers, httpVersionMajor = 1, stream }: Message): boolean {
+  if (httpVersionMajor >= 2) return stream?.endAfterHeaders !== true;
   return headers['transfer-encoding'] !== undefined || (headers['content-length'] !== undefined && headers['content-length'] !== '0');
 }
 

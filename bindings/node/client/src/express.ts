@@ -49,7 +49,7 @@ function abortedWith(response: ServerResponse): AbortSignal {
 }
 
 async function read(request: Request, rule: Transform, signal: AbortSignal): Promise<void> {
-  if (!hasBody(request.headers)) return;
+  if (!hasBody(request)) return;
   if (request._body || request.readableDidRead || request.readableEnded) {
     throw new BodyError(500, 'body_already_read', 'a body parser ran first: mount the middleware before body parsers');
   }

@@ -7,7 +7,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { Readable } from 'node:stream';
 
 import {
-  type BodyRules, BodyError, type Transform, type Transforms, checkRequest, collect, compile, errorBody, hasBody, notJson, parse,
+  type BodyRules, BodyError, type Message, type Transform, type Transforms, checkRequest, collect, compile, errorBody, hasBody, notJson, parse,
   responseNotJson, tooLarge, withoutValidators,
 } from './body.js';
 import type { Client } from './client.js';
@@ -24,7 +24,7 @@ interface Route {
 }
 interface Request {
   readonly headers: IncomingHttpHeaders;
-  readonly raw: { readonly method?: string };
+  readonly raw: Message & { readonly method?: string };
   readonly routeOptions: { readonly config: { readonly fieldseal?: BodyRules } };
 }
 interface Reply {
@@ -62,7 +62,7 @@ export function fieldseal(instance: unknown, { client }: PluginOptions, done: (e
   const preParsing = async (request: Request, _: Reply, payload: Readable): Promise<Readable> => {
     const rules = rulesFor(request);
     if (rules?.response) withoutValidators(request.headers);
-    if (!rules?.request || !hasBody(request.headers)) return payload;
+    if (!rules?.request || !hasBody(request.raw)) return payload;
     return replaced(request.headers, rules.request, payload);
   };
   const onSend = async (request: Request, reply: Reply, payload: unknown): Promise<unknown> => {

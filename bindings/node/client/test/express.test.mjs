@@ -2,13 +2,14 @@
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { createServer } from 'node:http2';
 import { createRequire } from 'node:module';
 import { Readable } from 'node:stream';
 import { after, before, describe, test } from 'node:test';
 
 import { protectBody } from '../dist/express.mjs';
 import { Engine, clientOf } from './support.mjs';
-import { NUMBER, attack, attackFraming, isEnvelope, send } from './web.mjs';
+import { NUMBER, attack, attackFraming, attackHttp2, isEnvelope, send } from './web.mjs';
 
 const require = createRequire(import.meta.url);
 const compression = require('compression');
@@ -208,6 +209,21 @@ for (const name of ['express', 'express4']) {
     });
   });
 }
+
+test('attacks over HTTP/2 on a server without a framework are refused or sealed', async () => {
+  const bodies = [];
+  const protect = protectBody(client, { request: { encrypt: ['$.card'] } });
+  const server = createServer((request, response) => {
+    protect(request, response, (error) => {
+      if (!error) bodies.push(request.body);
+      response.writeHead(error ? error.status : 200).end();
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  await attackHttp2(server.address().port, '/', () => bodies.splice(0));
+  server.close();
+});
 
 test('rules are checked when they are created', () => {
   for (const rules of [{}, { request: {} }, { request: { encrypt: [] } }, { request: { encrypt: ['$.a'], decrypt: ['$.a'] } }, { request: { encrypt: ['$'] }, requestSizeMax: 0 }]) {

@@ -8,7 +8,7 @@ import Fastify from 'fastify';
 
 import { fieldseal } from '../dist/fastify.mjs';
 import { Engine, clientOf } from './support.mjs';
-import { NUMBER, attack, attackFraming, isEnvelope, send } from './web.mjs';
+import { NUMBER, attack, attackFraming, attackHttp2, isEnvelope, send } from './web.mjs';
 
 let engine;
 let client;
@@ -64,6 +64,15 @@ test('attacks on a request are refused or sealed', async () => {
     await attack(port, '/cards', seen);
     await attackFraming(port, '/cards', seen);
   });
+});
+
+test('attacks over HTTP/2 are refused or sealed', async () => {
+  const app = Fastify({ http2: true });
+  app.register(fieldseal, { client });
+  app.register(async (inner) => inner.post('/cards', rules({ request: { encrypt: ['$.card'] } }), keep));
+  await app.listen({ port: 0, host: '127.0.0.1' });
+  await attackHttp2(app.server.address().port, '/cards', seen);
+  await app.close();
 });
 
 test('every kind of JSON payload is sealed, and no other is sent', async () => {

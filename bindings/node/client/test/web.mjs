@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { request } from 'node:http';
+import { connect as connectHttp2 } from 'node:http2';
 import { connect } from 'node:net';
 import { gzipSync } from 'node:zlib';
 
@@ -19,6 +20,30 @@ export async function send(port, path, body, headers = JSON_TYPE, method = 'POST
   let text = '';
   for await (const piece of response.setEncoding('utf8')) text += piece;
   return { status: response.statusCode, headers: response.headers, text, json: () => JSON.parse(text) };
+}
+
+/** Sends a body over HTTP/2, where no header announces it, and returns the status. */
+export async function sendHttp2(port, path, body, type) {
+  const session = connectHttp2(`http://127.0.0.1:${port}`);
+  const stream = session.request({ ':method': 'POST', ':path': path, ...(type && { 'content-type': type }) }, { endStream: body === undefined });
+  if (body !== undefined) stream.end(body);
+  const [headers] = await once(stream, 'response');
+  stream.resume();
+  await once(stream, 'end');
+  session.close();
+  return headers[':status'];
+}
+
+/** Over HTTP/2, a body without Content-Length is sealed or refused, and a request without a body passes. */
+export async function attackHttp2(port, path, seen) {
+  const plain = JSON.stringify({ card: { number: NUMBER } });
+  assert.equal(await sendHttp2(port, path, plain, 'text/plain'), 415);
+  assert.equal(await sendHttp2(port, path, plain), 415);
+  assert.deepEqual(seen(), []);
+  assert.equal(await sendHttp2(port, path, plain, 'application/json'), 200);
+  assert.ok(isEnvelope(seen()[0].card.number));
+  assert.equal(await sendHttp2(port, path), 200);
+  assert.equal(seen().length, 1);
 }
 
 /** Bodies that must be refused or sealed; `reach` returns what handlers have seen. */
