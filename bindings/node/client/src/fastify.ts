@@ -6,6 +6,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { Readable } from 'node:stream';
 
+import type { FastifyInstance } from 'fastify';
+
 import {
   type BodyRules, BodyError, type Message, type Transform, type Transforms, checkRequest, collect, compile, errorBody, hasBody, notJson, parse,
   responseNotJson, tooLarge, withoutValidators,
@@ -14,6 +16,13 @@ import type { Client } from './client.js';
 import { FieldsealError } from './errors.js';
 
 export { BodyError, type BodyRule, type BodyRules } from './body.js';
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Rules of this route for `@fieldseal/client`. */
+    fieldseal?: BodyRules;
+  }
+}
 
 /** The parts of Fastify that the plugin uses. */
 interface Instance {
@@ -43,8 +52,8 @@ export interface PluginOptions {
 }
 
 /** Register it before routes with rules and after `@fastify/compress`. */
-export function fieldseal(instance: unknown, { client }: PluginOptions, done: (error?: Error) => void): void {
-  const fastify = instance as Instance;
+export function fieldseal(instance: FastifyInstance, { client }: PluginOptions, done: (error?: Error) => void): void {
+  const fastify = instance as unknown as Instance;
   const compiled = new WeakMap<BodyRules, Transforms>();
   const rulesOf = (rules: BodyRules): Transforms => {
     const known = compiled.get(rules) ?? compile(client, rules);
