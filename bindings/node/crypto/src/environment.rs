@@ -208,7 +208,11 @@ impl Environment {
         };
         let place = self.place(ranges);
         let threads = if place.memory.source.size < self.parallel_size_min.get() { 1 } else { POOL.threads() };
-        let parallel = if threads > 1 { Parallel::new(operation, place) } else { Err(Box::new((operation, place))) };
+        // To open in parts takes a second pass of GHASH, which two threads do not make up for.
+        let is_opened = matches!(algorithm, Algorithm::Aead(_)) && !operation.encrypts;
+        let threads_min = if is_opened { 3 } else { 2 };
+        let parallel =
+            if threads >= threads_min { Parallel::new(operation, place) } else { Err(Box::new((operation, place))) };
         match parallel {
             Ok(parallel) => {
                 let helpers = parallel.count().min(threads);
