@@ -3,8 +3,7 @@
 //!
 //! MD5 and SHA-1 are broken as collision-resistant functions; they serve protocols that demand them. Time depends on lengths only.
 
-use blake2b_simd::State as Blake2b;
-use blake2s_simd::State as Blake2s;
+use blake2::{Blake2b512, Blake2s256};
 use ripemd::Ripemd160;
 use sha3::digest::{ExtendableOutput, FixedOutput, Update, XofReader};
 use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
@@ -12,7 +11,6 @@ use shake::{Shake128, Shake256};
 use sm3::Sm3;
 
 use crate::ffi::digest::{self as bssl, State};
-use crate::ffi::wiped::Wiped;
 
 /// Longest digest of all algorithms in bytes.
 pub const DIGEST_SIZE_MAX: usize = 64;
@@ -164,8 +162,8 @@ impl DigestAlgorithm {
             Self::Sha3Part512 => Inner::Sha3Part512(Sha3_512::default()),
             Self::Shake128 => Inner::Shake128(Shake128::default()),
             Self::Shake256 => Inner::Shake256(Shake256::default()),
-            Self::Blake2s256 => Inner::Blake2s(Wiped::new(Blake2s::new())),
-            Self::Blake2b512 => Inner::Blake2b(Wiped::new(Blake2b::new())),
+            Self::Blake2s256 => Inner::Blake2s(Blake2s256::default()),
+            Self::Blake2b512 => Inner::Blake2b(Blake2b512::default()),
             Self::Ripemd160 => Inner::Ripemd160(Ripemd160::default()),
             Self::Sm3 => Inner::Sm3(Sm3::default()),
             Self::Md5Sha1 => Inner::Md5Sha1(State::new(), State::new()),
@@ -213,8 +211,8 @@ enum Inner {
     Sha3Part512(Sha3_512),
     Shake128(Shake128),
     Shake256(Shake256),
-    Blake2s(Wiped<Blake2s>),
-    Blake2b(Wiped<Blake2b>),
+    Blake2s(Blake2s256),
+    Blake2b(Blake2b512),
     Ripemd160(Ripemd160),
     Sm3(Sm3),
     Md5Sha1(State<bssl::Md5>, State<bssl::Sha1>),
@@ -243,12 +241,8 @@ impl DigestState {
             Inner::Sha3Part512(state) => state.update(bytes),
             Inner::Shake128(state) => state.update(bytes),
             Inner::Shake256(state) => state.update(bytes),
-            Inner::Blake2s(state) => {
-                state.update(bytes);
-            }
-            Inner::Blake2b(state) => {
-                state.update(bytes);
-            }
+            Inner::Blake2s(state) => state.update(bytes),
+            Inner::Blake2b(state) => state.update(bytes),
             Inner::Ripemd160(state) => state.update(bytes),
             Inner::Sm3(state) => state.update(bytes),
             Inner::Md5Sha1(md5, sha1) => {
@@ -282,8 +276,8 @@ impl DigestState {
             Inner::Sha3Part512(state) => fixed(state, digest),
             Inner::Shake128(state) => extendable(state, digest, 16),
             Inner::Shake256(state) => extendable(state, digest, 32),
-            Inner::Blake2s(state) => digest.copy_from_slice(state.finalize().as_bytes()),
-            Inner::Blake2b(state) => digest.copy_from_slice(state.finalize().as_bytes()),
+            Inner::Blake2s(state) => fixed(state, digest),
+            Inner::Blake2b(state) => fixed(state, digest),
             Inner::Ripemd160(state) => fixed(state, digest),
             Inner::Sm3(state) => fixed(state, digest),
             Inner::Md5Sha1(md5, sha1) => {
