@@ -23,7 +23,7 @@ export const COMPARED = [
 
 const here = dirname(fileURLToPath(import.meta.url));
 const ARTILLERY = join(here, 'node_modules', 'artillery', 'bin', 'run');
-const WIRE = join(here, '..', '..', 'bindings', 'node', 'wire.node');
+const WIRE = join(here, '..', '..', 'bindings', 'node', 'wire', 'wire.node');
 
 /** The scenario as it was published, in `folder`, with its placeholders filled in and nothing else changed. */
 export function printed(engine, folder) {

@@ -9,8 +9,8 @@ import { Readable } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 
 import {
-  type BodyRules, BodyError, type Message, type Transform, type Transforms, checkRequest, collect, compile, errorBody, hasBody, notJson, parse,
-  responseNotJson, tooLarge, withoutValidators,
+  type BodyRules, BodyError, type Message, type Transform, type Transforms, checkRequest, collect, compile, errorBody, hasBody, notJson,
+  parse, responseNotJson, tooLarge, withoutValidators,
 } from './body.js';
 import type { Client } from './client.js';
 import { FieldsealError } from './errors.js';
