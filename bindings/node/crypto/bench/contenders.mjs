@@ -70,6 +70,35 @@ function webCrypto(size, start) {
   ];
 }
 
+/** Bytes of a batch, at most; messages of one batch, at most. */
+const BATCH_BYTES_MAX = 1 << 20;
+const BATCH_MESSAGES_MAX = 1024;
+
+/** Many messages in one call; figures are those of a message. Sizes of which few fit are left out. */
+function batches(crypto, size, { method, name, tagSize = 0, resultSize = size }) {
+  const messages = Math.min(BATCH_MESSAGES_MAX, Math.floor(BATCH_BYTES_MAX / size));
+  if (!crypto.batch || messages < 8) return [];
+  const { FIELDS, STRIDE, KEY_SIZE_FIELD } = crypto.batch;
+  const operations = new Uint32Array(messages * STRIDE);
+  for (let index = 0; index < messages; index += 1) {
+    const set = (field, value) => { operations[index * STRIDE + FIELDS.indexOf(field)] = value; };
+    if (method === 'hmac') operations[index * STRIDE + KEY_SIZE_FIELD] = 32;
+    set('sourceOffset', index * size);
+    set('sourceSize', size);
+    set('targetOffset', index * resultSize);
+    set('tagOffset', index * tagSize);
+  }
+  const buffers = {
+    keys: key, ivs: counter, source: Buffer.alloc(messages * size, 1), target: Buffer.alloc(messages * resultSize), aad: none,
+    ...(tagSize && { tags: Buffer.alloc(messages * tagSize), tagSize }),
+  };
+  const args = method === 'cipher' ? [name, 1, buffers, operations] : [name, buffers, operations];
+  return [
+    { who: OURS, form: `batch of ${messages}, sync`, messages, run: loop(() => crypto.batch[method](...args)) },
+    { who: OURS, form: `batch of ${messages}, async`, messages, run: promised(() => crypto.batch.promises[method](...args), 1) },
+  ];
+}
+
 async function aead(name, size, { crypto, original, sodium, noble }) {
   const [source, target, tag] = [Buffer.alloc(size, 1), Buffer.alloc(size + 32), Buffer.alloc(16)];
   const zeroCopy = ['cipher', name, 1, key, 0, 32, iv, 0, 12, source, 0, size, target, 0, none, 0, 0, tag, 0, 16];
@@ -83,6 +112,7 @@ async function aead(name, size, { crypto, original, sodium, noble }) {
   };
   const common = [
     ...contract(OURS, crypto, size, allocating, zeroCopy),
+    ...batches(crypto, size, { method: 'cipher', name, tagSize: 16 }),
     sync('node:crypto', 'streaming', streaming(key)),
     sync('node:crypto', 'streaming, key object', streaming(keyObject)),
     ...contract('crypto-async', original, size, allocating, zeroCopy),
@@ -111,6 +141,7 @@ async function ctr(size, { crypto, original, noble }) {
   const imported = await subtle.importKey('raw', key, 'AES-CTR', false, ['encrypt']);
   return [
     ...contract(OURS, crypto, size, [name, 1, key, counter, source], zeroCopy),
+    ...batches(crypto, size, { method: 'cipher', name }),
     sync('node:crypto', 'streaming', () => nodeCrypto.createCipheriv(name, key, counter).update(source)),
     ...contract('crypto-async', original, size, [name, 1, key, counter, source], zeroCopy),
     ...webCrypto(size, () => subtle.encrypt({ name: 'AES-CTR', counter, length: 64 }, imported, source)),
@@ -123,6 +154,7 @@ async function sha256(size, { crypto, original, sodium, noble }) {
   const zeroCopy = ['hash', 'sha256', source, 0, size, target, 0];
   return [
     ...contract(OURS, crypto, size, ['sha256', source], zeroCopy),
+    ...batches(crypto, size, { method: 'hash', name: 'sha256', resultSize: 32 }),
     sync('node:crypto', 'streaming', () => nodeCrypto.createHash('sha256').update(source).digest()),
     ...(nodeCrypto.hash ? [sync('node:crypto', 'one-shot', () => nodeCrypto.hash('sha256', source, 'buffer'))] : []),
     ...contract('crypto-async', original, size, ['sha256', source], zeroCopy),
@@ -139,6 +171,7 @@ async function hmac(size, { crypto, original, noble }) {
   const keyObject = nodeCrypto.createSecretKey(key);
   return [
     ...contract(OURS, crypto, size, ['sha256', key, source], zeroCopy),
+    ...batches(crypto, size, { method: 'hmac', name: 'sha256', resultSize: 32 }),
     sync('node:crypto', 'streaming', () => nodeCrypto.createHmac('sha256', key).update(source).digest()),
     sync('node:crypto', 'streaming, key object', () => nodeCrypto.createHmac('sha256', keyObject).update(source).digest()),
     ...contract('crypto-async', original, size, ['sha256', key, source], zeroCopy),
