@@ -5,10 +5,11 @@ import nodeCrypto from 'node:crypto';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { test } from 'node:test';
+import { pathToFileURL } from 'node:url';
 
-import * as module from '../index.mjs';
 import { MESSAGES, crypto } from './lib/contract.mjs';
 
+const module = await import(process.env.CRYPTO ? pathToFileURL(process.env.CRYPTO.replace(/js$/, 'mjs')) : '../index.mjs');
 const { auto, batch, promises, streams } = crypto;
 const key = Buffer.alloc(32, 1);
 const iv = Buffer.alloc(12, 2);
