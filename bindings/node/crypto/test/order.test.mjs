@@ -47,12 +47,14 @@ function valid(method, algorithm, isAllocating) {
 /** Every single fault of an argument, as functions that change a call. */
 function faultsOf(name, method) {
   const set = (value) => (call) => { call[name] = value; };
+  // Not of what another fault has made of it: the probes leave out numbers between 2^31 and 2^53.
+  const shift = (by) => (call) => { if (call[name] < 1000) call[name] += by; };
   const unknown = method === 'cipher' ? [...UNKNOWN_CIPHERS, ...DISABLED] : UNKNOWN_DIGESTS;
   if (name === 'algorithm') return [...NOT_STRINGS, ...unknown].map(set);
   if (name === 'encrypt') return NOT_ENCRYPT.map(set);
   if (name === 'callback') return NOT_FUNCTIONS.map(set);
-  if (name.endsWith('Offset')) return [...NOT_UNSIGNED.map(set), set(1000), set(2147483647), (call) => { call[name] = Math.min(call[name] + 4, 2147483647); }];
-  if (name.endsWith('Size')) return [...NOT_UNSIGNED.map(set), set(0), set(1), set(5), set(17), set(2147483647), (call) => { call[name] -= 1; }];
+  if (name.endsWith('Offset')) return [...NOT_UNSIGNED.map(set), set(1000), set(2147483647), shift(4)];
+  if (name.endsWith('Size')) return [...NOT_UNSIGNED.map(set), set(0), set(1), set(5), set(17), set(2147483647), shift(-1)];
   return [...NOT_BUFFERS.map(set), set(empty), (call) => { call[name] = call[name]?.subarray?.(1); }];
 }
 
