@@ -144,10 +144,10 @@ impl Pool {
     }
 
     /// Fills `jobs` with the next ones for the calling thread: a long one, or several short ones, for which the lock is taken once.
-    /// `last` goes back to the end of the queue. False if the thread is superfluous.
-    fn next(&self, last: Option<Arc<dyn Work>>, jobs: &mut Vec<Arc<dyn Work>>) -> bool {
+    /// `unfinished` ones go back to the end of the queue. False if the thread is superfluous.
+    fn next(&self, unfinished: &mut Vec<Arc<dyn Work>>, jobs: &mut Vec<Arc<dyn Work>>) -> bool {
         let mut state = self.lock();
-        state.queue.extend(last);
+        state.queue.extend(unfinished.drain(..));
         loop {
             // Others get their share of the short ones.
             let share = (state.queue.len() / state.started.max(1)).clamp(1, SHORT_MAX);
@@ -178,13 +178,13 @@ impl Pool {
     }
 
     fn work(&self) {
-        let (mut last, mut jobs) = (None, Vec::with_capacity(SHORT_MAX));
-        while self.next(last.take(), &mut jobs) {
+        let (mut unfinished, mut jobs) = (Vec::new(), Vec::with_capacity(SHORT_MAX));
+        while self.next(&mut unfinished, &mut jobs) {
             for job in jobs.drain(..) {
                 // A job that has more to do goes on while no other waits.
                 while job.step() {
                     if self.waiting.load(Ordering::Relaxed) != 0 {
-                        last = Some(job);
+                        unfinished.push(job);
                         break;
                     }
                 }
