@@ -33,6 +33,9 @@ function linesOf(rows) {
   return lines;
 }
 
+/** Least distance of two labels of sizes; those between are left out. */
+const LABEL_WIDTH = 45;
+
 function panel(rows, title, left, top) {
   const lines = linesOf(rows);
   const sizes = [...new Set(rows.map(({ size }) => size))].sort((a, b) => a - b);
@@ -47,7 +50,12 @@ function panel(rows, title, left, top) {
     parts.push(`<line class="grid" x1="${left}" x2="${left + PANEL.width}" y1="${at}" y2="${at}"/>`);
     parts.push(text(left - 6, at + 4, power >= 9 ? `${10 ** (power - 9)} GB/s` : `${10 ** (power - 6)} MB/s`, 'text-anchor="end"'));
   }
-  sizes.forEach((size) => parts.push(text(x(size), top + PANEL.height + 16, sizeName(size), 'text-anchor="middle" font-size="10"')));
+  let last = -Infinity;
+  for (const size of sizes) {
+    if (x(size) - last < LABEL_WIDTH) continue;
+    last = x(size);
+    parts.push(text(last, top + PANEL.height + 16, sizeName(size), 'text-anchor="middle" font-size="10"'));
+  }
   for (const [who, line] of lines) {
     const points = sizes.filter((size) => line.has(size)).map((size) => [x(size), y(line.get(size))]);
     parts.push(`<path class="${classOf(who)}" d="M${points.map((point) => point.map((at) => at.toFixed(1)).join(' ')).join('L')}"/>`);
