@@ -44,23 +44,20 @@ const many = (who, size, start) => ({ who, form: `async, ${widthOf(size)} in fli
 function contract(who, crypto, size, allocating, zeroCopy) {
   const [method, ...args] = zeroCopy;
   return [
-    sync(who, 'sync, allocating', () => crypto[method](...allocating)),
-    sync(who, 'sync', zeroCopyCall(crypto, method, args)),
+    sync(who, 'sync, allocating', caller(crypto, method, allocating)),
+    sync(who, 'sync', caller(crypto, method, args)),
     one(who, (callback) => crypto[method](...args, callback)),
     many(who, size, (callback) => crypto[method](...args, callback)),
   ];
 }
 
-/** A call without spreading, whose cost would count with the small sizes. */
-function zeroCopyCall(crypto, method, a) {
-  const call = crypto[method];
-  switch (a.length) {
-    case 6: return () => call(a[0], a[1], a[2], a[3], a[4], a[5]);
-    case 9: return () => call(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8]);
-    case 13: return () => call(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12]);
-    default: return () => call(
-      a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13], a[14], a[15], a[16], a[17], a[18]);
-  }
+/**
+ * A function that makes one call, with code of its own: callers have a call site for each of their calls, and one that all contenders share
+ * would cost every one of them the compiler's work.
+ */
+function caller(crypto, method, args) {
+  const list = args.map((_, index) => `a${index}`).join(', ');
+  return new Function('call', 'args', `const [${list}] = args; return () => call(${list});`)(crypto[method], args);
 }
 
 function webCrypto(size, start) {
