@@ -15,6 +15,8 @@ import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 
 import { fetched } from '../test/lib/fetched.mjs';
 import { load } from './contenders.mjs';
@@ -29,6 +31,11 @@ const { values: options } = parseArgs({
   options: { rounds: { type: 'string', default: '9' }, ms: { type: 'string', default: '400' }, json: { type: 'string' } },
 });
 const [rounds, ms] = [Number(options.rounds), Number(options.ms)];
+
+setFlagsFromString('--expose-gc');
+const collect = runInNewContext('gc');
+/** How long the collector's threads get to give memory back, in milliseconds. */
+const SETTLE_MS = 100;
 
 const key = Buffer.alloc(32, 7);
 const iv = Buffer.alloc(12, 1);
@@ -118,6 +125,9 @@ for (const [title, { running, probe, figures }] of probes) {
   const seen = new Map([...cases.keys()].map((name) => [name, []]));
   for (let round = 0; round <= rounds; round += 1) {
     for (const [name, seal] of cases) {
+      // What the case before has left behind is not to be freed during this one.
+      collect();
+      await sleep(SETTLE_MS);
       const { found, calls } = await beside(seal, running, probe);
       // The first round warms up the compiler, and touches the memory.
       if (round > 0) seen.get(name).push({ ...figures(found), calls });
