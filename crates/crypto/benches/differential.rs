@@ -6,6 +6,8 @@
 
 #[path = "../tests/differential/agreements.rs"]
 mod agreements;
+#[path = "../tests/differential/ecdsa.rs"]
+mod ecdsa;
 #[path = "../tests/differential/messages.rs"]
 mod messages;
 #[path = "../tests/differential/products.rs"]
@@ -19,6 +21,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use fieldseal_crypto::Curve;
+use fieldseal_lanes::ec::FixedBase;
 use fieldseal_lanes::{ec, rsa};
 
 const MESSAGES: u64 = 1_000_000;
@@ -77,6 +80,11 @@ fn run_curves_and_rsa(
             group.check(curves).map(|()| group.len())
         })?;
     }
+    let generators: Vec<_> = curves.iter().map(|kernel| FixedBase::generator(*kernel, ec::Curve::P256)).collect();
+    run(&format!("ECDSA signatures by {name}"), wanted, first, |seed| {
+        let group = ecdsa::Group::new(seed);
+        group.check(&generators).map(|()| group.len())
+    })?;
     let Some(kernel) = rsa else { return Ok(()) };
     let wanted = if matches!(kernel, rsa::Kernel::Model) { wanted / 100 } else { wanted };
     for size in [256, 384, 512] {

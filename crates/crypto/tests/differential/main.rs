@@ -2,16 +2,19 @@
 //! `cargo bench -p fieldseal-crypto --bench differential`.
 
 mod agreements;
+mod ecdsa;
 mod messages;
 mod products;
 mod signatures;
 
 use fieldseal_crypto::Curve;
+use fieldseal_lanes::ec::FixedBase;
 use fieldseal_lanes::{ec, rsa};
 
 const MESSAGES: u64 = 40_000;
 const PRODUCTS: u64 = 600;
 const AGREEMENTS: u64 = 400;
+const ECDSA_SIGNATURES: u64 = 600;
 /// By each kernel, of each length of keys; the model is slow.
 const SIGNATURES: usize = 40;
 const SIGNATURES_BY_MODEL: usize = 4;
@@ -55,6 +58,13 @@ fn agreements_agree_with_two_libraries() {
         let group = |seed| agreements::Group::new(curve, seed);
         run(AGREEMENTS, group, |group| group.check(&kernels), agreements::Group::len);
     }
+}
+
+#[test]
+fn ecdsa_signatures_agree_with_two_libraries() {
+    let generators: Vec<_> =
+        curve_kernels().into_iter().map(|kernel| FixedBase::generator(kernel, ec::Curve::P256)).collect();
+    run(ECDSA_SIGNATURES, ecdsa::Group::new, |group| group.check(&generators), ecdsa::Group::len);
 }
 
 #[test]
