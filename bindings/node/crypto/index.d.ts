@@ -126,10 +126,15 @@ export const promises: Promises;
 /** At once up to `autoSizeMax` bytes of source, on the pool above. */
 export const auto: Promises;
 
-/** Settings. All but `threads` and `queueMax`, which the process shares, belong to the thread that sets them. */
+/** Settings. All but `threads`, `threadPriority` and `queueMax`, which the process shares, belong to the thread that sets them. */
 export interface Settings {
   /** Threads of the pool, 1 to 1024. Default: the available parallelism. */
   threads: number;
+  /**
+   * On Linux, the priority of the pool's threads beside all others: `low` is `nice` 10; `idle` (`SCHED_IDLE`) is preempted at once, and gets
+   * almost nothing of a core that others keep busy. Threads that run take it over once they are idle. Default: `low`.
+   */
+  threadPriority: 'normal' | 'low' | 'idle';
   /** Asynchronous operations that wait or run; more are refused with `E_OOM`. Default: 1048576. */
   queueMax: number;
   /** Longest source that `auto` and streams process at once, in bytes. Default: 16384. */

@@ -17,5 +17,6 @@ mod layout;
 mod operation;
 mod parallel;
 mod pool;
+mod priority;
 mod register;
 mod streams;

@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use crate::priority::Priority;
+
 /// Maximum of the setting `threads`.
 pub(crate) const THREADS_MAX: usize = 1024;
 /// Short jobs that a thread takes at once.
@@ -18,7 +20,7 @@ pub(crate) const QUEUE_MAX_DEFAULT: usize = 1 << 20;
 
 /// The pool.
 pub(crate) static POOL: Pool = Pool {
-    state: Mutex::new(State { queue: VecDeque::new(), started: 0, idle: 0, woken: 0, threads: 0 }),
+    state: Mutex::new(State { queue: VecDeque::new(), started: 0, idle: 0, woken: 0, threads: 0, priority: Priority::Low }),
     wake: Condvar::new(),
     waiting: AtomicUsize::new(0),
     jobs: AtomicUsize::new(0),
@@ -55,6 +57,8 @@ struct State {
     woken: usize,
     /// Wanted threads; 0 before they are set, for the default.
     threads: usize,
+    /// Priority of threads that start from now on.
+    priority: Priority,
 }
 
 impl State {
@@ -80,6 +84,17 @@ impl Pool {
     /// Sets the number of threads: more start with the next jobs, superfluous ones end when they are idle.
     pub(crate) fn set_threads(&self, threads: usize) {
         self.lock().threads = threads.clamp(1, THREADS_MAX);
+        self.wake.notify_all();
+    }
+
+    /// Wanted priority of the threads.
+    pub(crate) fn priority(&self) -> Priority {
+        self.lock().priority
+    }
+
+    /// Sets the priority of the threads. One that runs ends when it is idle, as it may not raise its own.
+    pub(crate) fn set_priority(&self, priority: Priority) {
+        self.lock().priority = priority;
         self.wake.notify_all();
     }
 
@@ -144,8 +159,13 @@ impl Pool {
     }
 
     /// Fills `jobs` with the next ones for the calling thread: a long one, or several short ones, for which the lock is taken once.
-    /// `unfinished` ones go back to the end of the queue. False if the thread is superfluous.
-    fn next(&self, unfinished: &mut Vec<Arc<dyn Work>>, jobs: &mut Vec<Arc<dyn Work>>) -> bool {
+    /// `unfinished` ones go back to the end of the queue. False if the thread, which has a `priority`, is superfluous.
+    fn next(
+        &self,
+        priority: Priority,
+        unfinished: &mut Vec<Arc<dyn Work>>,
+        jobs: &mut Vec<Arc<dyn Work>>,
+    ) -> bool {
         let mut state = self.lock();
         state.queue.extend(unfinished.drain(..));
         loop {
@@ -166,7 +186,7 @@ impl Pool {
                 }
                 return true;
             }
-            if state.started > state.wanted() {
+            if state.started > state.wanted() || state.priority != priority {
                 state.started -= 1;
                 return false;
             }
@@ -177,9 +197,9 @@ impl Pool {
         }
     }
 
-    fn work(&self) {
+    fn work(&self, priority: Priority) {
         let (mut unfinished, mut jobs) = (Vec::new(), Vec::with_capacity(SHORT_MAX));
-        while self.next(&mut unfinished, &mut jobs) {
+        while self.next(priority, &mut unfinished, &mut jobs) {
             for job in jobs.drain(..) {
                 // A job that has more to do goes on while no other waits.
                 while job.step() {
@@ -195,9 +215,11 @@ impl Pool {
 
 /// Starts a thread. If the system refuses, the threads that run do the work; if there is none, the next job tries again.
 fn start(state: &mut State) {
-    let body = || {
+    let priority = state.priority;
+    let body = move || {
+        priority.enter();
         // `step` catches what a job may raise; this is the last resort that keeps the count right.
-        while catch_unwind(AssertUnwindSafe(|| POOL.work())).is_err() {}
+        while catch_unwind(AssertUnwindSafe(|| POOL.work(priority))).is_err() {}
     };
     if thread::Builder::new().name("fieldseal-crypto".into()).spawn(body).is_ok() {
         state.started += 1;

@@ -12,6 +12,7 @@ use crate::environment::Environment;
 use crate::js::{Call, Result, check, guard, make_text, set};
 use crate::layout;
 use crate::pool::POOL;
+use crate::priority::Priority;
 
 /// A body of an entry point.
 type Body = fn(&Environment, &Call) -> Result<sys::napi_value>;
@@ -82,11 +83,18 @@ entry_points! {
         POOL.set_threads(call.number(0)? as usize);
         Ok(NOTHING)
     };
+    set_priority = |_, call| {
+        if let Some(priority) = Priority::ALL.get(call.number(0)? as usize) {
+            POOL.set_priority(*priority);
+        }
+        Ok(NOTHING)
+    };
     set_queue_max = |_, call| {
         POOL.set_jobs_max(call.number(0)? as usize);
         Ok(NOTHING)
     };
     threads = |_, call| call.make_number(POOL.threads() as f64);
+    priority = |_, call| call.make_number(f64::from(POOL.priority() as u8));
     queue_max = |_, call| call.make_number(POOL.jobs_max() as f64);
 }
 

@@ -2,6 +2,8 @@
 
 import assert from 'node:assert/strict';
 import nodeCrypto from 'node:crypto';
+import { readFileSync, readdirSync } from 'node:fs';
+import { getPriority } from 'node:os';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { test } from 'node:test';
@@ -91,7 +93,7 @@ test('the automatic form crosses its threshold without a difference', async () =
 
 test('settings are checked, and changed together or not at all', () => {
   const before = crypto.settings();
-  for (const wrong of [{ threads: 0 }, { threads: 1.5 }, { queueMax: '1' }, { keyCacheSize: 65 }, { nothing: 1 }, { autoSizeMax: 5, threads: -1 }]) {
+  for (const wrong of [{ threads: 0 }, { threads: 1.5 }, { threadPriority: 'high' }, { queueMax: '1' }, { keyCacheSize: 65 }, { nothing: 1 }, { autoSizeMax: 5, threads: -1 }]) {
     assert.throws(() => crypto.configure(wrong));
     assert.deepEqual(crypto.settings(), before);
   }
@@ -101,6 +103,39 @@ test('settings are checked, and changed together or not at all', () => {
     assert.deepEqual(crypto.hmac('sha256', key, source), nodeCrypto.createHmac('sha256', key).update(source).digest());
   }
   crypto.configure(before);
+});
+
+/** Policy and `nice` of every thread of the pool, by proc_pid_stat(5). */
+function scheduling() {
+  const threads = readdirSync('/proc/self/task').map((id) => readFileSync(`/proc/self/task/${id}/stat`, 'utf8'));
+  return threads.filter((stat) => stat.includes('(fieldseal-crypt')).map((stat) => {
+    // After the name, the fields from the third on.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return { nice: Number(fields[16]), policy: Number(fields[38]) };
+  });
+}
+
+test('threads of the pool take over their priority', { skip: process.platform !== 'linux' }, async (context) => {
+  const before = crypto.settings();
+  assert.equal(before.threadPriority, 'low');
+  context.after(() => crypto.configure(before));
+  const own = getPriority();
+  const cases = [
+    ['low', { nice: Math.min(own + 10, 19), policy: 0 }],
+    ['idle', { nice: own, policy: 5 }],
+    ['normal', { nice: own, policy: 0 }],
+  ];
+  for (const [threadPriority, expected] of cases) {
+    crypto.configure({ threadPriority });
+    let found = [];
+    const isThere = () => found.length > 0 && found.every(({ nice, policy }) => nice === expected.nice && policy === expected.policy);
+    // A thread with another priority ends as soon as it is idle.
+    for (let tries = 0; tries < 1000 && !isThere(); tries += 1) {
+      await promises.hash('sha256', source);
+      found = scheduling();
+    }
+    assert.ok(isThere(), `${threadPriority}: ${JSON.stringify(found)}`);
+  }
 });
 
 test('a full queue refuses a call at once, and has room again later', async (context) => {
