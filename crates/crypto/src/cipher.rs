@@ -133,6 +133,47 @@ impl CipherKey {
         self.run(self.algorithm.advance(iv, block), Text::InPlace(bytes));
     }
 
+    /// As [`CipherKey::apply`], for the part of a message that begins `position` bytes after its start.
+    ///
+    /// # Panics
+    /// When input and output differ in length.
+    pub fn apply_from(&self, iv: &[u8; IV_SIZE], position: u64, input: &[u8], output: &mut [u8]) {
+        let (block, head) = self.place(position, input.len());
+        let (input_head, input) = input.split_at(head);
+        let (output_head, output) = output.split_at_mut(head);
+        output_head.copy_from_slice(input_head);
+        self.apply_head(iv, position, output_head);
+        self.apply_at(iv, block, input, output);
+    }
+
+    /// As [`CipherKey::apply_from`], in place.
+    pub fn apply_in_place_from(&self, iv: &[u8; IV_SIZE], position: u64, bytes: &mut [u8]) {
+        let (block, head) = self.place(position, bytes.len());
+        let (head, bytes) = bytes.split_at_mut(head);
+        self.apply_head(iv, position, head);
+        self.apply_in_place_at(iv, block, bytes);
+    }
+
+    /// The first block that begins at `position` or after it, and how many of `size` bytes lie before it.
+    fn place(&self, position: u64, size: usize) -> (u64, usize) {
+        let block_size = self.algorithm.block_size() as u64;
+        let head = (block_size - position % block_size) % block_size;
+        (position.div_ceil(block_size), size.min(head as usize))
+    }
+
+    /// The bytes before the first whole block.
+    fn apply_head(&self, iv: &[u8; IV_SIZE], position: u64, head: &mut [u8]) {
+        if head.is_empty() {
+            return;
+        }
+        let block_size = self.algorithm.block_size() as u64;
+        let mut block = Zeroizing::new([0; BLOCK_SIZE_MAX]);
+        let mask = &mut block[..block_size as usize];
+        self.apply_in_place_at(iv, position / block_size, mask);
+        let mask = &mask[(position % block_size) as usize..];
+        head.iter_mut().zip(mask).for_each(|(byte, mask)| *byte ^= mask);
+    }
+
     fn run(&self, mut counter: [u8; IV_SIZE], text: Text<'_>) {
         match &self.expanded {
             Expanded::Aes(key) => {

@@ -3,7 +3,7 @@
 
 use crate::DecryptFailed;
 use crate::aead::chacha_stream::ChaChaStream;
-use crate::aead::{AeadAlgorithm, AeadKey, Nonce, TAG_SIZE};
+use crate::aead::{AeadAlgorithm, AeadKey, InvalidNonceLength, NONCE_SIZE, Nonce, TAG_SIZE};
 use crate::ffi::gcm_stream::{Direction, GcmStream};
 use crate::ffi::stream_cipher::Text;
 use crate::secret::equal_constant_time;
@@ -28,6 +28,31 @@ impl AeadKey {
     /// Begins to open a message.
     pub fn open_stream(&self, nonce: &Nonce, aad: &[u8]) -> OpenStream {
         OpenStream(self.stream(nonce, aad, Direction::Open))
+    }
+
+    /// As [`AeadKey::seal_stream`] with a nonce of any length but zero, as in [`AeadKey::hazmat_seal_any_nonce`].
+    ///
+    /// # Errors
+    /// [`InvalidNonceLength`] for an empty nonce, and for ChaCha20-Poly1305 for every length but 12 bytes.
+    pub fn hazmat_seal_stream_any_nonce(&self, nonce: &[u8], aad: &[u8]) -> Result<SealStream, InvalidNonceLength> {
+        self.stream_any_nonce(nonce, aad, Direction::Seal).map(SealStream)
+    }
+
+    /// As [`AeadKey::open_stream`] with a nonce of any length but zero.
+    ///
+    /// # Errors
+    /// As [`AeadKey::hazmat_seal_stream_any_nonce`].
+    pub fn hazmat_open_stream_any_nonce(&self, nonce: &[u8], aad: &[u8]) -> Result<OpenStream, InvalidNonceLength> {
+        self.stream_any_nonce(nonce, aad, Direction::Open).map(OpenStream)
+    }
+
+    fn stream_any_nonce(&self, nonce: &[u8], aad: &[u8], direction: Direction) -> Result<Stream, InvalidNonceLength> {
+        match (<[u8; NONCE_SIZE]>::try_from(nonce), self.algorithm) {
+            (Ok(nonce), _) => Ok(self.stream(&Nonce(nonce), aad, direction)),
+            (Err(_), AeadAlgorithm::ChaCha20Poly1305) => Err(InvalidNonceLength),
+            (Err(_), _) if nonce.is_empty() => Err(InvalidNonceLength),
+            (Err(_), gcm) => Ok(Stream::Gcm(GcmStream::new(gcm, self.bytes(), nonce, aad, direction))),
+        }
     }
 
     fn stream(&self, nonce: &Nonce, aad: &[u8], direction: Direction) -> Stream {
@@ -162,6 +187,32 @@ mod tests {
                 assert_eq!([ciphertext.as_slice(), &tag].concat(), whole, "{size} bytes");
                 assert_eq!(open(&key, &nonce, aad, &pieces(&ciphertext, &mut rng), &tag), Ok(text), "{size} bytes");
             }
+        }
+    }
+
+    #[test]
+    fn nonces_of_any_length_give_the_result_of_the_whole() {
+        let text: Vec<u8> = (0..1000).map(|i| (i % 251) as u8).collect();
+        let key = AeadKey::new(AeadAlgorithm::Aes192Gcm, &[7; 24]).expect("length");
+        for nonce_size in (1..=40).chain([127, 128, 129, 1000]) {
+            let nonce = &text[..nonce_size];
+            let mut whole = vec![0; text.len() + TAG_SIZE];
+            key.hazmat_seal_any_nonce(nonce, b"aad", &text, &mut whole).expect("a nonce");
+            let mut stream = key.hazmat_seal_stream_any_nonce(nonce, b"aad").expect("a nonce");
+            let mut sealed = text.clone();
+            sealed.chunks_mut(67).for_each(|piece| stream.update_in_place(piece));
+            assert_eq!([sealed.as_slice(), &stream.finish()].concat(), whole, "{nonce_size} bytes");
+            let mut stream = key.hazmat_open_stream_any_nonce(nonce, b"aad").expect("a nonce");
+            stream.update_in_place(&mut sealed);
+            assert_eq!(stream.finish(&whole[text.len()..]), Ok(()), "{nonce_size} bytes");
+            assert_eq!(sealed, text);
+        }
+        let chacha = AeadKey::new(AeadAlgorithm::ChaCha20Poly1305, &[7; 32]).expect("length");
+        assert!(chacha.hazmat_seal_stream_any_nonce(&[1; 12], &[]).is_ok());
+        assert!(chacha.hazmat_seal_stream_any_nonce(&[1; 16], &[]).is_err());
+        for key in [key, chacha] {
+            assert!(key.hazmat_seal_stream_any_nonce(&[], &[]).is_err());
+            assert!(key.hazmat_open_stream_any_nonce(&[], &[]).is_err());
         }
     }
 

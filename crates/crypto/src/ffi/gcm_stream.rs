@@ -1,6 +1,6 @@
 //! BoringSSL's `EVP_CIPHER` in GCM mode, for messages that come in pieces: the context keeps its place in the message between calls.
 
-use std::ptr::{NonNull, null_mut};
+use std::ptr::{NonNull, null, null_mut};
 
 use boring_sys as bssl;
 
@@ -24,20 +24,16 @@ impl GcmStream {
     /// `key` has the algorithm's length (checked by [`crate::AeadKey::new`]).
     ///
     /// # Panics
-    /// For an algorithm that is not GCM.
-    pub(crate) fn new(
-        algorithm: AeadAlgorithm,
-        key: &[u8],
-        nonce: &[u8; NONCE_SIZE],
-        aad: &[u8],
-        direction: Direction,
-    ) -> Self {
+    /// For an algorithm that is not GCM, and for an empty nonce.
+    pub(crate) fn new(algorithm: AeadAlgorithm, key: &[u8], nonce: &[u8], aad: &[u8], direction: Direction) -> Self {
         assert_eq!(key.len(), algorithm.key_size());
+        let nonce_size = i32::try_from(nonce.len()).expect("a nonce shorter than 2 GiB");
+        assert_ne!(nonce_size, 0, "a nonce that is not empty");
         // SAFETY: takes nothing, gives an owned context or null.
         let context = NonNull::new(unsafe { bssl::EVP_CIPHER_CTX_new() });
         let stream = Self(context.expect("only a failed allocation makes no context"));
-        // SAFETY: the algorithm pointers are static; `key` has the length that the algorithm reads, `nonce` the default 12 bytes of
-        // GCM, both copied by the call; `aad` is passed with its length.
+        // SAFETY: the algorithm pointers are static; `key` has the length that the algorithm reads, `nonce` the length that the context is
+        // set to before it is read, both copied by the call; the command takes no data; `aad` is passed with its length.
         let is_ready = unsafe {
             let cipher = match algorithm {
                 AeadAlgorithm::Aes128Gcm => bssl::EVP_aes_128_gcm(),
@@ -47,7 +43,11 @@ impl GcmStream {
             };
             let seals = i32::from(direction == Direction::Seal);
             let context = stream.0.as_ptr();
-            bssl::EVP_CipherInit_ex(context, cipher, null_mut(), key.as_ptr(), nonce.as_ptr(), seals) == 1
+            let set_size = bssl::EVP_CTRL_AEAD_SET_IVLEN;
+            bssl::EVP_CipherInit_ex(context, cipher, null_mut(), null(), null(), seals) == 1
+                && (nonce.len() == NONCE_SIZE
+                    || bssl::EVP_CIPHER_CTX_ctrl(context, set_size, nonce_size, null_mut()) == 1)
+                && bssl::EVP_CipherInit_ex(context, null(), null_mut(), key.as_ptr(), nonce.as_ptr(), seals) == 1
                 && bssl::EVP_CipherUpdateAAD(context, aad.as_ptr(), aad.len()) == 1
         };
         assert!(is_ready, "a key, a nonce and associated data of lengths that GCM takes");

@@ -129,3 +129,25 @@ fn keys_of_other_lengths_are_refused() {
         }
     }
 }
+
+#[test]
+fn a_part_may_begin_at_any_byte() {
+    let text: Vec<u8> = (0..700).map(|i| (i % 251) as u8).collect();
+    for algorithm in CipherAlgorithm::ALL {
+        let key = CipherKey::new(algorithm, &vec![5; algorithm.key_size()]).expect("length");
+        let iv = [0xff; 16];
+        let mut whole = vec![0; text.len()];
+        key.apply(&iv, &text, &mut whole);
+        for position in (0..=130).chain([255, 256, 257, 699, 700]) {
+            for size in [0, 1, 15, 16, 17, 63, 64, 65, 200] {
+                let end = text.len().min(position + size);
+                let mut part = vec![0; end - position];
+                key.apply_from(&iv, position as u64, &text[position..end], &mut part);
+                assert_eq!(part, whole[position..end], "{algorithm:?} from {position} to {end}");
+                let mut part = text[position..end].to_vec();
+                key.apply_in_place_from(&iv, position as u64, &mut part);
+                assert_eq!(part, whole[position..end], "{algorithm:?} in place from {position} to {end}");
+            }
+        }
+    }
+}
