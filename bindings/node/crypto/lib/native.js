@@ -32,12 +32,14 @@ function load() {
 
 const native = load();
 const numbers = native.layout.split(' ').map(Number);
-const [KEY_AT, IV_AT, TAG_AT, AAD_AT, SOURCE_AT, TARGET_AT, RESULTS_AT, TEXT_SIZE_MAX, KEY_SIZE_MAX, RESULT_HEAD] = numbers;
+const [KEY_AT, IV_AT, TAG_AT, AAD_AT, SOURCE_AT, TARGET_AT, RESULTS_AT, TEXT_SIZE_MAX, KEY_SIZE_MAX, RESULT_HEAD, SHORT_AT] = numbers;
 
 module.exports = {
   native,
   /** The header of a call. */
   header: new Float64Array(native.shared, 0, 32),
+  /** The header of a short call. */
+  short: new Uint32Array(native.shared, SHORT_AT, 2),
   /** All shared bytes. */
   bytes: Buffer.from(native.shared),
   /** The shared bytes as numbers, in which results are read. */

@@ -17,9 +17,11 @@ const {
 } = require('./constants.js');
 const shared = require('./native.js');
 
-const { native, header, bytes, words } = shared;
+const { native, header, short, bytes, words } = shared;
 // The module has more functions than objects keep in fast properties.
-const { run } = native;
+const { run, run_short: runShort } = native;
+// Looked up on views of several types, it would cost as much as what it does.
+const { set } = Uint8Array.prototype;
 const { KEY_AT, IV_AT, TAG_AT, AAD_AT, SOURCE_AT, TARGET_AT, RESULTS_AT, KEY_SIZE_MAX, RESULT_HEAD } = shared;
 
 /** Longest argument that is copied, in bytes. Measured: docs/decisions/0021-node-crypto.md. */
@@ -81,7 +83,7 @@ function toBytes(view) {
  */
 function put(view, offset, size, at) {
   if (size <= COPY_SIZE_MAX && view instanceof Uint8Array && size === view.length) {
-    if (size !== 0) bytes.set(view, at);
+    if (size !== 0) set.call(bytes, view, at);
     return true;
   }
   if (size > LOOP_SIZE_MAX) return false;
@@ -102,7 +104,7 @@ const outputs = [];
 function getTarget(view, offset, size) {
   if (size === 0) return;
   const from = (outputs[size] ??= new Uint8Array(native.shared, TARGET_AT, size));
-  toBytes(view).set(from, offset);
+  set.call(toBytes(view), from, offset);
 }
 
 /** Copies bytes to where results are. */
@@ -116,7 +118,7 @@ const tags = [];
 function getTag(view, offset, size) {
   if (size === 0) return;
   const from = (tags[size] ??= new Uint8Array(native.shared, TAG_AT, size));
-  toBytes(view).set(from, offset);
+  set.call(toBytes(view), from, offset);
 }
 
 /** Copies from any place of the shared memory. */
@@ -141,31 +143,49 @@ function describe(algorithm, encrypt, sourceOffset, sourceSize, targetOffset) {
   header[KEY_SIZE] = 0;
 }
 
-/** Writes key, IV and tag of a cipher to the shared memory. Returns the bit of a key that is passed as it is. */
-function describeCipher(algorithm, encrypt, key, keyOffset, iv, ivOffset, tag, tagOffset, tagSize) {
-  const { keySize, ivSize } = algorithm;
-  header[KEY_SIZE] = keySize;
-  header[KEY_OFFSET] = keyOffset;
-  put(iv, ivOffset, ivSize, IV_AT);
-  header[TAG_SIZE] = tagSize;
+/** Copies key, IV and tag of a cipher to the shared memory. Returns the bit of a key that is passed as it is. */
+function putCipher(algorithm, encrypt, key, keyOffset, iv, ivOffset, tag, tagOffset, tagSize) {
+  put(iv, ivOffset, algorithm.ivSize, IV_AT);
   if (encrypt === 0) put(tag, tagOffset, tagSize, TAG_AT);
-  return put(key, keyOffset, keySize, KEY_AT) ? 0 : KEY;
+  return put(key, keyOffset, algorithm.keySize, KEY_AT) ? 0 : KEY;
 }
 
-/** Writes associated data; returns the bit of what is passed as it is. */
+/** Copies associated data; returns the bit of what is passed as it is. */
+function putAad(aad, aadOffset, aadSize) {
+  return aadSize === 0 || put(aad, aadOffset, aadSize, AAD_AT) ? 0 : AAD;
+}
+
+/** Copies a key of HMAC; returns the bit of what is passed as it is. */
+function putKey(key, keyOffset, keySize) {
+  return keySize === 0 || put(key, keyOffset, keySize, KEY_AT) ? 0 : KEY;
+}
+
+/** Writes key, IV and tag of a cipher for a call; returns the bit of a key that is passed as it is. */
+function describeCipher(algorithm, encrypt, key, keyOffset, iv, ivOffset, tag, tagOffset, tagSize) {
+  header[KEY_SIZE] = algorithm.keySize;
+  header[KEY_OFFSET] = keyOffset;
+  header[TAG_SIZE] = tagSize;
+  return putCipher(algorithm, encrypt, key, keyOffset, iv, ivOffset, tag, tagOffset, tagSize);
+}
+
+/** Writes associated data for a call; returns the bit of what is passed as it is. */
 function describeAad(aad, aadOffset, aadSize) {
-  if (aadSize === 0) return 0;
   header[AAD_SIZE] = aadSize;
   header[AAD_OFFSET] = aadOffset;
-  return put(aad, aadOffset, aadSize, AAD_AT) ? 0 : AAD;
+  return putAad(aad, aadOffset, aadSize);
 }
 
-/** Writes a key of HMAC; returns the bit of what is passed as it is. */
+/** Writes a key of HMAC for a call; returns the bit of what is passed as it is. */
 function describeKey(key, keyOffset, keySize) {
-  if (keySize === 0) return 0;
   header[KEY_SIZE] = keySize;
   header[KEY_OFFSET] = keyOffset;
-  return put(key, keyOffset, keySize, KEY_AT) ? 0 : KEY;
+  return putKey(key, keyOffset, keySize);
+}
+
+/** Writes the header of a call all of whose arguments have been copied (src/layout.rs, `Short`). No size exceeds COPY_SIZE_MAX. */
+function describeShort(algorithm, encrypt, sourceSize, keySize, aadSize, tagSize) {
+  short[0] = algorithm.number | (encrypt << 8) | (tagSize << 16);
+  short[1] = sourceSize | (keySize << 10) | (aadSize << 20);
 }
 
 function failed(status) {
@@ -192,15 +212,24 @@ function cipherSync(
   tagOffset,
   tagSize,
 ) {
-  describe(algorithm, encrypt, sourceOffset, sourceSize, targetOffset);
-  let direct = describeCipher(algorithm, encrypt, key, keyOffset, iv, ivOffset, tag, tagOffset, tagSize);
-  direct |= describeAad(aad, aadOffset, aadSize);
+  let direct = putCipher(algorithm, encrypt, key, keyOffset, iv, ivOffset, tag, tagOffset, tagSize);
+  direct |= putAad(aad, aadOffset, aadSize);
   // What is read from the shared memory is written to it.
   const isCopied = put(source, sourceOffset, sourceSize, SOURCE_AT);
   if (!isCopied) direct |= SOURCE | TARGET;
-  header[DIRECT] = direct;
-  if (direct === 0) run();
-  else run(source, target, key, undefined, aad);
+  if (direct === 0) {
+    describeShort(algorithm, encrypt, sourceSize, algorithm.keySize, aadSize, tagSize);
+    runShort();
+  } else {
+    describe(algorithm, encrypt, sourceOffset, sourceSize, targetOffset);
+    header[KEY_SIZE] = algorithm.keySize;
+    header[KEY_OFFSET] = keyOffset;
+    header[AAD_SIZE] = aadSize;
+    header[AAD_OFFSET] = aadOffset;
+    header[TAG_SIZE] = tagSize;
+    header[DIRECT] = direct;
+    run(source, target, key, undefined, aad);
+  }
   const status = header[STATUS];
   if (isCopied) {
     // On failure the shared result is zeros.
@@ -214,12 +243,18 @@ function cipherSync(
 
 /** Hashes on this thread, under a key unless the algorithm has none. */
 function digestSync(algorithm, key, keyOffset, keySize, source, sourceOffset, sourceSize, target, targetOffset) {
-  describe(algorithm, 0, sourceOffset, sourceSize, targetOffset);
-  let direct = describeKey(key, keyOffset, keySize);
+  let direct = putKey(key, keyOffset, keySize);
   if (!put(source, sourceOffset, sourceSize, SOURCE_AT)) direct |= SOURCE;
-  header[DIRECT] = direct;
-  if (direct === 0) run();
-  else run(source, undefined, key);
+  if (direct === 0) {
+    describeShort(algorithm, 0, sourceSize, keySize, 0, 0);
+    runShort();
+  } else {
+    describe(algorithm, 0, sourceOffset, sourceSize, targetOffset);
+    header[KEY_SIZE] = keySize;
+    header[KEY_OFFSET] = keyOffset;
+    header[DIRECT] = direct;
+    run(source, undefined, key);
+  }
   const status = header[STATUS];
   if (status !== 0) throw failed(status);
   getTarget(target, targetOffset, algorithm.size);

@@ -28,6 +28,16 @@ impl Algorithm {
         }
     }
 
+    /// Bytes of the result for a source, and of the IV.
+    #[inline]
+    pub(crate) fn sizes(self, source_size: usize) -> (usize, usize) {
+        match self {
+            Self::Cipher(_) => (source_size, 16),
+            Self::Aead(_) => (source_size, 12),
+            Self::Hash(digest) | Self::Mac(digest) => (digest.size(), 0),
+        }
+    }
+
     /// One line an algorithm: kind, name, number, sizes of key, IV and digest.
     pub(crate) fn table() -> String {
         let mut table = String::new();

@@ -15,7 +15,7 @@ use crate::fault::{Fault, Outcome};
 use crate::job::{Job, Task};
 use crate::js::{Bytes, Call, JsError, Result, check, make_handle, make_text};
 use crate::keys::{Key, Keys};
-use crate::layout::{self, Slot};
+use crate::layout::{self, Short, Slot};
 use crate::operation::{Memory, Operation, Place, Sliced};
 use crate::parallel::{PARALLEL_SIZE_MIN_DEFAULT, Parallel};
 use crate::pool::POOL;
@@ -95,11 +95,7 @@ impl Environment {
             return Ok(Err(Fault::Internal));
         };
         let source_size = self.size(Slot::SourceSize);
-        let (target_size, iv_size) = match algorithm {
-            Algorithm::Cipher(_) => (source_size, 16),
-            Algorithm::Aead(_) => (source_size, 12),
-            Algorithm::Hash(digest) | Algorithm::Mac(digest) => (digest.size(), 0),
-        };
+        let (target_size, iv_size) = algorithm.sizes(source_size);
         let other = Fault::OtherRange;
         let source = self.range(call, 0, Slot::SourceOffset, source_size, layout::SOURCE_AT, Fault::SourceRange)?;
         let target = self.range(call, 1, Slot::TargetOffset, target_size, layout::TARGET_AT, Fault::TargetRange)?;
@@ -112,16 +108,20 @@ impl Environment {
     #[inline]
     fn tag(&self, call: &Call) -> Result<Outcome<Bytes>> {
         let size = self.size(Slot::TagSize);
-        if size > 16 {
+        if size > layout::TAG_SIZE_MAX {
             return Ok(Err(Fault::Internal));
         }
         self.range(call, 5, Slot::TagOffset, size, layout::TAG_AT, Fault::OtherRange)
     }
 
+    /// Whether the call encrypts.
+    fn encrypts(&self) -> bool {
+        self.slot(Slot::Encrypt) != 0.0
+    }
+
     /// Builds the operation, except for its key. The IV and, to open, the tag are copied.
     #[inline]
-    fn operation(&self, key: Key, iv: Bytes, tag: Bytes) -> Operation {
-        let encrypts = self.slot(Slot::Encrypt) != 0.0;
+    fn operation(encrypts: bool, key: Key, iv: Bytes, tag: Bytes) -> Operation {
         let mut operation = Operation { key, encrypts, iv: [0; 16], tag: [0; 16], tag_size: tag.size };
         // SAFETY: both ranges are valid during the call, and JavaScript does not run.
         unsafe {
@@ -140,6 +140,11 @@ impl Environment {
         let is_shared = |bit| direct & bit == 0;
         let source_size = if is_shared(layout::SOURCE) { self.size(Slot::SourceSize) } else { 0 };
         let key_size = if is_shared(layout::KEY) { self.size(Slot::KeySize) } else { 0 };
+        self.wipe_sizes(key_size, source_size);
+    }
+
+    #[inline]
+    fn wipe_sizes(&self, key_size: usize, source_size: usize) {
         // SAFETY: both parts lie in the shared memory, and JavaScript does not run.
         unsafe {
             self.shared.add(layout::KEY_AT).write_bytes(0, key_size.min(layout::KEY_SIZE_MAX));
@@ -156,7 +161,7 @@ impl Environment {
     /// Runs an operation to its end.
     pub(crate) fn run(&self, call: &Call) -> Result<()> {
         let outcome = match (self.find(call)?, self.tag(call)?) {
-            (Ok((algorithm, ranges)), Ok(tag)) => self.run_found(algorithm, ranges, tag),
+            (Ok((algorithm, ranges)), Ok(tag)) => self.run_found(algorithm, self.encrypts(), ranges, tag),
             (Err(fault), _) | (_, Err(fault)) => Err(fault),
         };
         self.wipe();
@@ -164,19 +169,45 @@ impl Environment {
         Ok(())
     }
 
+    /// Runs an operation all of whose arguments are in the shared memory.
+    pub(crate) fn run_short(&self) {
+        // SAFETY: the words lie in the header of the shared memory, which is aligned for numbers.
+        let words = unsafe { self.shared.cast::<f64>().add(Slot::Short as usize).cast::<[u32; 2]>().read() };
+        let short = Short::unpack(words);
+        let outcome = self.run_unpacked(short);
+        self.wipe_sizes(short.key_size, short.source_size);
+        self.outcome(outcome);
+    }
+
     #[inline]
-    fn run_found(&self, algorithm: Algorithm, ranges: [Bytes; 5], tag: Bytes) -> Outcome<usize> {
+    fn run_unpacked(&self, short: Short) -> Outcome<usize> {
+        // The parts lie in the shared memory: every size is within its room.
+        let part = |at: usize, size| Bytes { start: self.shared.wrapping_add(at), size };
+        let algorithm = Algorithm::from_number(short.algorithm).ok_or(Fault::Internal)?;
+        let (target_size, iv_size) = algorithm.sizes(short.source_size);
+        let ranges = [
+            part(layout::SOURCE_AT, short.source_size),
+            part(layout::TARGET_AT, target_size),
+            part(layout::KEY_AT, short.key_size),
+            part(layout::IV_AT, iv_size),
+            part(layout::AAD_AT, short.aad_size),
+        ];
+        self.run_found(algorithm, short.encrypts, ranges, part(layout::TAG_AT, short.tag_size))
+    }
+
+    #[inline]
+    fn run_found(&self, algorithm: Algorithm, encrypts: bool, ranges: [Bytes; 5], tag: Bytes) -> Outcome<usize> {
         let [source, target, key_bytes, iv, aad] = ranges;
         let mut keys = self.keys.borrow_mut();
         let memory = Memory { source, target, aad };
         if let Algorithm::Hash(digest) = algorithm {
-            let mut operation = self.operation(Key::Hash(digest), iv, tag);
+            let mut operation = Self::operation(encrypts, Key::Hash(digest), iv, tag);
             // SAFETY: all ranges were found in this call, and JavaScript does not run before it returns.
             return unsafe { operation.run(memory) };
         }
         // SAFETY: as above.
         let key = keys.get(algorithm, unsafe { key_bytes.read() })?;
-        let mut operation = self.operation(Key::Hash(fieldseal_crypto::DigestAlgorithm::Md5), iv, tag);
+        let mut operation = Self::operation(encrypts, Key::Hash(fieldseal_crypto::DigestAlgorithm::Md5), iv, tag);
         // SAFETY: as above.
         let written = unsafe { operation.run_with(key, memory) };
         keys.release();
@@ -201,7 +232,7 @@ impl Environment {
     fn submit_found(&self, call: &Call, algorithm: Algorithm, ranges: [Bytes; 5], tag: Bytes) -> Result<Outcome<()>> {
         let [_, _, key_bytes, iv, _] = ranges;
         // SAFETY: the key was found in this call, and JavaScript does not run before it returns.
-        let operation = unsafe { self.key(algorithm, key_bytes) }.map(|key| self.operation(key, iv, tag));
+        let operation = unsafe { self.key(algorithm, key_bytes) }.map(|key| Self::operation(self.encrypts(), key, iv, tag));
         let operation = match operation {
             Ok(operation) => operation,
             Err(fault) => return Ok(Err(fault)),
@@ -264,7 +295,7 @@ impl Environment {
         };
         let stream = found.and_then(|((algorithm, [_, _, key_bytes, iv, aad]), tag)| {
             // SAFETY: all ranges were found in this call, and JavaScript does not run before it returns.
-            unsafe { Ok(Stream::new(&self.operation(self.key(algorithm, key_bytes)?, iv, tag), aad.read())) }
+            unsafe { Ok(Stream::new(&Self::operation(self.encrypts(), self.key(algorithm, key_bytes)?, iv, tag), aad.read())) }
         });
         self.wipe();
         self.outcome(stream.as_ref().map(|_| 0).map_err(|fault| *fault));

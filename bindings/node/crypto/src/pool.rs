@@ -6,10 +6,10 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
-use crate::priority::Priority;
+use crate::priority::{self, Priority};
 
 /// Maximum of the setting `threads`.
 pub(crate) const THREADS_MAX: usize = 1024;
@@ -26,6 +26,9 @@ pub(crate) static POOL: Pool = Pool {
     jobs: AtomicUsize::new(0),
     jobs_max: AtomicUsize::new(QUEUE_MAX_DEFAULT),
 };
+
+/// The `nice` value of Node's threads.
+static NICENESS: OnceLock<i32> = OnceLock::new();
 
 /// A job of the pool.
 pub(crate) trait Work: Send + Sync {
@@ -181,7 +184,8 @@ impl Pool {
             }
             if !jobs.is_empty() {
                 self.waiting.store(state.queue.len(), Ordering::Relaxed);
-                if !state.queue.is_empty() {
+                // A thread hands its priority on to those that it starts.
+                if !state.queue.is_empty() && state.priority == priority {
                     self.call(&mut state);
                 }
                 return true;
@@ -215,9 +219,11 @@ impl Pool {
 
 /// Starts a thread. If the system refuses, the threads that run do the work; if there is none, the next job tries again.
 fn start(state: &mut State) {
+    // The first one is started by a thread of Node.
+    let niceness = *NICENESS.get_or_init(priority::niceness);
     let priority = state.priority;
     let body = move || {
-        priority.enter();
+        priority.enter(niceness);
         // `step` catches what a job may raise; this is the last resort that keeps the count right.
         while catch_unwind(AssertUnwindSafe(|| POOL.work(priority))).is_err() {}
     };

@@ -14,16 +14,26 @@ pub(crate) enum Priority {
     Idle,
 }
 
-/// `nice` of a low priority: about a tenth of the weight.
+/// By how much `nice` of a low priority is higher: about a tenth of the weight.
 #[cfg(target_os = "linux")]
-const NICENESS_LOW: i32 = 10;
+const LOW_BY: i32 = 10;
+
+/// The `nice` value of the calling thread; 0 where threads have none.
+pub(crate) fn niceness() -> i32 {
+    #[cfg(target_os = "linux")]
+    let niceness = rustix::process::getpriority_process(None).unwrap_or(0);
+    #[cfg(not(target_os = "linux"))]
+    let niceness = 0;
+    niceness
+}
 
 impl Priority {
     pub(crate) const ALL: [Self; 3] = [Self::Normal, Self::Low, Self::Idle];
 
-    /// Applies the priority to the calling thread, for good. Where the system refuses it, the thread works all the same.
+    /// Applies the priority to the calling thread, for good; `niceness` is that of Node's threads. Where the system refuses it, the thread
+    /// works all the same.
     #[cfg(target_os = "linux")]
-    pub(crate) fn enter(self) {
+    pub(crate) fn enter(self, niceness: i32) {
         use thread_priority::ThreadPriority;
         use thread_priority::unix::{
             NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
@@ -31,7 +41,7 @@ impl Priority {
         match self {
             Self::Normal => {}
             // On Linux this is the priority of the thread.
-            Self::Low => _ = rustix::process::nice(NICENESS_LOW),
+            Self::Low => _ = rustix::process::setpriority_process(None, niceness + LOW_BY),
             Self::Idle => {
                 let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
                 _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle);
@@ -40,5 +50,5 @@ impl Priority {
     }
 
     #[cfg(not(target_os = "linux"))]
-    pub(crate) fn enter(self) {}
+    pub(crate) fn enter(self, _: i32) {}
 }

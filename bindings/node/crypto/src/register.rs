@@ -10,7 +10,7 @@ use crate::algorithms::Algorithm;
 use crate::delivery::RESULT_HEAD;
 use crate::environment::Environment;
 use crate::js::{Call, Result, check, guard, make_text, set};
-use crate::layout;
+use crate::layout::{self, Slot};
 use crate::pool::POOL;
 use crate::priority::Priority;
 
@@ -49,6 +49,10 @@ const NOTHING: sys::napi_value = ptr::null_mut();
 
 entry_points! {
     run = |environment, call| environment.run(call).map(|()| NOTHING);
+    run_short = |environment, _| {
+        environment.run_short();
+        Ok(NOTHING)
+    };
     submit = |environment, call| environment.submit(call).map(|()| NOTHING);
     take = |environment, call| environment.take(call).map(|()| NOTHING);
     start = |environment, call| environment.start(call).map(|()| NOTHING);
@@ -99,7 +103,7 @@ entry_points! {
 }
 
 /// Where everything lies in the shared memory, in the order of `lib/native.js`.
-const LAYOUT: [usize; 10] = [
+const LAYOUT: [usize; 11] = [
     layout::KEY_AT,
     layout::IV_AT,
     layout::TAG_AT,
@@ -110,6 +114,7 @@ const LAYOUT: [usize; 10] = [
     layout::TEXT_SIZE_MAX,
     layout::KEY_SIZE_MAX,
     RESULT_HEAD,
+    8 * Slot::Short as usize,
 ];
 
 /// Creates the module's exports. Called by Node for every environment.
