@@ -40,14 +40,17 @@ const sync = (who, form, op) => ({ who, form, run: loop(op) });
 const one = (who, start) => ({ who, form: 'async, one in flight', run: flights(start, 1) });
 const many = (who, size, start) => ({ who, form: `async, ${widthOf(size)} in flight`, run: flights(start, widthOf(size)) });
 
-/** The forms of the contract, which the original has too. */
-function contract(who, crypto, size, allocating, zeroCopy) {
-  const [method, ...args] = zeroCopy;
+/**
+ * The forms of the contract, which the original has too. `zeroCopy` makes the arguments of a call: calls that are in flight together have
+ * buffers of their own, as in any use.
+ */
+function contract(who, crypto, size, method, allocating, zeroCopy) {
+  const places = Array.from({ length: widthOf(size) }, zeroCopy);
   return [
     sync(who, 'sync, allocating', caller(crypto, method, allocating)),
-    sync(who, 'sync', caller(crypto, method, args)),
-    one(who, (callback) => crypto[method](...args, callback)),
-    many(who, size, (callback) => crypto[method](...args, callback)),
+    sync(who, 'sync', caller(crypto, method, places[0])),
+    one(who, (callback, place) => crypto[method](...places[place], callback)),
+    many(who, size, (callback, place) => crypto[method](...places[place], callback)),
   ];
 }
 
@@ -98,7 +101,9 @@ function batches(crypto, size, { method, name, tagSize = 0, resultSize = size })
 
 async function aead(name, size, { crypto, original, sodium, noble }) {
   const [source, target, tag] = [Buffer.alloc(size, 1), Buffer.alloc(size + 32), Buffer.alloc(16)];
-  const zeroCopy = ['cipher', name, 1, key, 0, 32, iv, 0, 12, source, 0, size, target, 0, none, 0, 0, tag, 0, 16];
+  const zeroCopy = () => [
+    name, 1, key, 0, 32, iv, 0, 12, Buffer.alloc(size, 1), 0, size, Buffer.alloc(size + 32), 0, none, 0, 0, Buffer.alloc(16), 0, 16,
+  ];
   const allocating = [name, 1, key, iv, source, none, tag];
   const keyObject = nodeCrypto.createSecretKey(key);
   const streaming = (secret) => () => {
@@ -108,11 +113,11 @@ async function aead(name, size, { crypto, original, sodium, noble }) {
     cipher.getAuthTag();
   };
   const common = [
-    ...contract(OURS, crypto, size, allocating, zeroCopy),
+    ...contract(OURS, crypto, size, 'cipher', allocating, zeroCopy),
     ...batches(crypto, size, { method: 'cipher', name, tagSize: 16 }),
     sync('node:crypto', 'streaming', streaming(key)),
     sync('node:crypto', 'streaming, key object', streaming(keyObject)),
-    ...contract('crypto-async', original, size, allocating, zeroCopy),
+    ...contract('crypto-async', original, size, 'cipher', allocating, zeroCopy),
   ];
   if (name === 'aes-256-gcm') {
     const imported = await subtle.importKey('raw', key, 'AES-GCM', false, ['encrypt']);
@@ -132,15 +137,15 @@ async function aead(name, size, { crypto, original, sodium, noble }) {
 }
 
 async function ctr(size, { crypto, original, noble }) {
-  const [source, target] = [Buffer.alloc(size, 1), Buffer.alloc(size + 32)];
+  const source = Buffer.alloc(size, 1);
   const name = 'aes-256-ctr';
-  const zeroCopy = ['cipher', name, 1, key, 0, 32, counter, 0, 16, source, 0, size, target, 0];
+  const zeroCopy = () => [name, 1, key, 0, 32, counter, 0, 16, Buffer.alloc(size, 1), 0, size, Buffer.alloc(size + 32), 0];
   const imported = await subtle.importKey('raw', key, 'AES-CTR', false, ['encrypt']);
   return [
-    ...contract(OURS, crypto, size, [name, 1, key, counter, source], zeroCopy),
+    ...contract(OURS, crypto, size, 'cipher', [name, 1, key, counter, source], zeroCopy),
     ...batches(crypto, size, { method: 'cipher', name }),
     sync('node:crypto', 'streaming', () => nodeCrypto.createCipheriv(name, key, counter).update(source)),
-    ...contract('crypto-async', original, size, [name, 1, key, counter, source], zeroCopy),
+    ...contract('crypto-async', original, size, 'cipher', [name, 1, key, counter, source], zeroCopy),
     ...webCrypto(size, () => subtle.encrypt({ name: 'AES-CTR', counter, length: 64 }, imported, source)),
     sync('@noble/ciphers', 'sync', () => noble.ctr(key, counter).encrypt(source)),
   ];
@@ -148,13 +153,13 @@ async function ctr(size, { crypto, original, noble }) {
 
 async function sha256(size, { crypto, original, sodium, noble }) {
   const [source, target] = [Buffer.alloc(size, 1), Buffer.alloc(32)];
-  const zeroCopy = ['hash', 'sha256', source, 0, size, target, 0];
+  const zeroCopy = () => ['sha256', Buffer.alloc(size, 1), 0, size, Buffer.alloc(32), 0];
   return [
-    ...contract(OURS, crypto, size, ['sha256', source], zeroCopy),
+    ...contract(OURS, crypto, size, 'hash', ['sha256', source], zeroCopy),
     ...batches(crypto, size, { method: 'hash', name: 'sha256', resultSize: 32 }),
     sync('node:crypto', 'streaming', () => nodeCrypto.createHash('sha256').update(source).digest()),
     ...(nodeCrypto.hash ? [sync('node:crypto', 'one-shot', () => nodeCrypto.hash('sha256', source, 'buffer'))] : []),
-    ...contract('crypto-async', original, size, ['sha256', source], zeroCopy),
+    ...contract('crypto-async', original, size, 'hash', ['sha256', source], zeroCopy),
     ...webCrypto(size, () => subtle.digest('SHA-256', source)),
     sync('sodium-native', 'sync', () => sodium.crypto_hash_sha256(target, source)),
     sync('@noble/hashes', 'sync', () => noble.sha256(source)),
@@ -162,16 +167,16 @@ async function sha256(size, { crypto, original, sodium, noble }) {
 }
 
 async function hmac(size, { crypto, original, noble }) {
-  const [source, target] = [Buffer.alloc(size, 1), Buffer.alloc(32)];
-  const zeroCopy = ['hmac', 'sha256', key, 0, 32, source, 0, size, target, 0];
+  const source = Buffer.alloc(size, 1);
+  const zeroCopy = () => ['sha256', key, 0, 32, Buffer.alloc(size, 1), 0, size, Buffer.alloc(32), 0];
   const imported = await subtle.importKey('raw', key, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign']);
   const keyObject = nodeCrypto.createSecretKey(key);
   return [
-    ...contract(OURS, crypto, size, ['sha256', key, source], zeroCopy),
+    ...contract(OURS, crypto, size, 'hmac', ['sha256', key, source], zeroCopy),
     ...batches(crypto, size, { method: 'hmac', name: 'sha256', resultSize: 32 }),
     sync('node:crypto', 'streaming', () => nodeCrypto.createHmac('sha256', key).update(source).digest()),
     sync('node:crypto', 'streaming, key object', () => nodeCrypto.createHmac('sha256', keyObject).update(source).digest()),
-    ...contract('crypto-async', original, size, ['sha256', key, source], zeroCopy),
+    ...contract('crypto-async', original, size, 'hmac', ['sha256', key, source], zeroCopy),
     ...webCrypto(size, () => subtle.sign('HMAC', imported, source)),
     sync('@noble/hashes', 'sync', () => noble.hmac(noble.sha256, key, source)),
   ];

@@ -24,17 +24,17 @@ export function loop(op) {
   };
 }
 
-/** A case that keeps `width` calls of `start(callback)` in flight. */
+/** A case that keeps `width` calls of `start(callback, place)` in flight; calls with one place, from 0 on, follow one another. */
 export function flights(start, width) {
   return (ms) => new Promise((resolve, reject) => {
     const end = performance.now() + ms;
     let [started, ended] = [0, 0];
     let isOver = false;
-    const next = () => {
+    const next = (place) => {
       started += 1;
-      start(settled);
+      start(callbacks[place], place);
     };
-    const settled = (error) => {
+    const settled = (error, place) => {
       if (error) {
         reject(error);
         return;
@@ -42,10 +42,11 @@ export function flights(start, width) {
       ended += 1;
       // The clock is read for every eighth of the calls in flight.
       if (!isOver && (width < 8 || ended % (width >> 3) === 0)) isOver = performance.now() >= end;
-      if (!isOver) next();
+      if (!isOver) next(place);
       else if (ended === started) resolve(ended);
     };
-    for (let i = 0; i < width; i += 1) next();
+    const callbacks = Array.from({ length: width }, (_, place) => (error) => settled(error, place));
+    for (let place = 0; place < width; place += 1) next(place);
   });
 }
 
