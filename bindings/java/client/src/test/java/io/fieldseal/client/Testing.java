@@ -1,0 +1,166 @@
+package io.fieldseal.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import io.fieldseal.client.testing.Engine;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.net.InetAddress;
+import java.net.Socket;
+import java.nio.file.Files;
+import java.util.Set;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CompletableFuture;
+import java.util.function.BooleanSupplier;
+import javax.net.ssl.KeyManager;
+import javax.net.ssl.SSLContext;
+import javax.net.ssl.SSLParameters;
+import javax.net.ssl.SSLServerSocket;
+import javax.net.ssl.SSLSocket;
+import javax.net.ssl.TrustManager;
+import javax.net.ssl.X509TrustManager;
+import org.junit.jupiter.api.function.Executable;
+
+/** What the tests share: expected errors, conditions, and peers that misbehave. */
+final class Testing {
+    private Testing() {}
+
+    /** Checks the code of an error, and returns the error. */
+    static FieldsealException rejects(String code, Executable call) {
+        FieldsealException error = assertThrows(FieldsealException.class, call);
+        assertEquals(code, error.code(), error::getMessage);
+        return error;
+    }
+
+    /** Waits for a future that fails, and returns its error. */
+    static FieldsealException failure(CompletableFuture<?> future) {
+        CompletionException error = assertThrows(CompletionException.class, future::join);
+        return (FieldsealException) error.getCause();
+    }
+
+    /** Waits for a condition. */
+    static void until(String what, BooleanSupplier condition) {
+        for (int tries = 0; tries < 6000; tries++) {
+            if (condition.getAsBoolean()) {
+                return;
+            }
+            pause(10);
+        }
+        throw new AssertionError("never: " + what);
+    }
+
+    static void pause(long ms) {
+        try {
+            Thread.sleep(ms);
+        } catch (InterruptedException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    /** Handles one connection to a {@link Peer}. */
+    interface Serving {
+        void serve(SSLSocket socket) throws IOException;
+    }
+
+    /** A TLS server with the engine's certificate that handles connections as it likes. */
+    static final class Peer implements AutoCloseable {
+        final String address;
+        final Set<Socket> sockets = ConcurrentHashMap.newKeySet();
+        private final SSLServerSocket server;
+
+        Peer(Engine engine, Serving serving) {
+            this(engine, serving, Tls.ALPN);
+        }
+
+        Peer(Engine engine, Serving serving, String alpn) {
+            try {
+                server = (SSLServerSocket) context(engine).getServerSocketFactory().createServerSocket(0, 50, InetAddress.getByName("127.0.0.1"));
+                SSLParameters parameters = server.getSSLParameters();
+                parameters.setApplicationProtocols(new String[] {alpn});
+                parameters.setNeedClientAuth(true);
+                server.setSSLParameters(parameters);
+                address = "127.0.0.1:" + server.getLocalPort();
+                start(() -> accept(serving));
+            } catch (Exception error) {
+                throw new IllegalStateException(error);
+            }
+        }
+
+        private void accept(Serving serving) {
+            try {
+                while (true) {
+                    SSLSocket socket = (SSLSocket) server.accept();
+                    sockets.add(socket);
+                    start(() -> {
+                        try (socket) {
+                            serving.serve(socket);
+                        } catch (IOException error) {
+                            // The client has gone, as most tests intend.
+                        } finally {
+                            sockets.remove(socket);
+                        }
+                    });
+                }
+            } catch (IOException error) {
+                // The server was closed.
+            }
+        }
+
+        private static void start(Runnable task) {
+            Thread thread = new Thread(task);
+            thread.setDaemon(true);
+            thread.start();
+        }
+
+        private static SSLContext context(Engine engine) throws Exception {
+            Pem certificate = Pem.file("server", engine.file("server.pem"));
+            Pem key = Pem.file("server key", engine.file("server.key"));
+            var store = java.security.KeyStore.getInstance("PKCS12");
+            store.load(null, null);
+            char[] password = "x".toCharArray();
+            store.setKeyEntry("server", key.privateKey(key.read()), password, certificate.certificates(certificate.read()));
+            var managers = javax.net.ssl.KeyManagerFactory.getInstance("PKIX");
+            managers.init(store, password);
+            SSLContext context = SSLContext.getInstance("TLSv1.3");
+            KeyManager[] keys = managers.getKeyManagers();
+            context.init(keys, new TrustManager[] {new AnyClient()}, null);
+            return context;
+        }
+
+        @Override
+        public void close() {
+            try {
+                server.close();
+                for (Socket socket : sockets) {
+                    socket.close();
+                }
+            } catch (IOException error) {
+                throw new UncheckedIOException(error);
+            }
+        }
+    }
+
+    /** Lets every client in: what the engine checks is not the subject of a peer that misbehaves. */
+    private static final class AnyClient implements X509TrustManager {
+        @Override
+        public void checkClientTrusted(java.security.cert.X509Certificate[] chain, String type) {}
+
+        @Override
+        public void checkServerTrusted(java.security.cert.X509Certificate[] chain, String type) {}
+
+        @Override
+        public java.security.cert.X509Certificate[] getAcceptedIssuers() {
+            return new java.security.cert.X509Certificate[0];
+        }
+    }
+
+    static byte[] read(java.nio.file.Path file) {
+        try {
+            return Files.readAllBytes(file);
+        } catch (IOException error) {
+            throw new UncheckedIOException(error);
+        }
+    }
+}
