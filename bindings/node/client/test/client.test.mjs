@@ -42,6 +42,10 @@ test('lists of every length come back, in one request each', async () => {
       assert.deepEqual(await client.decrypt(await client.encrypt(values)), values, `${count} of ${text}`);
     }
   }
+  // Two halves of a character in neighbouring values, which together would be one.
+  const halves = Array.from({ length: 20 }, (_, index) => ['', 'a\ud83d', '\ude00b'][index % 3]);
+  const replaced = halves.map((text) => text.toWellFormed?.() ?? text.replace(/[\ud800-\udfff]/g, '\ufffd'));
+  assert.deepEqual(await client.decrypt(await client.encrypt(halves)), replaced);
   const mixed = Array.from({ length: 100 }, (_, index) => (index % 3 ? `value ${index}` : index));
   assert.deepEqual(await client.decrypt(await client.encrypt(mixed)), mixed);
 });
