@@ -4,14 +4,14 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use fieldseal_envelope::{Envelope, Malformed, OpenScratch, Opened, OpenedMetadata, OpeningKey, Role};
+use fieldseal_envelope::{Envelope, Malformed, OpenError, OpenScratch, Opened, OpenedMetadata, Role};
 use fieldseal_pool::{others_wait, yield_slice};
 
 use crate::apps::App;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::gatherer::Wanted;
-use crate::opening::{Agreements, EphemeralId, Opening, RequestOpenings};
+use crate::opening::{Agreements, EphemeralId, Found, Opening, RequestOpenings};
 use crate::permissions::{Act, Caller, Rights};
 use crate::permit::{Permit, Renewal};
 use crate::report::{OnFailure, Report, Tally};
@@ -197,19 +197,48 @@ impl Decryptor {
                 }
                 agreements += 1;
             }
-            let key = self.openings.key(&opening, &self.permit.engine.agreements(), &run[0], &mut self.scratch);
-            let (flow, count) = match key {
-                Ok(None) => break,
-                Ok(Some(key)) => (self.open_run(key, &run, done, receiver), run.len()),
-                Err(error) => (receiver.failed(done, error.into()), 1),
-            };
-            done += count;
+            let flow = self.open_with(&opening, &run, &mut done, receiver);
             if flow.is_break() {
                 break;
             }
         }
         self.openings.note(done, agreements);
         Ok(done)
+    }
+
+    /// Decrypts a run of values of one ephemeral key. If the key is not known, one version is tried; if that fails nothing is done, and the
+    /// step ends.
+    fn open_with(
+        &mut self,
+        opening: &Opening,
+        run: &[Envelope<'_>],
+        done: &mut usize,
+        receiver: &mut impl Receiver,
+    ) -> ControlFlow<()> {
+        let Self { permit, role, openings, scratch, .. } = self;
+        let first = *done;
+        let (key, rest) = match openings.key(opening, &permit.engine.agreements(), &run[0], scratch) {
+            Ok(None) => return ControlFlow::Break(()),
+            Ok(Some(Found { key, opened: None })) => (key, run),
+            Ok(Some(Found { key, opened: Some(opened) })) => {
+                *done += 1;
+                hand_over(&permit.rights, role.as_ref(), first, Ok(opened), receiver)?;
+                (key, &run[1..])
+            }
+            Err(error) => {
+                *done += 1;
+                return receiver.failed(first, error.into());
+            }
+        };
+        let first = *done;
+        *done += rest.len();
+        let mut flow = ControlFlow::Continue(());
+        key.open_many(rest, scratch, |i, result| {
+            if hand_over(&permit.rights, role.as_ref(), first + i, result, receiver).is_break() {
+                flow = ControlFlow::Break(());
+            }
+        });
+        flow
     }
 
     /// Call it at the beginning of each step.
@@ -290,30 +319,27 @@ impl Decryptor {
         let ephemeral = EphemeralId::of(envelope);
         Ok(self.openings.find(ephemeral, || self.permit.engine.opening(&self.permit.app, ephemeral))?)
     }
+}
 
-    fn open_run(
-        &mut self,
-        key: &OpeningKey,
-        run: &[Envelope<'_>],
-        first: usize,
-        receiver: &mut impl Receiver,
-    ) -> ControlFlow<()> {
-        let Self { permit: Permit { rights, .. }, role, scratch, .. } = self;
-        let mut flow = ControlFlow::Continue(());
-        key.open_many(run, scratch, |i, result| {
-            let error = match result {
-                Ok(opened) => match check_role(rights, role.as_ref(), opened.metadata) {
-                    Ok(()) => return receiver.opened(first + i, Some(opened)),
-                    Err(error) => error,
-                },
-                Err(error) => error.into(),
-            };
-            if receiver.failed(first + i, error).is_break() {
-                flow = ControlFlow::Break(());
+/// Hands an opened value over, if the caller may read it.
+fn hand_over(
+    rights: &Rights,
+    role: Option<&Role>,
+    index: usize,
+    result: Result<Opened<'_>, OpenError>,
+    receiver: &mut impl Receiver,
+) -> ControlFlow<()> {
+    let error = match result {
+        Ok(opened) => match check_role(rights, role, opened.metadata) {
+            Ok(()) => {
+                receiver.opened(index, Some(opened));
+                return ControlFlow::Continue(());
             }
-        });
-        flow
-    }
+            Err(error) => error,
+        },
+        Err(error) => error.into(),
+    };
+    receiver.failed(index, error)
 }
 
 /// What [`Decryptor::prepare`] did.

@@ -8,7 +8,7 @@ use crate::decrypt::check_role;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::long::LongOpen;
-use crate::opening::{EphemeralId, RequestOpenings};
+use crate::opening::{EphemeralId, Found, RequestOpenings};
 use crate::permissions::{Act, Caller};
 use crate::permit::{Permit, Renewal};
 
@@ -159,10 +159,13 @@ impl Inside {
         let ephemeral = EphemeralId::of(envelope);
         let opening = openings.find(ephemeral, || engine.opening(app, ephemeral))?;
         let agreements = u64::from(opening.known().is_none());
-        let key = openings.key(&opening, &engine.agreements(), envelope, scratch)?;
-        openings.note(usize::from(key.is_some()), agreements);
-        let Some(key) = key else { return Ok(false) };
-        let opened = key.open(envelope, scratch)?;
+        let found = openings.key(&opening, &engine.agreements(), envelope, scratch)?;
+        openings.note(usize::from(found.is_some()), agreements);
+        let opened = match found {
+            None => return Ok(false),
+            Some(Found { opened: Some(opened), .. }) => opened,
+            Some(Found { key, opened: None }) => key.open(envelope, scratch)?,
+        };
         check_role(rights, None, opened.metadata)?;
         inspected.fill(opened.metadata, opening.version());
         Ok(true)

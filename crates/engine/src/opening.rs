@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fieldseal_crypto::ec::COMPRESSED_SIZE;
 use fieldseal_crypto::{Curve, EcContext, PublicKey};
-use fieldseal_envelope::{Envelope, Form, LongOpening, Malformed, OpenError, OpenScratch, OpeningKey, Sealed};
+use fieldseal_envelope::{Envelope, Form, LongOpening, Malformed, OpenError, OpenScratch, Opened, OpeningKey, Sealed};
 use lru::LruCache;
 
 use crate::apps::App;
@@ -54,7 +54,8 @@ struct VersionKey {
     version: u32,
     /// 0 for the newest.
     place: usize,
-    key: OpeningKey,
+    /// A kilobyte, which would otherwise be moved several times.
+    key: Box<OpeningKey>,
 }
 
 impl Opening {
@@ -77,7 +78,7 @@ impl Opening {
         agreements.count.fetch_add(keys.iter().flatten().count() as u64, Ordering::Relaxed);
         let opening = |key: OpeningKey| {
             let ephemeral = *key.ephemeral();
-            let prepared = Mutex::new(Some(VersionKey { version, place: 0, key }));
+            let prepared = Mutex::new(Some(VersionKey { version, place: 0, key: Box::new(key) }));
             Arc::new(Self { app: Arc::clone(app), ephemeral, winner: OnceLock::new(), prepared })
         };
         keys.into_iter().map(|key| key.ok().map(opening)).collect()
@@ -104,7 +105,7 @@ impl Opening {
 
     /// The key that decrypts, once one has.
     pub(crate) fn known(&self) -> Option<&OpeningKey> {
-        self.winner.get().map(|winner| &winner.key)
+        self.winner.get().map(|winner| &*winner.key)
     }
 
     /// Computes the key of the version at `place`, 0 for the newest, if there is one: one key agreement, unless it was prepared.
@@ -114,7 +115,7 @@ impl Opening {
         }
         let (version, pair) = self.app.versions(self.ephemeral.curve()).nth(place)?;
         agreements.count.fetch_add(1, Ordering::Relaxed);
-        let key = OpeningKey::agree(&agreements.ec, pair.private(), pair.public(), &self.ephemeral);
+        let key = Box::new(OpeningKey::agree(&agreements.ec, pair.private(), pair.public(), &self.ephemeral));
         Some(VersionKey { version, place, key })
     }
 
@@ -278,6 +279,13 @@ impl OpeningCache {
     }
 }
 
+/// A key that opens an envelope.
+pub(crate) struct Found<'o, 's> {
+    pub(crate) key: &'o OpeningKey,
+    /// The opened value, if the search for the key had to open it.
+    pub(crate) opened: Option<Opened<'s>>,
+}
+
 /// Opening keys of one request: the last one directly accessible, the others by ephemeral key and shared by all workers of the request.
 pub(crate) struct RequestOpenings {
     last: Option<(EphemeralId, Arc<Opening>)>,
@@ -337,21 +345,21 @@ impl RequestOpenings {
     ///
     /// # Errors
     /// No version decrypts it, or it is malformed for every version.
-    pub(crate) fn key<'o>(
+    pub(crate) fn key<'o, 's>(
         &mut self,
         opening: &'o Opening,
         agreements: &Agreements,
         envelope: &Envelope<'_>,
-        scratch: &mut OpenScratch,
-    ) -> Result<Option<&'o OpeningKey>, OpenError> {
+        scratch: &'s mut OpenScratch,
+    ) -> Result<Option<Found<'o, 's>>, OpenError> {
         if let Some(key) = opening.known() {
-            return Ok(Some(key));
+            return Ok(Some(Found { key, opened: None }));
         }
         let ephemeral = EphemeralId::of(envelope);
         let place = self.tried.take_if(|(tried, _)| *tried == ephemeral).map_or(0, |(_, place)| place);
         let candidate = opening.candidate(agreements, place).ok_or(OpenError::DecryptFailed)?;
         match candidate.key.open(envelope, scratch) {
-            Ok(_) => Ok(Some(opening.settle(candidate))),
+            Ok(opened) => Ok(Some(Found { key: opening.settle(candidate), opened: Some(opened) })),
             Err(OpenError::DecryptFailed) => {
                 self.tried = Some((ephemeral, place + 1));
                 Ok(None)

@@ -12,7 +12,7 @@ use fieldseal_envelope::{
 use crate::decrypt::check_role;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::opening::{EphemeralId, RequestOpenings};
+use crate::opening::{EphemeralId, Found, RequestOpenings};
 use crate::permissions::{Act, Caller};
 use crate::permit::{Permit, Renewal};
 
@@ -118,10 +118,11 @@ impl Rewrapper {
             self;
         let opening = openings.find(ephemeral, || engine.opening(app, ephemeral))?;
         *agreements += u64::from(opening.known().is_none());
-        let Some(key) = openings.key(&opening, &engine.agreements(), &envelope, open_scratch)? else {
-            return Ok(Outcome::Searching);
+        let opened = match openings.key(&opening, &engine.agreements(), &envelope, open_scratch)? {
+            None => return Ok(Outcome::Searching),
+            Some(Found { opened: Some(opened), .. }) => opened,
+            Some(Found { key, opened: None }) => key.open(&envelope, open_scratch)?,
         };
-        let opened = key.open(&envelope, open_scratch)?;
         check_role(rights, None, opened.metadata)?;
         let old =
             Old { envelope: &envelope, form: opened.form, metadata: opened.metadata, by_newest: opening.by_newest() };
