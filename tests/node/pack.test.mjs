@@ -59,3 +59,19 @@ for (const name of packages) {
     });
   });
 }
+
+test('@fieldseal/crypto as it is published: without a native module, which comes in the package of the platform', { skip: !packages.includes('crypto') }, () => {
+  const crypto = join(bindings, 'crypto');
+  const target = run(process.execPath, ['-p', "require('./lib/native.js').target()"], crypto).trim();
+  run(process.execPath, ['scripts/pack-platform.mjs', target, join(crypto, 'crypto.node'), folder], crypto);
+  run(process.execPath, ['scripts/pack.mjs', target, 'linux-s390x-gnu'], crypto);
+  const { version } = JSON.parse(readFileSync(join(crypto, 'package.json'), 'utf8'));
+  const archives = [join(crypto, 'platforms', `fieldseal-crypto-${version}.tgz`), join(folder, `fieldseal-crypto-${target}-${version}.tgz`)];
+  const project = join(folder, 'published');
+  mkdirSync(project);
+  writeFileSync(join(project, 'package.json'), '{ "name": "empty", "private": true }\n');
+  run('npm', ['install', '--offline', '--ignore-scripts', '--no-audit', '--no-fund', ...archives], project);
+  assert.ok(!readdirSync(join(project, 'node_modules', '@fieldseal', 'crypto')).includes('crypto.node'));
+  cpSync(join(uses, 'crypto'), project, { recursive: true });
+  for (const file of ['use.cjs', 'use.mjs']) assert.equal(run(process.execPath, [file], project), 'ok\n');
+});
