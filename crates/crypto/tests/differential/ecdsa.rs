@@ -1,6 +1,6 @@
-//! ECDSA signatures on P-256 of random keys, nonces and digests through the lanes and their model: equal, byte for byte, to what RustCrypto's
-//! arithmetic gives, and verified by BoringSSL. Keys and nonces are of every kind that [`products`](super::products) has; digests are random, at
-//! both ends, around the order, and such that s would be zero.
+//! ECDSA signatures on P-256 of random keys, nonces and digests through the lanes and their model: equal, byte for byte, to what
+//! RustCrypto's arithmetic gives, and verified by BoringSSL. Keys and nonces are of every kind that [`products`](super::products) has;
+//! digests are random, at both ends, around the order, and such that s would be zero.
 
 use boring::bn::BigNum;
 use boring::ec::{EcGroup, EcKey, EcPoint};
