@@ -11,7 +11,7 @@ use std::path::Path;
 
 use fieldseal_crypto::CryptoRng;
 use rustix::fs::OFlags;
-use rustix::process::geteuid;
+use rustix::process::{getegid, geteuid};
 use zeroize::Zeroizing;
 
 use crate::Error;
@@ -58,10 +58,13 @@ impl SecretPath {
     /// they could put another file in a secret one's place.
     ///
     /// A root key of root's may be readable by root's group: systemd passes credentials in such a file with an access control list for
-    /// the service's user, which the mode shows as the group's bit.
-    fn refused_bits(self, owner: u32, group: u32) -> u32 {
+    /// the service's user, which the mode shows as the group's bit. It may also be readable by the group that this process runs as:
+    /// Kubernetes gives the files of a Secret to root and to the group of the pod, which no file system permission separates further.
+    fn refused_bits(self, owner: u32, group: u32, own_group: u32) -> u32 {
         match self {
-            Self::RootKeyFile if owner == ROOT_USER && group == ROOT_GROUP => ANY_BY_OTHERS & !READ_BY_GROUP,
+            Self::RootKeyFile if owner == ROOT_USER && [ROOT_GROUP, own_group].contains(&group) => {
+                ANY_BY_OTHERS & !READ_BY_GROUP
+            }
             Self::RootKeyFile | Self::StoreFile => ANY_BY_OTHERS,
             Self::StoreFolder => WRITE_BY_OTHERS,
         }
@@ -85,7 +88,7 @@ pub(crate) fn check_private(what: SecretPath, path: &Path, metadata: &fs::Metada
         return Err(Error::Owner { what, path: path.to_owned(), owner, user });
     }
     let mode = metadata.mode() & 0o7777;
-    if mode & what.refused_bits(owner, metadata.gid()) == 0 {
+    if mode & what.refused_bits(owner, metadata.gid(), getegid().as_raw()) == 0 {
         return Ok(());
     }
     Err(Error::Permissions { what, path: path.to_owned(), mode })
@@ -232,17 +235,26 @@ mod tests {
 
     #[test]
     fn only_a_root_key_of_root_may_be_readable_by_its_group() {
-        use SecretPath::{RootKeyFile, StoreFile};
+        use SecretPath::{RootKeyFile, StoreFile, StoreFolder};
+        let own = 65532;
         let cases = [
             (RootKeyFile, 0, 0, 0o440, true),
             (RootKeyFile, 0, 0, 0o460, false),
             (RootKeyFile, 0, 0, 0o444, false),
+            (RootKeyFile, 0, own, 0o440, true),
+            (RootKeyFile, 0, own, 0o460, false),
+            (RootKeyFile, 0, own, 0o450, false),
+            (RootKeyFile, 0, own, 0o444, false),
             (RootKeyFile, 0, 1000, 0o440, false),
             (RootKeyFile, 1000, 0, 0o440, false),
+            (RootKeyFile, 1000, own, 0o440, false),
             (StoreFile, 0, 0, 0o440, false),
+            (StoreFile, 0, own, 0o440, false),
+            (StoreFolder, 0, own, 0o770, false),
         ];
         for (what, owner, group, mode, private) in cases {
-            assert_eq!(mode & what.refused_bits(owner, group) == 0, private, "{what} {owner}:{group} {mode:o}");
+            let refused = mode & what.refused_bits(owner, group, own);
+            assert_eq!(refused == 0, private, "{what} {owner}:{group} {mode:o}");
         }
     }
 
