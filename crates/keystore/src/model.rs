@@ -347,6 +347,13 @@ pub enum Fault {
     Unreadable(String),
 }
 
+impl Fault {
+    /// A reference to a row that is not there.
+    pub(crate) fn missing_row(table: &str, parent: &str) -> Self {
+        Self::Database(format!("a row of {table} refers to a row of {parent} that is missing"))
+    }
+}
+
 impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

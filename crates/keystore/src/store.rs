@@ -73,10 +73,14 @@ pub struct Environment {
 /// Differs whenever the store may have changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Generation {
-    /// How often another copy of the store was put in its place since it was opened: a restored one may have any number of changes.
+    /// How often another copy of the store was put in its place since it was opened, or the connection to it was made again: a restored
+    /// one may have any number of changes.
     pub replacements: u64,
     /// Counts the changes of the store.
     pub changes: u64,
+    /// Random, new with each change, where another copy of the store can take over without anybody noticing, as a standby does: the same
+    /// count may then mean other changes.
+    pub mark: u64,
 }
 
 /// Apps, their key versions and the clients' grants. Every change is one transaction: after any crash it is whole or has not

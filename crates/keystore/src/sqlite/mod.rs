@@ -5,63 +5,43 @@
 //! (`docs/decisions/0005-keystore.md`). The file is 0600 and its folder is nobody else's to write; SQLite gives its journal the
 //! mode of the file.
 
-mod api_keys;
-mod apps;
-mod check;
-mod clients;
-mod roles;
 mod schema;
 
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use fieldseal_crypto::{CryptoRng, EcContext, Secret};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, Transaction, TransactionBehavior, params_from_iter};
 
-pub use schema::SCHEMA_VERSION;
-
+use crate::Error;
 use crate::drafts::folder_of;
 use crate::files::{self, FileId, SecretPath};
-use crate::model::{
-    ApiKey, AppKeys, AppSummary, CheckReport, ClientGrant, KeyState, NewApiKey, NewClient, NewKeys, TOKEN_SECRET_SIZE,
-    VersionSummary,
-};
-use crate::root_key::{RootKey, RootKeyId};
-use crate::store::{Clock, Environment, Generation, Keystore, Limits};
+use crate::model::Fault;
+use crate::root_key::RootKeyId;
+use crate::sql::value::{RANGE, Row, Sql, Type, Value};
+use crate::sql::{Backend, OpenMode, SqlKeystore, schema as common};
+use crate::store::{Environment, Generation, Limits};
 use crate::wrapping::StoreId;
-use crate::{ApiKeyId, AppName, ClientName, Error};
 
 /// Bytes of a page: SQLite's default, which `store_size_max` is counted in.
 const PAGE_SIZE: u64 = 4096;
 
-/// The action if there is no store yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OpenMode {
-    /// Refuse with [`Error::NoStore`].
-    Existing,
-    /// Make an empty one, and its folder, under the root key that was given.
-    CreateIfMissing,
-}
+/// Maximum number of faults that SQLite lists.
+const DATABASE_FAULT_COUNT_MAX: u32 = 100;
 
-/// A [`Keystore`] in one SQLite file. Threads may share it; their calls queue. When a copy of the store is put in its place, as a
-/// backup is restored, the next call finds it.
-pub struct SqliteKeystore {
+/// A [`Keystore`](crate::Keystore) in one SQLite file. Threads may share it; their calls queue. When a copy of the store is put in its
+/// place, as a backup is restored, the next call finds it.
+pub type SqliteKeystore = SqlKeystore<Sqlite>;
+
+/// One SQLite file.
+pub struct Sqlite {
     path: PathBuf,
     inner: Mutex<Inner>,
-    root_key: Box<dyn RootKey>,
-    clock: Box<dyn Clock>,
-    context: EcContext,
+    root_key: RootKeyId,
     limits: Limits,
     id: StoreId,
-}
-
-/// Whether an app or a client may be used at all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    Enabled,
-    Disabled,
 }
 
 struct Inner {
@@ -69,13 +49,6 @@ struct Inner {
     /// The file at the path just before the connection was opened: a replacement in between shows as another file.
     file: FileId,
     replacements: u64,
-    rng: Box<dyn CryptoRng + Send>,
-}
-
-impl std::fmt::Debug for SqliteKeystore {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "SqliteKeystore({}, …)", self.root_key.id())
-    }
 }
 
 impl SqliteKeystore {
@@ -84,20 +57,20 @@ impl SqliteKeystore {
     /// # Errors
     /// [`Error::NoStore`], [`Error::NotAStore`], [`Error::NewerSchema`], [`Error::WrongRootKey`], [`Error::Owner`],
     /// [`Error::Permissions`], [`Error::Io`], [`Error::Busy`], [`Error::Full`], [`Error::Storage`].
-    pub fn open(path: &Path, mode: OpenMode, environment: Environment, limits: Limits) -> Result<Self, Error> {
-        let Environment { root_key, clock, mut rng } = environment;
-        let (file, connection, id) = open_file(path, mode, &limits, root_key.id(), rng.as_mut())?;
-        Ok(Self {
-            path: path.to_owned(),
-            context: EcContext::new(rng.as_mut()),
-            inner: Mutex::new(Inner { connection, file, replacements: 0, rng }),
-            root_key,
-            clock,
-            limits,
-            id,
-        })
+    pub fn open(path: &Path, mode: OpenMode, mut environment: Environment, limits: Limits) -> Result<Self, Error> {
+        let root_key = environment.root_key.id();
+        if mode == OpenMode::CreateIfMissing {
+            create_if_blank(path, &limits, |sql| {
+                common::create(sql, &schema::TABLES, root_key, environment.rng.as_mut()).map(drop)
+            })?;
+        }
+        let (file, connection, id) = open_file(path, &limits, root_key)?;
+        let inner = Mutex::new(Inner { connection, file, replacements: 0 });
+        Ok(Self::new(Sqlite { path: path.to_owned(), inner, root_key, limits, id }, id, environment, limits))
     }
+}
 
+impl Sqlite {
     /// The connection to the file that is at the path now. SQLite itself would go on reading one that has been replaced.
     ///
     /// A panic in another call rolled its transaction back, so the data behind a poisoned lock is consistent.
@@ -111,8 +84,7 @@ impl SqliteKeystore {
 
     /// Opens the file that was put in the place of the one that is open, if it is a copy of the same store.
     fn reopen(&self, inner: &mut Inner) -> Result<(), Error> {
-        let (root_key, mode) = (self.root_key.id(), OpenMode::Existing);
-        let (file, connection, id) = open_file(&self.path, mode, &self.limits, root_key, inner.rng.as_mut())?;
+        let (file, connection, id) = open_file(&self.path, &self.limits, self.root_key)?;
         if id != self.id {
             return Err(Error::OtherStore(self.path.clone()));
         }
@@ -120,52 +92,139 @@ impl SqliteKeystore {
         inner.replacements += 1;
         Ok(())
     }
+}
 
-    /// Runs `read` on one state of the store.
-    fn read<T>(&self, read: impl FnOnce(&Transaction<'_>) -> Result<T, Error>) -> Result<T, Error> {
+impl Backend for Sqlite {
+    const NAME: &'static str = "SqliteKeystore";
+
+    fn read<T>(&self, read: impl FnOnce(&mut dyn Sql) -> Result<T, Error>) -> Result<T, Error> {
         let mut inner = self.lock()?;
         let transaction = inner.connection.transaction()?;
-        let outcome = read(&transaction)?;
+        let outcome = read(&mut Statements(&transaction))?;
         transaction.finish()?;
         Ok(outcome)
     }
 
-    /// Runs `apply` as one change: all of it and a new generation, or nothing.
-    fn change<T>(
-        &self,
-        apply: impl FnOnce(&Transaction<'_>, &mut dyn CryptoRng) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let mut inner = self.lock()?;
-        let Inner { connection, rng, .. } = &mut *inner;
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let outcome = apply(&transaction, rng.as_mut())?;
-        transaction.execute("UPDATE store SET generation = generation + 1", [])?;
-        transaction.commit()?;
-        Ok(outcome)
+    fn change<T>(&self, apply: impl FnOnce(&mut dyn Sql) -> Result<T, Error>) -> Result<T, Error> {
+        change(&mut self.lock()?.connection, apply)
     }
 
-    fn now(&self) -> i64 {
-        i64::try_from(self.clock.now_unix_s()).unwrap_or(i64::MAX)
+    fn generation(&self) -> Result<Generation, Error> {
+        let inner = self.lock()?;
+        let changes: i64 = inner.connection.query_row("SELECT generation FROM store", [], |row| row.get(0))?;
+        Ok(Generation { replacements: inner.replacements, changes: changes.cast_unsigned(), mark: 0 })
+    }
+
+    fn faults(&self, sql: &mut dyn Sql) -> Result<Vec<Fault>, Error> {
+        let mut faults = Vec::new();
+        for row in sql.rows(&format!("PRAGMA integrity_check({DATABASE_FAULT_COUNT_MAX})"), &[])? {
+            if row.text(0)? != "ok" {
+                faults.push(Fault::Database(row.text(0)?.to_owned()));
+            }
+        }
+        for row in sql.rows("PRAGMA foreign_key_check", &[])? {
+            faults.push(Fault::missing_row(row.text(0)?, row.text(2)?));
+        }
+        Ok(faults)
     }
 }
 
-/// Opens the file at `path` and returns the id of its store.
-fn open_file(
+/// Runs `apply` as one change: all of it and a new generation, or nothing.
+fn change<T>(connection: &mut Connection, apply: impl FnOnce(&mut dyn Sql) -> Result<T, Error>) -> Result<T, Error> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let outcome = apply(&mut Statements(&transaction))?;
+    transaction.execute("UPDATE store SET generation = generation + 1", [])?;
+    transaction.commit()?;
+    Ok(outcome)
+}
+
+/// The statements of a transaction.
+struct Statements<'t>(&'t Transaction<'t>);
+
+impl Sql for Statements<'_> {
+    fn rows(&mut self, sql: &str, params: &[Value]) -> Result<Vec<Row>, Error> {
+        let mut statement = self.0.prepare(sql)?;
+        let count = statement.column_count();
+        let mut found = statement.query(params_from_iter(params))?;
+        let mut rows = Vec::new();
+        while let Some(row) = found.next()? {
+            rows.push(Row((0..count).map(|index| value(row.get_ref(index)?)).collect::<Result<_, Error>>()?));
+        }
+        Ok(rows)
+    }
+
+    fn execute(&mut self, sql: &str, params: &[Value]) -> Result<u64, Error> {
+        Ok(self.0.execute(sql, params_from_iter(params))? as u64)
+    }
+
+    fn batch(&mut self, sql: &str) -> Result<(), Error> {
+        Ok(self.0.execute_batch(sql)?)
+    }
+}
+
+fn value(stored: ValueRef<'_>) -> Result<Value, Error> {
+    Ok(match stored {
+        ValueRef::Null => Value::Null(Type::Blob),
+        ValueRef::Integer(integer) => Value::Integer(integer),
+        ValueRef::Text(text) => Value::Text(std::str::from_utf8(text).map_err(|_| RANGE)?.to_owned()),
+        ValueRef::Blob(bytes) => Value::Blob(bytes.to_owned()),
+        ValueRef::Real(_) => return Err(RANGE),
+    })
+}
+
+impl ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null(_) => ValueRef::Null,
+            Self::Integer(integer) => ValueRef::Integer(*integer),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Blob(bytes) => ValueRef::Blob(bytes),
+            Self::Flag(flag) => ValueRef::Integer((*flag).into()),
+        }))
+    }
+}
+
+/// Makes an empty store, and the folder around it, unless there is one or something else.
+fn create_if_blank(
     path: &Path,
-    mode: OpenMode,
     limits: &Limits,
-    root_key: RootKeyId,
-    rng: &mut dyn CryptoRng,
-) -> Result<(FileId, Connection, StoreId), Error> {
-    let file = prepare_path(path, mode)?;
+    create: impl FnOnce(&mut dyn Sql) -> Result<(), Error>,
+) -> Result<(), Error> {
+    prepare_path(path, OpenMode::CreateIfMissing)?;
     let mut connection = connect(path, limits).map_err(|error| opening_error(error, path))?;
-    let id = match schema::identify(&connection).map_err(|error| opening_error(error, path))? {
+    if identify(&connection, path)? != schema::Content::Blank {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another process may have been quicker.
+    if identify(&transaction, path)? == schema::Content::Blank {
+        schema::mark(&transaction)?;
+        create(&mut Statements(&transaction))?;
+        transaction.commit()?;
+    }
+    Ok(())
+}
+
+/// Opens the file at `path`, brings it to this program's schema and returns the id of its store.
+fn open_file(path: &Path, limits: &Limits, root_key: RootKeyId) -> Result<(FileId, Connection, StoreId), Error> {
+    let file = prepare_path(path, OpenMode::Existing)?;
+    let mut connection = connect(path, limits).map_err(|error| opening_error(error, path))?;
+    match identify(&connection, path)? {
         schema::Content::Foreign => return Err(Error::NotAStore(path.to_owned())),
-        schema::Content::Blank if mode == OpenMode::Existing => return Err(Error::NoStore(path.to_owned())),
-        schema::Content::Blank => schema::initialise(&mut connection, root_key, rng)?,
-        schema::Content::Store => schema::verify(&mut connection, root_key)?,
-    };
-    Ok((file, connection, id))
+        schema::Content::Blank => return Err(Error::NoStore(path.to_owned())),
+        schema::Content::Store => {}
+    }
+    let transaction = connection.transaction()?;
+    let found = common::verify(&mut Statements(&transaction), root_key)?;
+    transaction.finish()?;
+    if found.is_older() {
+        change(&mut connection, |sql| common::migrate(sql, &schema::TABLES))?;
+    }
+    Ok((file, connection, found.id))
+}
+
+fn identify(connection: &Connection, path: &Path) -> Result<schema::Content, Error> {
+    schema::identify(connection).map_err(|error| opening_error(error, path))
 }
 
 /// Creates folder and file if allowed, and refuses files that others own or can access. Returns the file's identity.
@@ -238,117 +297,6 @@ impl From<rusqlite::Error> for Error {
             Some(ErrorCode::DiskFull) => Self::Full,
             _ => Self::Storage(Box::new(error)),
         }
-    }
-}
-
-impl Keystore for SqliteKeystore {
-    fn generation(&self) -> Result<Generation, Error> {
-        let inner = self.lock()?;
-        let changes: i64 = inner.connection.query_row("SELECT generation FROM store", [], |row| row.get(0))?;
-        Ok(Generation { replacements: inner.replacements, changes: changes.cast_unsigned() })
-    }
-
-    fn create_app(&self, app: &AppName, keys: NewKeys) -> Result<AppSummary, Error> {
-        self.change(|transaction, rng| self.insert_app(transaction, app, keys, rng))
-    }
-
-    fn add_version(&self, app: &AppName, keys: NewKeys) -> Result<VersionSummary, Error> {
-        self.change(|transaction, rng| self.append_version(transaction, app, keys, rng))
-    }
-
-    fn list_apps(&self) -> Result<Vec<AppSummary>, Error> {
-        self.read(|transaction| {
-            apps::all(transaction)?.into_iter().map(|row| apps::summary(transaction, row)).collect()
-        })
-    }
-
-    fn app_summary(&self, app: &AppName) -> Result<Option<AppSummary>, Error> {
-        self.read(|transaction| apps::find(transaction, app)?.map(|row| apps::summary(transaction, row)).transpose())
-    }
-
-    fn load_app(&self, app: &AppName) -> Result<Option<AppKeys>, Error> {
-        let found = self.read(|transaction| {
-            let Some(row) = apps::find(transaction, app)? else {
-                return Ok(None);
-            };
-            // A disabled version is for nothing: its keys stay wrapped.
-            Ok(Some((row, apps::versions(transaction, app, apps::Selection::Active)?)))
-        })?;
-        // The keys are opened outside the lock: it takes some 100 µs a version, and longer with a root key in hardware.
-        found.map(|(row, versions)| self.open_app(row, &versions)).transpose()
-    }
-
-    fn disable_app(&self, app: &AppName) -> Result<(), Error> {
-        self.change(|transaction, _| apps::set_state(transaction, app, Standing::Disabled))
-    }
-
-    fn enable_app(&self, app: &AppName) -> Result<(), Error> {
-        self.change(|transaction, _| apps::set_state(transaction, app, Standing::Enabled))
-    }
-
-    fn disable_version(&self, app: &AppName, version: u32) -> Result<(), Error> {
-        self.change(|transaction, _| {
-            if apps::is_last_active(transaction, app, version)? {
-                let app = app.clone();
-                return Err(Error::LastActiveVersion { app, version });
-            }
-            apps::set_version_state(transaction, app, version, KeyState::Disabled)
-        })
-    }
-
-    fn enable_version(&self, app: &AppName, version: u32) -> Result<(), Error> {
-        let row = self.read(|transaction| apps::version(transaction, app, version))?;
-        // Outside the transaction, as for an app: what was wrapped never changes.
-        self.open_version(app, &row)?;
-        self.change(|transaction, _| apps::set_version_state(transaction, app, version, KeyState::Active))
-    }
-
-    fn put_client(&self, client: &NewClient) -> Result<ClientGrant, Error> {
-        self.change(|transaction, _| clients::put(transaction, client, self.now(), &self.limits))
-    }
-
-    fn client(&self, client: &ClientName) -> Result<Option<ClientGrant>, Error> {
-        self.read(|transaction| clients::find(transaction, client))
-    }
-
-    fn list_clients(&self) -> Result<Vec<ClientGrant>, Error> {
-        self.read(|transaction| clients::all(transaction))
-    }
-
-    fn disable_client(&self, client: &ClientName) -> Result<(), Error> {
-        self.change(|transaction, _| clients::set_state(transaction, client, Standing::Disabled))
-    }
-
-    fn enable_client(&self, client: &ClientName) -> Result<(), Error> {
-        self.change(|transaction, _| clients::set_state(transaction, client, Standing::Enabled))
-    }
-
-    fn create_api_key(&self, key: &NewApiKey) -> Result<ApiKey, Error> {
-        self.change(|transaction, rng| api_keys::insert(transaction, key, self.now(), &self.limits, rng))
-    }
-
-    fn api_key(&self, id: &ApiKeyId) -> Result<Option<ApiKey>, Error> {
-        self.read(|transaction| api_keys::find(transaction, id))
-    }
-
-    fn list_api_keys(&self) -> Result<Vec<ApiKey>, Error> {
-        self.read(|transaction| api_keys::all(transaction))
-    }
-
-    fn revoke_api_key(&self, id: &ApiKeyId) -> Result<(), Error> {
-        self.change(|transaction, _| api_keys::revoke(transaction, id, self.now()))
-    }
-
-    fn token_secret(&self) -> Result<Secret<TOKEN_SECRET_SIZE>, Error> {
-        let (root_key, id) = (&*self.root_key, self.id);
-        match self.read(|transaction| api_keys::token_secret(transaction, root_key, id))? {
-            Some(secret) => Ok(secret),
-            None => self.change(|transaction, rng| api_keys::token_secret_or_new(transaction, root_key, id, rng)),
-        }
-    }
-
-    fn check(&self) -> Result<CheckReport, Error> {
-        self.read(|transaction| self.check_all(transaction))
     }
 }
 

@@ -1,23 +1,14 @@
-//! The tables, how a store comes to be, and how one is recognised.
-//!
-//! Every later schema keeps the column `schema_version` of the table `store`, so that an older program can report the version that
-//! it found.
+//! The tables in SQLite's words, and what marks a file as a store.
 
-use fieldseal_crypto::CryptoRng;
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+use rusqlite::Connection;
 
-use crate::Error;
-use crate::root_key::RootKeyId;
-use crate::wrapping::{STORE_ID_SIZE, StoreId};
-
-/// The schema that this program writes and reads.
-pub const SCHEMA_VERSION: u32 = 2;
+use crate::sql::schema::Tables;
 
 /// `FSK1`, in the header of the file, where `file` and others look for it.
 const APPLICATION_ID: i32 = i32::from_be_bytes(*b"FSK1");
 
 /// A public key is unique over the whole store: a key shared by two apps would let one open the other's envelopes.
-const TABLES: &str = "
+const FIRST: &str = "
     CREATE TABLE store (
         only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
         schema_version INTEGER NOT NULL,
@@ -69,7 +60,7 @@ const TABLES: &str = "
 ";
 
 /// The additions of version 2 to version 1.
-const TABLES_OF_VERSION_2: &str = "
+const SECOND: &str = "
     CREATE TABLE api_key (
         id TEXT PRIMARY KEY CHECK (length(id) = 16),
         app TEXT NOT NULL REFERENCES app (name),
@@ -93,6 +84,9 @@ const TABLES_OF_VERSION_2: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
+/// All of them.
+pub(super) const TABLES: Tables = Tables { first: FIRST, second: SECOND };
+
 /// The content of a database file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
@@ -115,67 +109,7 @@ pub(super) fn identify(connection: &Connection) -> Result<Content, rusqlite::Err
     })
 }
 
-/// Makes the tables in one transaction, unless another process was quicker.
-pub(super) fn initialise(
-    connection: &mut Connection,
-    root_key: RootKeyId,
-    rng: &mut dyn CryptoRng,
-) -> Result<StoreId, Error> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    if identify(&transaction)? != Content::Blank {
-        drop(transaction);
-        return verify(connection, root_key);
-    }
-    let mut id = StoreId([0; STORE_ID_SIZE]);
-    rng.fill_bytes(&mut id.0);
-    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-    transaction.execute_batch(TABLES)?;
-    transaction.execute_batch(TABLES_OF_VERSION_2)?;
-    transaction.execute(
-        "INSERT INTO store (only_row, schema_version, store_id, root_key_id, generation) VALUES (1, ?1, ?2, ?3, 1)",
-        (SCHEMA_VERSION, id.0, root_key.0),
-    )?;
-    transaction.commit()?;
-    Ok(id)
-}
-
-/// Checks that this program and this root key fit the store, and brings an older store to this version.
-pub(super) fn verify(connection: &mut Connection, root_key: RootKeyId) -> Result<StoreId, Error> {
-    let found = version(connection)?;
-    if found > SCHEMA_VERSION {
-        let supported = SCHEMA_VERSION;
-        return Err(Error::NewerSchema { found, supported });
-    }
-    if found == 0 {
-        return Err(Error::Inconsistent("its schema version is 0"));
-    }
-    let (id, store) = connection.query_row("SELECT store_id, root_key_id FROM store", [], |row| {
-        Ok((StoreId(row.get(0)?), RootKeyId(row.get(1)?)))
-    })?;
-    if store != root_key {
-        let given = root_key;
-        return Err(Error::WrongRootKey { store, given });
-    }
-    if found < SCHEMA_VERSION {
-        migrate(connection)?;
-    }
-    Ok(id)
-}
-
-fn version(connection: &Connection) -> Result<u32, Error> {
-    const NO_ROW: Error = Error::Inconsistent("the row that describes the store is missing");
-    connection.query_row("SELECT schema_version FROM store", [], |row| row.get(0)).optional()?.ok_or(NO_ROW)
-}
-
-/// Migrates a store of version 1 to this one, in one transaction. Programs that support only version 1 refuse the store from then
-/// on.
-fn migrate(connection: &mut Connection) -> Result<(), Error> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Another process may have been quicker.
-    if version(&transaction)? == 1 {
-        transaction.execute_batch(TABLES_OF_VERSION_2)?;
-        transaction.execute("UPDATE store SET schema_version = 2, generation = generation + 1", [])?;
-        transaction.commit()?;
-    }
-    Ok(())
+/// Marks the file as a store.
+pub(super) fn mark(connection: &Connection) -> Result<(), rusqlite::Error> {
+    connection.pragma_update(None, "application_id", APPLICATION_ID)
 }

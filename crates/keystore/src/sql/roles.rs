@@ -1,7 +1,8 @@
 //! Roles that a client or an API key is limited to, as rows.
 
-use rusqlite::Connection;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::value::{Sql, params};
 use crate::error::Counted;
 use crate::model::Roles;
 use crate::store::Limits;
@@ -10,41 +11,49 @@ use crate::{Error, RoleName};
 /// A table of roles by owner.
 pub(super) struct RoleTable {
     select: &'static str,
+    select_all: &'static str,
     insert: &'static str,
 }
 
 pub(super) const OF_CLIENTS: RoleTable = RoleTable {
     select: "SELECT role FROM client_role WHERE client = ?1",
+    select_all: "SELECT role, client FROM client_role",
     insert: "INSERT INTO client_role (client, role) VALUES (?1, ?2)",
 };
 
 pub(super) const OF_API_KEYS: RoleTable = RoleTable {
     select: "SELECT role FROM api_key_role WHERE api_key = ?1",
+    select_all: "SELECT role, api_key FROM api_key_role",
     insert: "INSERT INTO api_key_role (api_key, role) VALUES (?1, ?2)",
 };
 
 impl RoleTable {
     /// The roles of an owner.
-    pub(super) fn of(&self, connection: &Connection, owner: &str, any_role: bool) -> Result<Roles, Error> {
-        if any_role {
-            return Ok(Roles::Any);
+    pub(super) fn of(&self, sql: &mut dyn Sql, owner: &str) -> Result<BTreeSet<RoleName>, Error> {
+        sql.rows(self.select, params![owner])?.iter().map(|row| role(row.text(0)?)).collect()
+    }
+
+    /// The roles of every owner that has some, in one query.
+    pub(super) fn all(&self, sql: &mut dyn Sql) -> Result<BTreeMap<String, BTreeSet<RoleName>>, Error> {
+        let mut roles: BTreeMap<String, BTreeSet<RoleName>> = BTreeMap::new();
+        for row in sql.rows(self.select_all, &[])? {
+            roles.entry(row.text(1)?.to_owned()).or_default().insert(role(row.text(0)?)?);
         }
-        let mut statement = connection.prepare(self.select)?;
-        let rows = statement.query_map([owner], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
-        let role =
-            |name: &String| RoleName::parse(name).map_err(|_| Error::Inconsistent("a role has a name that is none"));
-        Ok(Roles::Only(rows.iter().map(role).collect::<Result<_, _>>()?))
+        Ok(roles)
     }
 
     /// Adds the roles of an owner that has none yet.
-    pub(super) fn insert(&self, connection: &Connection, owner: &str, roles: &Roles) -> Result<(), Error> {
+    pub(super) fn insert(&self, sql: &mut dyn Sql, owner: &str, roles: &Roles) -> Result<(), Error> {
         let Roles::Only(roles) = roles else { return Ok(()) };
-        let mut insert = connection.prepare(self.insert)?;
         for role in roles {
-            insert.execute((owner, role.as_str()))?;
+            sql.execute(self.insert, params![owner, role.as_str()])?;
         }
         Ok(())
     }
+}
+
+fn role(stored: &str) -> Result<RoleName, Error> {
+    RoleName::parse(stored).map_err(|_| Error::Inconsistent("a role has a name that is none"))
 }
 
 /// Refuses more entries of one grant than there may be.

@@ -1,0 +1,340 @@
+//! Apps and key versions as rows.
+
+use std::collections::BTreeMap;
+
+use fieldseal_crypto::{Curve, PrivateKey, PublicKey};
+
+use super::value::{Row, Sql, Type, Value, params, unix_s};
+use super::{Backend, SqlKeystore, Standing};
+use crate::error::{Counted, KeyFault};
+use crate::model::{AppKeys, AppSummary, KeyPair, KeyState, KeyVersion, NewKeys, VersionSummary};
+use crate::wrapping::{self, Place, UnwrapError};
+use crate::{AppName, Error};
+
+/// A row of `app`.
+pub(super) struct AppRow {
+    pub(super) name: AppName,
+    created_at: u64,
+    disabled: bool,
+}
+
+/// A row of `key_version` and what belongs to it.
+pub(super) struct VersionRow {
+    pub(super) version: u32,
+    created_at: u64,
+    pub(super) state: KeyState,
+    r1: Option<PairRow>,
+    k1: Option<PairRow>,
+}
+
+/// Which versions of an app to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Selection {
+    All,
+    Active,
+    One(u32),
+}
+
+impl Selection {
+    /// The one version that is wanted, if it is one.
+    fn number(self) -> Option<u32> {
+        match self {
+            Selection::One(version) => Some(version),
+            Selection::All | Selection::Active => None,
+        }
+    }
+}
+
+/// A row of `key_pair`.
+pub(super) struct PairRow {
+    public: Vec<u8>,
+    wrapped: Vec<u8>,
+}
+
+impl VersionRow {
+    pub(super) fn pair(&self, curve: Curve) -> Option<&PairRow> {
+        match curve {
+            Curve::P256 => self.r1.as_ref(),
+            Curve::Secp256k1 => self.k1.as_ref(),
+        }
+    }
+}
+
+impl PairRow {
+    fn public(&self, curve: Curve) -> Result<PublicKey, KeyFault> {
+        PublicKey::from_sec1(curve, &self.public).map_err(|_| KeyFault::PublicKey)
+    }
+}
+
+fn state(disabled: bool) -> KeyState {
+    if disabled { KeyState::Disabled } else { KeyState::Active }
+}
+
+pub(super) fn app_name(stored: &str) -> Result<AppName, Error> {
+    AppName::parse(stored).map_err(|_| Error::Inconsistent("an app has a name that is none"))
+}
+
+const APPS: &str = "SELECT name, created_at, disabled FROM app";
+
+fn app_row(row: &Row) -> Result<AppRow, Error> {
+    Ok(AppRow { name: app_name(row.text(0)?)?, created_at: row.unix_s(1)?, disabled: row.flag(2)? })
+}
+
+pub(super) fn find(sql: &mut dyn Sql, app: &AppName) -> Result<Option<AppRow>, Error> {
+    sql.first(&format!("{APPS} WHERE name = ?1"), params![app.as_str()])?.as_ref().map(app_row).transpose()
+}
+
+/// All apps by name.
+pub(super) fn all(sql: &mut dyn Sql) -> Result<Vec<AppRow>, Error> {
+    sql.rows(&format!("{APPS} ORDER BY name"), &[])?.iter().map(app_row).collect()
+}
+
+/// A missing key pair shows as nothing instead of hiding its version.
+const VERSIONS: &str = "
+    SELECT v.app, v.version, v.created_at, v.disabled, r1.public_key, r1.wrapped_private_key, k1.public_key,
+           k1.wrapped_private_key
+    FROM key_version AS v
+    LEFT JOIN key_pair AS r1 ON r1.app = v.app AND r1.version = v.version AND r1.curve = 'r1'
+    LEFT JOIN key_pair AS k1 ON k1.app = v.app AND k1.version = v.version AND k1.curve = 'k1'";
+
+fn version_row(row: &Row) -> Result<VersionRow, Error> {
+    let pair = |index| -> Result<Option<PairRow>, Error> {
+        let (public, wrapped) = (row.optional_blob(index)?, row.optional_blob(index + 1)?);
+        let owned =
+            |(public, wrapped): (&[u8], &[u8])| PairRow { public: public.to_owned(), wrapped: wrapped.to_owned() };
+        Ok(public.zip(wrapped).map(owned))
+    };
+    Ok(VersionRow {
+        version: row.number(1)?,
+        created_at: row.unix_s(2)?,
+        state: state(row.flag(3)?),
+        r1: pair(4)?,
+        k1: pair(6)?,
+    })
+}
+
+/// The versions of an app, newest first.
+///
+/// Those that are not wanted are left out by the query, so that one which does not even read harms no other.
+pub(super) fn versions(sql: &mut dyn Sql, app: &AppName, selection: Selection) -> Result<Vec<VersionRow>, Error> {
+    let select = format!(
+        "{VERSIONS} WHERE v.app = ?1 AND (?2 OR NOT v.disabled) AND (?3 IS NULL OR v.version = ?3)
+         ORDER BY v.version DESC"
+    );
+    let one = Value::optional(selection.number(), Type::Integer);
+    sql.rows(&select, params![app.as_str(), selection != Selection::Active, one])?.iter().map(version_row).collect()
+}
+
+/// All apps by name with their versions, in two queries.
+pub(super) fn summaries(sql: &mut dyn Sql) -> Result<Vec<AppSummary>, Error> {
+    let apps = all(sql)?;
+    let mut versions: BTreeMap<String, Vec<VersionRow>> = BTreeMap::new();
+    for row in sql.rows(&format!("{VERSIONS} ORDER BY v.app, v.version DESC"), &[])? {
+        versions.entry(row.text(0)?.to_owned()).or_default().push(version_row(&row)?);
+    }
+    apps.into_iter()
+        .map(|app| {
+            let versions = versions.remove(app.name.as_str()).unwrap_or_default();
+            summary_of(app, &versions)
+        })
+        .collect()
+}
+
+/// One version of an app, in any state.
+pub(super) fn version(sql: &mut dyn Sql, app: &AppName, version: u32) -> Result<VersionRow, Error> {
+    if let Some(row) = versions(sql, app, Selection::One(version))?.pop() {
+        return Ok(row);
+    }
+    Err(missing_version(sql, app, version)?)
+}
+
+/// Why a version is not there.
+fn missing_version(sql: &mut dyn Sql, app: &AppName, version: u32) -> Result<Error, Error> {
+    find(sql, app)?.ok_or_else(|| Error::UnknownApp(app.clone()))?;
+    let app = app.clone();
+    Ok(Error::UnknownVersion { app, version })
+}
+
+pub(super) fn summary(sql: &mut dyn Sql, row: AppRow) -> Result<AppSummary, Error> {
+    let versions = versions(sql, &row.name, Selection::All)?;
+    summary_of(row, &versions)
+}
+
+fn summary_of(row: AppRow, versions: &[VersionRow]) -> Result<AppSummary, Error> {
+    let versions = versions.iter().map(|version| version_summary(&row.name, version)).collect::<Result<_, _>>()?;
+    Ok(AppSummary { name: row.name, created_at: row.created_at, disabled: row.disabled, versions })
+}
+
+fn version_summary(app: &AppName, row: &VersionRow) -> Result<VersionSummary, Error> {
+    let public = |curve| {
+        row.pair(curve)
+            .ok_or(KeyFault::Missing)
+            .and_then(|pair| pair.public(curve))
+            .map_err(|fault| damaged(app, row.version, curve, fault))
+    };
+    Ok(VersionSummary {
+        version: row.version,
+        created_at: row.created_at,
+        state: row.state,
+        r1: public(Curve::P256)?,
+        k1: public(Curve::Secp256k1)?,
+    })
+}
+
+fn damaged(app: &AppName, version: u32, curve: Curve, fault: KeyFault) -> Error {
+    let app = app.clone();
+    Error::DamagedKey { app, version, curve, fault }
+}
+
+/// Enables or disables a whole app.
+pub(super) fn set_state(sql: &mut dyn Sql, app: &AppName, standing: Standing) -> Result<(), Error> {
+    let disabled = standing == Standing::Disabled;
+    let changed = sql.execute("UPDATE app SET disabled = ?2 WHERE name = ?1", params![app.as_str(), disabled])?;
+    if changed == 1 { Ok(()) } else { Err(Error::UnknownApp(app.clone())) }
+}
+
+/// Enables or disables one version.
+pub(super) fn set_version_state(sql: &mut dyn Sql, app: &AppName, version: u32, state: KeyState) -> Result<(), Error> {
+    let changed = sql.execute(
+        "UPDATE key_version SET disabled = ?3 WHERE app = ?1 AND version = ?2",
+        params![app.as_str(), version, state == KeyState::Disabled],
+    )?;
+    if changed == 1 { Ok(()) } else { Err(missing_version(sql, app, version)?) }
+}
+
+/// Whether `version` is active and no other version of the app is.
+pub(super) fn is_last_active(sql: &mut dyn Sql, app: &AppName, version: u32) -> Result<bool, Error> {
+    let select = "SELECT version FROM key_version WHERE app = ?1 AND NOT disabled LIMIT 2";
+    let active: Vec<u32> =
+        sql.rows(select, params![app.as_str()])?.iter().map(|row| row.number(0)).collect::<Result<_, _>>()?;
+    Ok(active == [version])
+}
+
+/// Which app and version hold a public key.
+fn holder(sql: &mut dyn Sql, public: &PublicKey) -> Result<Option<(AppName, u32)>, Error> {
+    let select = "SELECT app, version FROM key_pair WHERE public_key = ?1";
+    let found = sql.first(select, params![public.uncompressed().as_slice()])?;
+    found.map(|row| Ok((app_name(row.text(0)?)?, row.number(1)?))).transpose()
+}
+
+impl<B: Backend> SqlKeystore<B> {
+    fn place<'a>(&self, app: &'a AppName, version: u32) -> Place<'a> {
+        let store = self.id;
+        Place { store, app, version }
+    }
+
+    /// Inserts an app with its first version.
+    pub(super) fn insert_app(&self, sql: &mut dyn Sql, app: &AppName, keys: NewKeys) -> Result<AppSummary, Error> {
+        if find(sql, app)?.is_some() {
+            return Err(Error::AppExists(app.clone()));
+        }
+        let limit = self.limits.app_count_max;
+        if sql.count("SELECT count(*) FROM app", &[])? >= limit {
+            let what = Counted::Apps;
+            return Err(Error::TooMany { what, limit });
+        }
+        let now = self.now();
+        let insert = "INSERT INTO app (name, created_at, disabled) VALUES (?1, ?2, ?3)";
+        sql.execute(insert, params![app.as_str(), now, false])?;
+        let first = self.insert_version(sql, self.place(app, 1), now, keys)?;
+        Ok(AppSummary { name: app.clone(), created_at: first.created_at, disabled: false, versions: vec![first] })
+    }
+
+    /// Inserts the version after the newest.
+    pub(super) fn append_version(
+        &self,
+        sql: &mut dyn Sql,
+        app: &AppName,
+        keys: NewKeys,
+    ) -> Result<VersionSummary, Error> {
+        find(sql, app)?.ok_or_else(|| Error::UnknownApp(app.clone()))?;
+        // Versions are never deleted, so the newest number is their count too.
+        let select = "SELECT coalesce(max(version), 0) FROM key_version WHERE app = ?1";
+        let newest = sql.count(select, params![app.as_str()])?;
+        let limit = self.limits.version_count_max;
+        if newest >= limit {
+            let what = Counted::Versions;
+            return Err(Error::TooMany { what, limit });
+        }
+        self.insert_version(sql, self.place(app, newest + 1), self.now(), keys)
+    }
+
+    fn insert_version(
+        &self,
+        sql: &mut dyn Sql,
+        place: Place<'_>,
+        now: i64,
+        keys: NewKeys,
+    ) -> Result<VersionSummary, Error> {
+        sql.execute(
+            "INSERT INTO key_version (app, version, created_at, disabled) VALUES (?1, ?2, ?3, ?4)",
+            params![place.app.as_str(), place.version, now, false],
+        )?;
+        let (r1, k1) = keys.into_parts();
+        Ok(VersionSummary {
+            version: place.version,
+            created_at: unix_s(now)?,
+            state: KeyState::Active,
+            r1: self.insert_pair(sql, &place, Curve::P256, r1)?,
+            k1: self.insert_pair(sql, &place, Curve::Secp256k1, k1)?,
+        })
+    }
+
+    fn insert_pair(
+        &self,
+        sql: &mut dyn Sql,
+        place: &Place<'_>,
+        curve: Curve,
+        key: Option<PrivateKey>,
+    ) -> Result<PublicKey, Error> {
+        let mut rng = self.rng();
+        let private = key.unwrap_or_else(|| PrivateKey::generate(curve, rng.as_mut()));
+        let pair = KeyPair::new(private, &self.context);
+        if let Some((app, version)) = holder(sql, pair.public())? {
+            return Err(Error::KeyInUse { curve, app, version });
+        }
+        let wrapped = wrapping::wrap(self.root_key.as_ref(), place, &pair, rng.as_mut())?;
+        sql.execute(
+            "INSERT INTO key_pair (app, version, curve, public_key, wrapped_private_key) VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![
+                place.app.as_str(),
+                place.version,
+                curve.short_name(),
+                pair.public().uncompressed().as_slice(),
+                wrapped
+            ],
+        )?;
+        Ok(*pair.public())
+    }
+
+    /// Opens one stored pair.
+    pub(super) fn open_pair(&self, app: &AppName, row: &VersionRow, curve: Curve) -> Result<KeyPair, UnwrapError> {
+        let pair = row.pair(curve).ok_or(UnwrapError::Key(KeyFault::Missing))?;
+        let public = pair.public(curve).map_err(UnwrapError::Key)?;
+        let place = self.place(app, row.version);
+        wrapping::unwrap(self.root_key.as_ref(), &self.context, &place, &public, &pair.wrapped)
+    }
+
+    /// Opens both pairs of a version.
+    pub(super) fn open_version(&self, app: &AppName, row: &VersionRow) -> Result<KeyVersion, Error> {
+        let open = |curve| {
+            self.open_pair(app, row, curve).map_err(|error| match error {
+                UnwrapError::Key(fault) => damaged(app, row.version, curve, fault),
+                UnwrapError::RootKey(error) => error.into(),
+            })
+        };
+        Ok(KeyVersion {
+            version: row.version,
+            created_at: row.created_at,
+            state: row.state,
+            r1: open(Curve::P256)?,
+            k1: open(Curve::Secp256k1)?,
+        })
+    }
+
+    /// Opens `versions` of an app.
+    pub(super) fn open_app(&self, app: AppRow, versions: &[VersionRow]) -> Result<AppKeys, Error> {
+        let versions = versions.iter().map(|row| self.open_version(&app.name, row)).collect::<Result<_, Error>>()?;
+        Ok(AppKeys { name: app.name.clone(), disabled: app.disabled, versions })
+    }
+}

@@ -1,0 +1,206 @@
+//! A store in tables: what the store on SQLite and the one on PostgreSQL have in common, which is everything but how statements
+//! reach the database.
+//!
+//! Each change is one transaction that no other change overlaps, and has a generation of its own; each read sees one state.
+
+mod api_keys;
+mod apps;
+mod check;
+mod clients;
+mod roles;
+pub(crate) mod schema;
+pub(crate) mod value;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use fieldseal_crypto::{CryptoRng, EcContext, Secret};
+
+pub use schema::SCHEMA_VERSION;
+use value::Sql;
+
+use crate::model::{
+    ApiKey, AppKeys, AppSummary, CheckReport, ClientGrant, Fault, KeyState, NewApiKey, NewClient, NewKeys,
+    TOKEN_SECRET_SIZE, VersionSummary,
+};
+use crate::root_key::RootKey;
+use crate::store::{Clock, Environment, Generation, Keystore, Limits};
+use crate::wrapping::StoreId;
+use crate::{ApiKeyId, AppName, ClientName, Error};
+
+/// The action if there is no store yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenMode {
+    /// Refuse with [`Error::NoStore`].
+    Existing,
+    /// Make an empty one under the root key that was given; for SQLite its folder too.
+    CreateIfMissing,
+}
+
+/// Whether an app or a client may be used at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Enabled,
+    Disabled,
+}
+
+/// How statements reach a database.
+pub trait Backend: Send + Sync {
+    /// The store's type in `Debug` output.
+    const NAME: &'static str;
+
+    /// Runs `read` on one state of the store.
+    fn read<T>(&self, read: impl FnOnce(&mut dyn Sql) -> Result<T, Error>) -> Result<T, Error>;
+
+    /// Runs `apply` as one change that no other overlaps: all of it and a new generation, or nothing.
+    fn change<T>(&self, apply: impl FnOnce(&mut dyn Sql) -> Result<T, Error>) -> Result<T, Error>;
+
+    /// See [`Keystore::generation`].
+    fn generation(&self) -> Result<Generation, Error>;
+
+    /// What the database itself finds wrong, and references to rows that are missing.
+    fn faults(&self, sql: &mut dyn Sql) -> Result<Vec<Fault>, Error>;
+}
+
+/// A [`Keystore`] in the tables of a database. Threads may share it.
+pub struct SqlKeystore<B> {
+    pub(crate) backend: B,
+    root_key: Box<dyn RootKey>,
+    clock: Box<dyn Clock>,
+    rng: Mutex<Box<dyn CryptoRng + Send>>,
+    context: EcContext,
+    limits: Limits,
+    id: StoreId,
+}
+
+impl<B: Backend> std::fmt::Debug for SqlKeystore<B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}({}, …)", B::NAME, self.root_key.id())
+    }
+}
+
+impl<B: Backend> SqlKeystore<B> {
+    /// The store `id`, whose tables `backend` reaches.
+    pub(crate) fn new(backend: B, id: StoreId, environment: Environment, limits: Limits) -> Self {
+        let Environment { root_key, clock, mut rng } = environment;
+        let context = EcContext::new(rng.as_mut());
+        Self { backend, root_key, clock, rng: Mutex::new(rng), context, limits, id }
+    }
+
+    /// A panic in another call leaves a generator as good as any.
+    fn rng(&self) -> MutexGuard<'_, Box<dyn CryptoRng + Send>> {
+        self.rng.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> i64 {
+        i64::try_from(self.clock.now_unix_s()).unwrap_or(i64::MAX)
+    }
+}
+
+impl<B: Backend> Keystore for SqlKeystore<B> {
+    fn generation(&self) -> Result<Generation, Error> {
+        self.backend.generation()
+    }
+
+    fn create_app(&self, app: &AppName, keys: NewKeys) -> Result<AppSummary, Error> {
+        self.backend.change(|sql| self.insert_app(sql, app, keys))
+    }
+
+    fn add_version(&self, app: &AppName, keys: NewKeys) -> Result<VersionSummary, Error> {
+        self.backend.change(|sql| self.append_version(sql, app, keys))
+    }
+
+    fn list_apps(&self) -> Result<Vec<AppSummary>, Error> {
+        self.backend.read(apps::summaries)
+    }
+
+    fn app_summary(&self, app: &AppName) -> Result<Option<AppSummary>, Error> {
+        self.backend.read(|sql| apps::find(sql, app)?.map(|row| apps::summary(sql, row)).transpose())
+    }
+
+    fn load_app(&self, app: &AppName) -> Result<Option<AppKeys>, Error> {
+        let found = self.backend.read(|sql| {
+            let Some(row) = apps::find(sql, app)? else {
+                return Ok(None);
+            };
+            // A disabled version is for nothing: its keys stay wrapped.
+            Ok(Some((row, apps::versions(sql, app, apps::Selection::Active)?)))
+        })?;
+        // The keys are opened outside the transaction: it takes some 100 µs a version, and longer with a root key in hardware.
+        found.map(|(row, versions)| self.open_app(row, &versions)).transpose()
+    }
+
+    fn disable_app(&self, app: &AppName) -> Result<(), Error> {
+        self.backend.change(|sql| apps::set_state(sql, app, Standing::Disabled))
+    }
+
+    fn enable_app(&self, app: &AppName) -> Result<(), Error> {
+        self.backend.change(|sql| apps::set_state(sql, app, Standing::Enabled))
+    }
+
+    fn disable_version(&self, app: &AppName, version: u32) -> Result<(), Error> {
+        self.backend.change(|sql| {
+            if apps::is_last_active(sql, app, version)? {
+                let app = app.clone();
+                return Err(Error::LastActiveVersion { app, version });
+            }
+            apps::set_version_state(sql, app, version, KeyState::Disabled)
+        })
+    }
+
+    fn enable_version(&self, app: &AppName, version: u32) -> Result<(), Error> {
+        let row = self.backend.read(|sql| apps::version(sql, app, version))?;
+        // Outside the transaction, as for an app: what was wrapped never changes.
+        self.open_version(app, &row)?;
+        self.backend.change(|sql| apps::set_version_state(sql, app, version, KeyState::Active))
+    }
+
+    fn put_client(&self, client: &NewClient) -> Result<ClientGrant, Error> {
+        self.backend.change(|sql| clients::put(sql, client, self.now(), &self.limits))
+    }
+
+    fn client(&self, client: &ClientName) -> Result<Option<ClientGrant>, Error> {
+        self.backend.read(|sql| clients::find(sql, client))
+    }
+
+    fn list_clients(&self) -> Result<Vec<ClientGrant>, Error> {
+        self.backend.read(clients::all)
+    }
+
+    fn disable_client(&self, client: &ClientName) -> Result<(), Error> {
+        self.backend.change(|sql| clients::set_state(sql, client, Standing::Disabled))
+    }
+
+    fn enable_client(&self, client: &ClientName) -> Result<(), Error> {
+        self.backend.change(|sql| clients::set_state(sql, client, Standing::Enabled))
+    }
+
+    fn create_api_key(&self, key: &NewApiKey) -> Result<ApiKey, Error> {
+        let id = ApiKeyId::random(self.rng().as_mut());
+        self.backend.change(|sql| api_keys::insert(sql, id, key, self.now(), &self.limits))
+    }
+
+    fn api_key(&self, id: &ApiKeyId) -> Result<Option<ApiKey>, Error> {
+        self.backend.read(|sql| api_keys::find(sql, id))
+    }
+
+    fn list_api_keys(&self) -> Result<Vec<ApiKey>, Error> {
+        self.backend.read(api_keys::all)
+    }
+
+    fn revoke_api_key(&self, id: &ApiKeyId) -> Result<(), Error> {
+        self.backend.change(|sql| api_keys::revoke(sql, id, self.now()))
+    }
+
+    fn token_secret(&self) -> Result<Secret<TOKEN_SECRET_SIZE>, Error> {
+        let (root_key, id) = (&*self.root_key, self.id);
+        match self.backend.read(|sql| api_keys::token_secret(sql, root_key, id))? {
+            Some(secret) => Ok(secret),
+            // The generator is locked after the database, as everywhere.
+            None => self.backend.change(|sql| api_keys::token_secret_or_new(sql, root_key, id, self.rng().as_mut())),
+        }
+    }
+
+    fn check(&self) -> Result<CheckReport, Error> {
+        self.backend.read(|sql| self.check_all(sql))
+    }
+}

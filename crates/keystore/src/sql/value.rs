@@ -1,0 +1,186 @@
+//! Statements, parameters and rows, as far as the stores need them: four types of column, no joins of types, no cursors.
+//!
+//! Both databases run the same statements. Parameters are `?1`, `?2` …; PostgreSQL's store writes them as `$1`. A statement contains no
+//! other question mark and no literal that only one of the databases reads.
+
+use crate::Error;
+
+/// The type of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Type {
+    /// 64 bits, signed.
+    Integer,
+    /// UTF-8.
+    Text,
+    /// Bytes.
+    Blob,
+    /// True or false; SQLite has 1 and 0.
+    Flag,
+}
+
+/// A parameter, or a column of a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    /// Nothing, of a type.
+    Null(Type),
+    Integer(i64),
+    Text(String),
+    Blob(Vec<u8>),
+    Flag(bool),
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Self {
+        Self::Integer(value)
+    }
+}
+
+impl From<u32> for Value {
+    fn from(value: u32) -> Self {
+        Self::Integer(value.into())
+    }
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Self::Flag(value)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Self {
+        Self::Text(value.to_owned())
+    }
+}
+
+impl From<&[u8]> for Value {
+    fn from(value: &[u8]) -> Self {
+        Self::Blob(value.to_owned())
+    }
+}
+
+impl From<Vec<u8>> for Value {
+    fn from(value: Vec<u8>) -> Self {
+        Self::Blob(value)
+    }
+}
+
+impl<const SIZE: usize> From<[u8; SIZE]> for Value {
+    fn from(value: [u8; SIZE]) -> Self {
+        Self::Blob(value.to_vec())
+    }
+}
+
+impl Value {
+    /// A parameter that may be nothing.
+    pub(crate) fn optional(value: Option<impl Into<Self>>, of: Type) -> Self {
+        value.map_or(Self::Null(of), Into::into)
+    }
+}
+
+/// A list of parameters of any types.
+macro_rules! params {
+    ($($value:expr),* $(,)?) => { &[$($crate::sql::value::Value::from($value)),*] };
+}
+pub(crate) use params;
+
+/// What a row holds is nothing that we would have written.
+pub(crate) const RANGE: Error = Error::Inconsistent("a value is of another type or range than its column");
+
+/// The columns of a row, from 0. Each is read as the type that it must have.
+#[derive(Debug)]
+pub struct Row(pub(crate) Vec<Value>);
+
+impl Row {
+    fn column(&self, index: usize) -> Result<&Value, Error> {
+        self.0.get(index).ok_or(RANGE)
+    }
+
+    pub(crate) fn integer(&self, index: usize) -> Result<i64, Error> {
+        match self.column(index)? {
+            Value::Integer(value) => Ok(*value),
+            _ => Err(RANGE),
+        }
+    }
+
+    /// A version or a count.
+    pub(crate) fn number(&self, index: usize) -> Result<u32, Error> {
+        self.integer(index)?.try_into().map_err(|_| RANGE)
+    }
+
+    /// Unix seconds as signed integers; a negative one is a tampered one.
+    pub(crate) fn unix_s(&self, index: usize) -> Result<u64, Error> {
+        unix_s(self.integer(index)?)
+    }
+
+    pub(crate) fn optional_unix_s(&self, index: usize) -> Result<Option<u64>, Error> {
+        match self.column(index)? {
+            Value::Null(_) => Ok(None),
+            _ => self.unix_s(index).map(Some),
+        }
+    }
+
+    pub(crate) fn flag(&self, index: usize) -> Result<bool, Error> {
+        match self.column(index)? {
+            Value::Flag(value) => Ok(*value),
+            Value::Integer(value) => Ok(*value != 0),
+            _ => Err(RANGE),
+        }
+    }
+
+    pub(crate) fn text(&self, index: usize) -> Result<&str, Error> {
+        match self.column(index)? {
+            Value::Text(value) => Ok(value),
+            _ => Err(RANGE),
+        }
+    }
+
+    pub(crate) fn blob(&self, index: usize) -> Result<&[u8], Error> {
+        match self.column(index)? {
+            Value::Blob(value) => Ok(value),
+            _ => Err(RANGE),
+        }
+    }
+
+    pub(crate) fn optional_blob(&self, index: usize) -> Result<Option<&[u8]>, Error> {
+        match self.column(index)? {
+            Value::Null(_) => Ok(None),
+            _ => self.blob(index).map(Some),
+        }
+    }
+
+    /// Exactly `SIZE` bytes.
+    pub(crate) fn array<const SIZE: usize>(&self, index: usize) -> Result<[u8; SIZE], Error> {
+        self.blob(index)?.try_into().map_err(|_| RANGE)
+    }
+
+    pub(crate) fn optional_array<const SIZE: usize>(&self, index: usize) -> Result<Option<[u8; SIZE]>, Error> {
+        self.optional_blob(index)?.map(|bytes| bytes.try_into().map_err(|_| RANGE)).transpose()
+    }
+}
+
+pub(crate) fn unix_s(stored: i64) -> Result<u64, Error> {
+    u64::try_from(stored).map_err(|_| Error::Inconsistent("a date lies before 1970"))
+}
+
+/// A transaction of a database.
+pub trait Sql {
+    /// All rows of a statement.
+    fn rows(&mut self, sql: &str, params: &[Value]) -> Result<Vec<Row>, Error>;
+
+    /// Runs a statement and returns the number of changed rows.
+    fn execute(&mut self, sql: &str, params: &[Value]) -> Result<u64, Error>;
+
+    /// Runs several statements without parameters.
+    fn batch(&mut self, sql: &str) -> Result<(), Error>;
+
+    /// The first row, if there is one.
+    fn first(&mut self, sql: &str, params: &[Value]) -> Result<Option<Row>, Error> {
+        Ok(self.rows(sql, params)?.into_iter().next())
+    }
+
+    /// The number that a statement counts or computes.
+    fn count(&mut self, sql: &str, params: &[Value]) -> Result<u32, Error> {
+        self.first(sql, params)?.ok_or(RANGE)?.number(0)
+    }
+}
