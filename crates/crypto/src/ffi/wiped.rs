@@ -4,6 +4,12 @@ use std::mem::needs_drop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::from_mut;
 
+/// Overwrites bytes with zeros, as fast as memory is written.
+pub(crate) fn wipe(bytes: &mut [u8]) {
+    // SAFETY: the bytes are exclusively borrowed.
+    unsafe { boring_sys::OPENSSL_cleanse(bytes.as_mut_ptr().cast(), bytes.len()) }
+}
+
 /// A value without pointers to memory of its own, such as the state of a hash function. Overwritten with zeros on drop.
 ///
 /// A move may leave a copy behind on the stack; long-lived values belong into a `Box`.

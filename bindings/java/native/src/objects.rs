@@ -1,0 +1,76 @@
+//! Objects that Java refers to by a `long`: their address.
+//!
+//! An object lives until Java's cleaner frees it, when no Java object that holds the number is reachable. Keys are immutable and may be used
+//! by any number of threads. An object that changes is locked while it is used: a second thread at the same time is an error of the caller,
+//! which must not corrupt memory.
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use jni_sys::jlong;
+
+use crate::jvm::{Jvm, Thrown};
+
+/// Gives an object to Java.
+pub(crate) fn give<T>(object: T) -> jlong {
+    Box::into_raw(Box::new(object)) as jlong
+}
+
+/// An object that Java holds.
+///
+/// # Safety
+/// `address` came from [`give`] for the same type, and is not freed before the native method returns.
+pub(crate) unsafe fn borrow<'a, T>(address: jlong) -> &'a T {
+    assert_ne!(address, 0, "an object that exists");
+    // SAFETY: by this function's own requirement.
+    unsafe { &*(address as *const T) }
+}
+
+/// Frees an object.
+///
+/// # Safety
+/// `address` came from [`give`] for the same type, and is not used again.
+pub(crate) unsafe fn free<T>(address: jlong) {
+    if address != 0 {
+        // SAFETY: by this function's own requirement.
+        drop(unsafe { Box::from_raw(address as *mut T) });
+    }
+}
+
+/// A value that one thread at a time may use. It never waits.
+pub(crate) struct Exclusive<T> {
+    is_used: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is only reached between taking and releasing the flag, on one thread at a time.
+unsafe impl<T: Send> Sync for Exclusive<T> {}
+
+/// Releases the flag, also when the use panics.
+struct Taken<'a>(&'a AtomicBool);
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+impl<T> Exclusive<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self { is_used: AtomicBool::new(false), value: UnsafeCell::new(value) }
+    }
+
+    /// Uses the value; throws `ConcurrentModificationException` if another thread uses it.
+    pub(crate) fn with<R>(&self, jvm: Jvm, body: impl FnOnce(&mut T) -> Result<R, Thrown>) -> Result<R, Thrown> {
+        if self.is_used.swap(true, Ordering::Acquire) {
+            jvm.throw(
+                c"java/util/ConcurrentModificationException",
+                c"two threads use one object of the Fieldseal provider at the same time",
+            );
+            return Err(Thrown);
+        }
+        let _taken = Taken(&self.is_used);
+        // SAFETY: the flag was free and is taken now, so that no other reference exists.
+        body(unsafe { &mut *self.value.get() })
+    }
+}
