@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run setup test check artillery node node-asan upstreams loom constant-time miri aarch64 audit bench fuzz fuzz-api publishable dist dist-test
+.PHONY: help run setup test check artillery node go node-asan java upstreams loom constant-time miri aarch64 audit bench fuzz fuzz-api publishable dist dist-test
 
 # Tools that setup installs come before the machine's own.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
@@ -47,6 +47,7 @@ test: check ## everything: the checks, all tests with the fuzz corpora, the othe
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/upstreams/run.sh
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/artillery/run.sh
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/node/run.sh
+	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/java/run.sh
 	$(call say,test: a load report and the client in a browser)
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/browser/run.sh
 
@@ -70,6 +71,14 @@ artillery: setup ## the Node packages and Artillery against an engine (FULL=1: t
 node: setup ## the npm packages: their tests, and each installed into an empty project (RUNS=10 CASES=1000000 OPERATIONS=10000000: longer)
 	@cargo build --profile checked --package fieldseal-cli
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/node/run.sh
+
+java: setup ## the Java packages on each JDK (CASES=1000000 SECONDS_OF_SOAK=300: longer)
+	@cargo build --profile checked --package fieldseal-cli
+	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/java/run.sh
+
+go: setup ## the Go client: gofmt, go vet, tests under the race detector (FUZZ=60s: fuzzing, too)
+	@cargo build --profile checked --package fieldseal-cli
+	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/go/run.sh
 
 node-asan: setup ## the native part of @fieldseal/crypto under AddressSanitizer
 	$(call say,asan: scripts/node-asan.sh)

@@ -48,7 +48,7 @@ struct Library {
 }
 
 /// The first entry that names a library decides.
-const LIBRARIES: [Library; 9] = [
+const LIBRARIES: [Library; 10] = [
     Library {
         names: &["tokio-boring"],
         allowed_in: &["http", "server", "client", "relay"],
@@ -129,6 +129,11 @@ const LIBRARIES: [Library; 9] = [
         names: &["napi", "napi-*"],
         allowed_in: &["bindings"],
         instead: "only the bindings speak with Node; keep what they convert in protocol or crypto",
+    },
+    Library {
+        names: &["jni", "jni-*"],
+        allowed_in: &["bindings"],
+        instead: "only the bindings speak with Java; keep what they convert in crypto",
     },
     Library {
         names: &["rand", "fastrand", "getrandom"],
@@ -275,6 +280,8 @@ mod tests {
         assert_eq!(edges("crates/keystore", &[("rusqlite", Use::Shipped)]), "");
         assert_eq!(edges("bindings/node/wire", &[("napi", Use::Shipped), ("napi-build", Use::Shipped)]), "");
         assert!(edges("crates/client", &[("napi-derive", Use::Shipped)]).contains("only the bindings speak with Node"));
+        assert_eq!(edges("bindings/java/native", &[("jni-sys", Use::Shipped)]), "");
+        assert!(edges("crates/crypto", &[("jni", Use::Shipped)]).contains("only the bindings speak with Java"));
         assert_eq!(edges("crates/relay", &[("tokio", Use::Shipped), ("tokio-util", Use::Shipped)]), "");
         assert!(edges("crates/engine", &[("rusqlite", Use::Shipped)]).contains("store through the keystore"));
         assert!(edges("crates/pool", &[("tokio", Use::Shipped)]).contains("free of a runtime"));

@@ -385,7 +385,8 @@ extern "system" fn java_seal(
     });
 }
 
-/// `boolean open(…)`, with the arguments of `seal`: `size` bytes of ciphertext are followed by the tag. False for a wrong tag; the output is
+/// `boolean open(…)`, with the arguments of `seal`: `size` bytes of ciphertext are followed by the tag. False for a wrong tag; the
+/// output is
 /// then zeros.
 #[unsafe(export_name = "Java_io_fieldseal_jca_Native_open")]
 extern "system" fn java_open(
@@ -462,10 +463,8 @@ extern "system" fn java_begin(
     });
 }
 
-/// The caller's guarantee.
-const BEGUN: &str = "Java begins a message before its pieces";
-
-/// `int sealPiece(long slot, Object input, int inputOffset, int size, Object output, int outputOffset, int room, int kinds, boolean isLast)`:
+/// `int sealPiece(long slot, Object input, int inputOffset, int size, Object output, int outputOffset, int room, int kinds, boolean
+/// isLast)`:
 /// returns how many bytes were written, with the tag after the last piece. Only this object knows how many bytes it holds: `room` is the
 /// most that may be written.
 #[unsafe(export_name = "Java_io_fieldseal_jca_Native_sealPiece")]
@@ -487,9 +486,12 @@ extern "system" fn java_seal_piece(
         let slot: &Exclusive<Slot> = unsafe { borrow(slot) };
         let text_size = size(text_size);
         slot.with(jvm, |slot| {
-            let sealing = slot.sealing.as_mut().expect(BEGUN);
+            // Java begins a message before its pieces, and checks that there is room: unless another thread interferes.
+            let sealing = slot.sealing.as_mut().ok_or_else(|| jvm.misused())?;
             let most = sealing.emitted(text_size, is_last) + if is_last { sealing.tag_size } else { 0 };
-            assert!(most <= size(room), "Java checks that the output has room");
+            if most > size(room) {
+                return Err(jvm.misused());
+            }
             let mut copy = Zeroizing::new(Vec::new());
             let reach = text_size.max(most);
             let places = Places::of_piece(
@@ -502,7 +504,7 @@ extern "system" fn java_seal_piece(
             )?;
             let written = if is_last {
                 let written = sealing.update(jvm, &places, text_size, true)?;
-                let tag = slot.sealing.take().expect(BEGUN).finish();
+                let tag = slot.sealing.take().ok_or_else(|| jvm.misused())?.finish();
                 places.output.after(written).write(jvm, tag.as_ref())?;
                 written + tag.as_ref().len()
             } else {
@@ -528,11 +530,15 @@ extern "system" fn java_open_piece(
         // SAFETY: Java keeps the object alive during the call.
         let slot: &Exclusive<Slot> = unsafe { borrow(slot) };
         let input = Place::new(jvm, (input, input_offset), input_is_array(kinds));
-        slot.with(jvm, |slot| slot.opening.as_mut().expect(BEGUN).update(jvm, input, size(text_size)))
+        slot.with(jvm, |slot| {
+            let opening = slot.opening.as_mut().ok_or_else(|| jvm.misused())?;
+            opening.update(jvm, input, size(text_size))
+        })
     });
 }
 
-/// `boolean openEnd(long slot, Object output, int outputOffset, int size, int kinds)`: writes the plaintext, which has this size, if the tag
+/// `boolean openEnd(long slot, Object output, int outputOffset, int size, int kinds)`: writes the plaintext, which has this size, if the
+/// tag
 /// was right; otherwise zeros.
 #[unsafe(export_name = "Java_io_fieldseal_jca_Native_openEnd")]
 extern "system" fn java_open_end(
@@ -550,7 +556,7 @@ extern "system" fn java_open_end(
         let output = Place::new(jvm, (output, output_offset), output_is_array(kinds));
         slot.with(jvm, |slot| {
             let text_size = size(text_size);
-            let plaintext = slot.opening.take().expect(BEGUN).finish();
+            let plaintext = slot.opening.take().ok_or_else(|| jvm.misused())?.finish();
             let is_right = plaintext.as_ref().is_some_and(|plaintext| plaintext.size() == text_size);
             match plaintext.filter(|_| is_right) {
                 Some(plaintext) => plaintext.move_to(jvm, output)?,

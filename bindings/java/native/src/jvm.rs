@@ -37,6 +37,15 @@ impl Jvm {
         }
     }
 
+    /// Throws what a caller gets whose threads use one object at the same time.
+    pub(crate) fn misused(self) -> Thrown {
+        self.throw(
+            c"java/util/ConcurrentModificationException",
+            c"two threads use one object of the Fieldseal provider at the same time",
+        );
+        Thrown
+    }
+
     /// Copies `out.len()` bytes that begin at `offset` of the array.
     pub(crate) fn read(self, array: jbyteArray, offset: usize, out: &mut [u8]) -> Result<(), Thrown> {
         let (Ok(start), Ok(size)) = (jint::try_from(offset), jint::try_from(out.len())) else { return Err(Thrown) };
@@ -86,7 +95,8 @@ impl Jvm {
     /// Begins a critical section: until [`Critical`] is dropped, the thread must not call the virtual machine or block.
     pub(crate) fn critical(self, array: jbyteArray, mode: Release) -> Result<Critical, Thrown> {
         let mut is_copy = false;
-        // SAFETY: the array is a live reference; no other function of the interface is called before the release, except for a second array.
+        // SAFETY: the array is a live reference; no other function of the interface is called before the release, except for a second
+        // array.
         let start = unsafe { call!(self, v1_2, GetPrimitiveArrayCritical, array, &mut is_copy) };
         match NonNull::new(start) {
             Some(start) => Ok(Critical { jvm: self, array, start, mode }),
@@ -95,7 +105,7 @@ impl Jvm {
     }
 
     /// Whether an exception is pending.
-    unsafe fn pending(self) -> Result<(), Thrown> {
+    fn pending(self) -> Result<(), Thrown> {
         // SAFETY: the interface pointer is that of this thread.
         if unsafe { call!(self, v1_2, ExceptionCheck) } { Err(Thrown) } else { Ok(()) }
     }

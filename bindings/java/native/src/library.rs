@@ -2,9 +2,10 @@
 
 use std::ffi::{CStr, CString};
 
-use jni_sys::{JNIEnv, jclass, jstring};
+use jni_sys::{JNIEnv, jclass, jlong, jstring};
 
 use crate::jvm::enter;
+use crate::objects::live;
 
 /// `String version()`: the version of this library, which must be that of the Java classes.
 #[unsafe(export_name = "Java_io_fieldseal_jca_Native_version")]
@@ -24,4 +25,10 @@ extern "system" fn java_implementations(environment: *mut JNIEnv, _class: jclass
         let text = lines.collect::<Vec<_>>().join("\n");
         jvm.string(&CString::new(text).expect("names without zero bytes"))
     })
+}
+
+/// `long liveObjects()`: native objects that were not freed yet, for tests.
+#[unsafe(export_name = "Java_io_fieldseal_jca_Native_liveObjects")]
+extern "system" fn java_live_objects(environment: *mut JNIEnv, _class: jclass) -> jlong {
+    enter(environment, 0, |_| Ok(live()))
 }

@@ -164,7 +164,8 @@ pub(crate) struct Places {
 impl Places {
     /// For an operation on a whole message: `size` bytes of input, as many of output, and `more` bytes of output for a tag.
     ///
-    /// For ranges of one array, Java has made sure that they are equal (then `kinds` has `IN_PLACE`) or apart. Direct buffers may overlap in
+    /// For ranges of one array, Java has made sure that they are equal (then `kinds` has `IN_PLACE`) or apart. Direct buffers may
+    /// overlap in
     /// any way: then the input is moved to the output first.
     pub(crate) fn new(jvm: Jvm, input: Argument, output: Argument, size: usize, more: usize, kinds: jint) -> Self {
         let mut places = Self::unchecked(jvm, input, output, kinds);
@@ -177,7 +178,8 @@ impl Places {
         places
     }
 
-    /// For a piece of a message whose output may begin with bytes of earlier pieces: `reach` is the longer of both ranges. Where they overlap
+    /// For a piece of a message whose output may begin with bytes of earlier pieces: `reach` is the longer of both ranges. Where they
+    /// overlap
     /// and are not processed `is_aligned`, byte for byte, the input is copied to `copy`, which must live as long as the places.
     pub(crate) fn of_piece(
         jvm: Jvm,

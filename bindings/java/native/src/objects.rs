@@ -1,18 +1,26 @@
 //! Objects that Java refers to by a `long`: their address.
 //!
-//! An object lives until Java's cleaner frees it, when no Java object that holds the number is reachable. Keys are immutable and may be used
-//! by any number of threads. An object that changes is locked while it is used: a second thread at the same time is an error of the caller,
-//! which must not corrupt memory.
+//! An object lives until Java's cleaner frees it, when no Java object that holds the number is reachable. It is locked while it is used: a
+//! second thread at the same time is an error of the caller, which must not corrupt memory.
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use jni_sys::jlong;
 
 use crate::jvm::{Jvm, Thrown};
 
+/// Objects that Java holds.
+static LIVE: AtomicI64 = AtomicI64::new(0);
+
+/// How many objects Java holds.
+pub(crate) fn live() -> i64 {
+    LIVE.load(Ordering::Relaxed)
+}
+
 /// Gives an object to Java.
 pub(crate) fn give<T>(object: T) -> jlong {
+    LIVE.fetch_add(1, Ordering::Relaxed);
     Box::into_raw(Box::new(object)) as jlong
 }
 
@@ -32,6 +40,7 @@ pub(crate) unsafe fn borrow<'a, T>(address: jlong) -> &'a T {
 /// `address` came from [`give`] for the same type, and is not used again.
 pub(crate) unsafe fn free<T>(address: jlong) {
     if address != 0 {
+        LIVE.fetch_sub(1, Ordering::Relaxed);
         // SAFETY: by this function's own requirement.
         drop(unsafe { Box::from_raw(address as *mut T) });
     }
@@ -63,11 +72,7 @@ impl<T> Exclusive<T> {
     /// Uses the value; throws `ConcurrentModificationException` if another thread uses it.
     pub(crate) fn with<R>(&self, jvm: Jvm, body: impl FnOnce(&mut T) -> Result<R, Thrown>) -> Result<R, Thrown> {
         if self.is_used.swap(true, Ordering::Acquire) {
-            jvm.throw(
-                c"java/util/ConcurrentModificationException",
-                c"two threads use one object of the Fieldseal provider at the same time",
-            );
-            return Err(Thrown);
+            return Err(jvm.misused());
         }
         let _taken = Taken(&self.is_used);
         // SAFETY: the flag was free and is taken now, so that no other reference exists.

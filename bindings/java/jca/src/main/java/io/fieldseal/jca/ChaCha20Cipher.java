@@ -1,5 +1,6 @@
 package io.fieldseal.jca;
 
+import java.nio.ByteBuffer;
 import java.security.AlgorithmParameters;
 import java.security.InvalidAlgorithmParameterException;
 import java.security.InvalidKeyException;
@@ -56,6 +57,16 @@ final class ChaCha20Cipher extends StreamCipher {
     private void applyAt(long first, long from, Object input, int inputOffset, int size, Object output, int outputOffset, int kinds) {
         long high = (long) Integer.reverseBytes((int) first) << Integer.SIZE | Bytes.intAt(iv, 0) & 0xffffffffL;
         key.apply(high, Bytes.longAt(iv, Integer.BYTES), from, input, inputOffset, size, output, outputOffset, kinds);
+    }
+
+    @Override
+    protected void engineUpdateAAD(byte[] bytes, int offset, int size) {
+        throw new IllegalStateException("Cipher is running in non-AEAD mode");
+    }
+
+    @Override
+    protected void engineUpdateAAD(ByteBuffer source) {
+        throw new IllegalStateException("Cipher is running in non-AEAD mode");
     }
 
     /** After an encryption the nonce is used up. */

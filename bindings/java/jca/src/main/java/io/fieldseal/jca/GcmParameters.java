@@ -9,8 +9,6 @@ import javax.crypto.spec.GCMParameterSpec;
 
 /**
  * Parameters of GCM, encoded as RFC 5084, 3.2 has them: {@code SEQUENCE { OCTET STRING nonce, INTEGER tagSize DEFAULT 12 }}, in DER.
- *
- * <p>Like those of the JDK, an encoding always has the size of the tag unless it is the default.
  */
 final class GcmParameters extends AlgorithmParametersSpi {
     private static final int SEQUENCE = 0x30;

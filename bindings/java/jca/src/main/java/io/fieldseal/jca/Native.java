@@ -22,6 +22,8 @@ final class Native {
 
     static native String implementations();
 
+    static native long liveObjects();
+
     static native long aeadSlot();
 
     static native void clearAead(long slot);
