@@ -48,6 +48,7 @@ test: check ## everything: the checks, all tests with the fuzz corpora, the othe
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/artillery/run.sh
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/node/run.sh
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/java/run.sh
+	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/go/run.sh
 	$(call say,test: a load report and the client in a browser)
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/browser/run.sh
 
@@ -75,6 +76,10 @@ node: setup ## the npm packages: their tests, and each installed into an empty p
 java: setup ## the Java packages on each JDK (CASES=1000000 SECONDS_OF_SOAK=300: longer)
 	@cargo build --profile checked --package fieldseal-cli
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/java/run.sh
+
+go: setup ## the Go client: gofmt, go vet, tests under the race detector (FUZZ=60s: fuzzing, too)
+	@cargo build --profile checked --package fieldseal-cli
+	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/go/run.sh
 
 go: setup ## the Go client: gofmt, go vet, tests under the race detector (FUZZ=60s: fuzzing, too)
 	@cargo build --profile checked --package fieldseal-cli

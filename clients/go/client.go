@@ -1,0 +1,333 @@
+package fieldseal
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// Client is a client of one engine, or of several that serve the same apps.
+type Client struct {
+	settings Settings
+
+	// mu guards everything below, and the state of connections. Nothing blocks and no foreign code runs under it.
+	mu            sync.Mutex
+	effects       []func()
+	hosts         []*host
+	turn          int
+	waiting       waiters
+	order         []*waiter
+	bytesWaiting  int64
+	bytesInFlight int64
+	active        int
+	credit        int
+	wakeTimer     *time.Timer
+	isClosed      bool
+	isAbandoned   bool
+	isPoolClosed  bool
+
+	idle     chan struct{}
+	idleOnce sync.Once
+	// closing is done when the client is closed; cancelling ends attempts to connect.
+	closing context.Context
+	stop    context.CancelFunc
+}
+
+// New checks the settings and returns a client, which connects on its first call.
+func New(settings Settings) (*Client, error) {
+	checked, hosts, err := settings.checked()
+	if err != nil {
+		return nil, err
+	}
+	closing, stop := context.WithCancel(context.Background())
+	return &Client{
+		settings: checked, hosts: hosts, turn: rand.IntN(1 << 16), waiting: waiters{}, credit: 10 * retryCost,
+		idle: make(chan struct{}), closing: closing, stop: stop,
+	}, nil
+}
+
+// Connect is New, and connects: a wrong address or certificate is reported here.
+func Connect(ctx context.Context, settings Settings) (*Client, error) {
+	client, err := New(settings)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := client.Health(ctx); err != nil {
+		client.CloseNow()
+		return nil, err
+	}
+	return client, nil
+}
+
+// Close accepts no more calls, waits for those under way, and closes the connections.
+func (c *Client) Close() {
+	c.mu.Lock()
+	c.isClosed = true
+	if c.active == 0 {
+		c.idleOnce.Do(func() { close(c.idle) })
+	}
+	c.mu.Unlock()
+	<-c.idle
+	c.closePool()
+}
+
+// CloseNow is Close, but calls under way fail with closed.
+func (c *Client) CloseNow() {
+	c.locked(func() {
+		c.isClosed, c.isAbandoned = true, true
+		for w := c.next(); w != nil; w = c.next() {
+			w.turn <- turn{err: newError(CodeClosed, RetryNever, nil, "the client was closed")}
+		}
+	})
+	c.closePool()
+	c.Close()
+}
+
+func (c *Client) closePool() {
+	c.stop()
+	c.locked(func() {
+		c.isPoolClosed = true
+		for _, engine := range c.engines() {
+			for _, conn := range append([]*conn(nil), engine.conns...) {
+				conn.end(newError(CodeClosed, RetryNever, nil, "the client was closed"))
+			}
+		}
+		if c.wakeTimer != nil {
+			c.wakeTimer.Stop()
+		}
+	})
+}
+
+// CallsInFlight returns the number of calls that have not ended.
+func (c *Client) CallsInFlight() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.active
+}
+
+// EncryptOptions are options of encryption. Select, Strict and OtherCase are for documents alone.
+type EncryptOptions struct {
+	// App overrides the client's.
+	App string
+	// Timeout overrides the client's.
+	Timeout time.Duration
+	// Role is the data role written into the envelopes.
+	Role string
+	// Curve is r1 (P-256) or k1 (secp256k1). Default: the engine's setting.
+	Curve string
+	// Keying is how often a fresh ephemeral key is created: field, request or session. Default: the engine's setting.
+	Keying string
+	// SkipSealed leaves envelopes unchanged that Decrypt would open for this client.
+	SkipSealed bool
+	// Select has JSONPath selectors (RFC 9535). Default: every value.
+	Select []string
+	// Strict: every selector must match something.
+	Strict bool
+	// OtherCase is the action for a name that differs from a selector's only in case: refuse, same or other, the default.
+	OtherCase string
+	// OnReport receives the engine's report before the call returns.
+	OnReport func(Report)
+}
+
+// DecryptOptions are options of decryption. Select, Strict and OtherCase are for documents alone.
+type DecryptOptions struct {
+	// App overrides the client's.
+	App string
+	// Timeout overrides the client's.
+	Timeout time.Duration
+	// Role is the data role that every envelope must carry. Default: any.
+	Role string
+	// OnFailure is the action for an envelope that does not open: fail (the default), leave or null.
+	OnFailure string
+	// KeyID is the id of an API key on whose behalf the call is made, from Authenticate.
+	KeyID string
+	// Select has JSONPath selectors (RFC 9535). Default: every envelope.
+	Select []string
+	// Strict: every selector must match something.
+	Strict bool
+	// OtherCase is the action for a name that differs from a selector's only in case: refuse, same or other, the default.
+	OtherCase string
+	// OnReport receives the engine's report before the call returns.
+	OnReport func(Report)
+}
+
+// Report is the engine's report about a list or document.
+type Report struct {
+	// Count is the number of values of a document that were encrypted or decrypted.
+	Count int64
+	// Matched has the number of values that each selector matched.
+	Matched []int64
+	// Resealed is the number of values that were envelopes already and are now encrypted twice.
+	Resealed int64
+	// Skipped is the number of envelopes that were left alone because of SkipSealed.
+	Skipped int64
+	// Failed is the number of envelopes that did not open, with an OnFailure of leave or null.
+	Failed int64
+	// FailedIndexes has the indexes of the first of those in a list.
+	FailedIndexes []int64
+	// FailedPaths has the normalized paths of the first of those in a document.
+	FailedPaths []string
+}
+
+// Encrypt encrypts a value: nil, a string, a boolean, an integer from -2^63 to 2^64-1 (also *big.Int) or a finite float. Nil gives "".
+func (c *Client) Encrypt(ctx context.Context, value any, options EncryptOptions) (string, error) {
+	sealed, err := c.EncryptAll(ctx, []any{value}, options)
+	if err != nil {
+		return "", err
+	}
+	text, _ := sealed[0].(string)
+	return text, nil
+}
+
+// EncryptAll encrypts values in one request: all or none. It returns as many envelopes, strings, in the same order; nil stays nil.
+func (c *Client) EncryptAll(ctx context.Context, values []any, options EncryptOptions) ([]any, error) {
+	return c.list(ctx, "encrypt", values, call{encrypt: &options})
+}
+
+// Decrypt decrypts an envelope; any other value is returned unchanged. Integers are int64, or uint64 from 2^63 on; other numbers are float64.
+func (c *Client) Decrypt(ctx context.Context, value any, options DecryptOptions) (any, error) {
+	opened, err := c.DecryptAll(ctx, []any{value}, options)
+	if err != nil {
+		return nil, err
+	}
+	return opened[0], nil
+}
+
+// DecryptAll decrypts envelopes among any values in one request. It returns as many values in the same order.
+func (c *Client) DecryptAll(ctx context.Context, values []any, options DecryptOptions) ([]any, error) {
+	return c.list(ctx, "decrypt", values, call{decrypt: &options})
+}
+
+// EncryptDocument encrypts the selected values of a JSON document; every other byte stays unchanged. The slice must not change meanwhile.
+func (c *Client) EncryptDocument(ctx context.Context, json []byte, options EncryptOptions) ([]byte, error) {
+	return c.document(ctx, "encrypt_document", json, call{encrypt: &options})
+}
+
+// DecryptDocument decrypts the selected envelopes of a JSON document; every other byte stays unchanged. Numbers keep their exact text.
+func (c *Client) DecryptDocument(ctx context.Context, json []byte, options DecryptOptions) ([]byte, error) {
+	return c.document(ctx, "decrypt_document", json, call{decrypt: &options})
+}
+
+// EncryptFile encrypts a file. The slice must not change meanwhile. Of the options only App, Timeout and Curve apply.
+func (c *Client) EncryptFile(ctx context.Context, data []byte, options EncryptOptions) ([]byte, error) {
+	return c.file(ctx, "encrypt_file", data, call{encrypt: &options})
+}
+
+// DecryptFile decrypts a file that EncryptFile or `fieldseal encrypt` created. Of the options only App, Timeout and KeyID apply.
+func (c *Client) DecryptFile(ctx context.Context, data []byte, options DecryptOptions) ([]byte, error) {
+	return c.file(ctx, "decrypt_file", data, call{decrypt: &options})
+}
+
+// RewrapOptions are options of Rewrap.
+type RewrapOptions struct {
+	// App overrides the client's.
+	App string
+	// Timeout overrides the client's.
+	Timeout time.Duration
+	// Curve of the new envelopes: r1 or k1. Default: each keeps its own.
+	Curve string
+}
+
+// Rewrap encrypts envelopes again under the app's newest key version. It returns as many in the same order, and how many of them are new.
+func (c *Client) Rewrap(ctx context.Context, envelopes []string, options RewrapOptions) ([]string, int64, error) {
+	app, err := c.app(options.App)
+	if err != nil {
+		return nil, 0, err
+	}
+	encoder := c.encoder("rewrap", true).required("app", app).text("curve", options.Curve)
+	var sealed []string
+	var report Report
+	err = c.do(ctx, encoder.texts("values", notNil(envelopes)).done, options.Timeout, func(result []byte) (failure *Error) {
+		sealed, report, failure = readValues(result, len(envelopes), readText)
+		return failure
+	})
+	return sealed, report.Count, err
+}
+
+// Inspection is the metadata of an envelope. The last four fields are present only if the call named an app.
+type Inspection struct {
+	// Version is the version in the envelope's text, such as Tk9D.
+	Version string
+	// Curve is r1 or k1.
+	Curve string
+	// Type is string, number or boolean.
+	Type string
+	// IsDebug: it is marked as created in debug mode.
+	IsDebug bool
+	// Ephemeral is the ephemeral public key, SEC1-compressed, 33 bytes.
+	Ephemeral []byte
+	// Role is the data role, if there is one.
+	Role string
+	// Origin is the number of the software that created it.
+	Origin int64
+	// EncryptedAt is when it was created, to the second.
+	EncryptedAt time.Time
+	// KeyVersion is the app's key version that opens it.
+	KeyVersion int64
+}
+
+// Inspect returns the metadata of envelopes, never their values. With an app, also the fields inside, which requires the permission to decrypt.
+func (c *Client) Inspect(ctx context.Context, envelopes []string, app string) ([]Inspection, error) {
+	encoder := c.encoder("inspect", false).text("app", app)
+	var inspections []Inspection
+	err := c.do(ctx, encoder.texts("values", notNil(envelopes)).done, 0, func(result []byte) (failure *Error) {
+		inspections, _, failure = readValues(result, len(envelopes), readInspection)
+		return failure
+	})
+	return inspections, err
+}
+
+// PublicKeys are the newest public keys of an app: SEC1-compressed, and as SubjectPublicKeyInfo in PEM.
+type PublicKeys struct {
+	App          string
+	Version      int64
+	R1, K1       []byte
+	R1PEM, K1PEM string
+}
+
+// PublicKeys returns the newest public keys of an app; of the client's if it is empty.
+func (c *Client) PublicKeys(ctx context.Context, app string) (PublicKeys, error) {
+	name, err := c.app(app)
+	if err != nil {
+		return PublicKeys{}, err
+	}
+	found := members{}
+	err = c.do(ctx, c.encoder("public_keys", false).required("app", name).done, 0, found.read)
+	return PublicKeys{
+		App: found.texts["app"], Version: found.numbers["version"], R1: found.binaries["r1"], K1: found.binaries["k1"],
+		R1PEM: found.texts["r1_pem"], K1PEM: found.texts["k1_pem"],
+	}, err
+}
+
+// APIKey is what an API key allows.
+type APIKey struct {
+	// KeyID identifies the key in lists, logs and requests on its behalf; not secret.
+	KeyID string
+	App   string
+	// Operations are of encrypt, decrypt, inspect and client-side-tokens; ignore others.
+	Operations []string
+	// Roles has the data roles that it may decrypt; nil for every role.
+	Roles []string
+}
+
+// Authenticate verifies an API key and returns what it allows.
+func (c *Client) Authenticate(ctx context.Context, apiKey string) (APIKey, error) {
+	found := members{}
+	err := c.do(ctx, c.encoder("authenticate", false).required("api_key", apiKey).done, 0, found.read)
+	return APIKey{KeyID: found.texts["key_id"], App: found.texts["app"], Operations: found.lists["operations"], Roles: found.lists["roles"]}, err
+}
+
+// Health returns ok, draining, or another word that means not ready.
+func (c *Client) Health(ctx context.Context) (string, error) {
+	found := members{}
+	err := c.do(ctx, c.encoder("health", false).done, 0, found.read)
+	return found.texts["status"], err
+}
+
+// Info returns properties of the engine by name.
+func (c *Client) Info(ctx context.Context) (map[string]string, error) {
+	found := members{}
+	err := c.do(ctx, c.encoder("info", false).done, 0, found.read)
+	return found.texts, err
+}

@@ -1,0 +1,410 @@
+package fieldseal
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"time"
+)
+
+const (
+	// recordSize is the plaintext of a TLS record (RFC 8446, section 5.1).
+	recordSize = 1 << 14
+	readSize   = 1 << 16
+	// batchSize is where messages that are written together end; a message may be longer.
+	batchSize = 1 << 16
+	// reasonTime is how long a failed write waits for the reason to be read.
+	reasonTime = time.Second
+)
+
+// outcome is what a request in flight ends with: a response, or the error that ended its connection. A request that was not started has
+// had no effect.
+type outcome struct {
+	response  *response
+	err       *Error
+	isStarted bool
+	isLeaving bool
+}
+
+// ticket is a request in flight. Its channel receives exactly one outcome, unless the caller cancels it.
+type ticket struct {
+	id       uint32
+	conn     *conn
+	request  *request
+	deadline time.Time
+	done     chan outcome
+	// isWanted: the caller waits for the outcome.
+	isWanted  bool
+	isStarted bool
+	isUsed    bool
+	watch     *time.Timer
+}
+
+// outgoing is a message to write: a request, or cancel for it.
+type outgoing struct {
+	ticket   *ticket
+	isCancel bool
+}
+
+// conn is one TLS connection: many requests in flight, answers in any order. One goroutine reads and one writes, so that no caller blocks
+// in the network. State is guarded by the client's mutex.
+type conn struct {
+	client *Client
+	engine *engine
+	raw    net.Conn
+	secure *tls.Conn
+	wake   chan struct{}
+
+	output      []outgoing
+	tickets     []*ticket
+	free        []uint32
+	inFlight    int
+	hasAnswered bool
+	isLeaving   bool
+	isShutdown  bool
+	err         *Error
+}
+
+func (c *conn) takesRequests() bool {
+	return c.err == nil && !c.isLeaving && c.inFlight < c.client.settings.RequestsInFlightMax
+}
+
+// send queues a request; takesRequests holds.
+func (c *conn) send(request *request, deadline time.Time) *ticket {
+	t := &ticket{conn: c, request: request, deadline: deadline, done: make(chan outcome, 1), isWanted: true, isUsed: true}
+	if last := len(c.free) - 1; last >= 0 {
+		t.id = c.free[last]
+		c.free = c.free[:last]
+		c.tickets[t.id] = t
+	} else {
+		t.id = uint32(len(c.tickets))
+		c.tickets = append(c.tickets, t)
+	}
+	c.inFlight++
+	c.queue(outgoing{ticket: t})
+	return t
+}
+
+func (c *conn) queue(message outgoing) {
+	c.output = append(c.output, message)
+	c.signal()
+}
+
+func (c *conn) signal() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// cancel is called when the caller of a request stops waiting: the engine is asked to stop it. It is still answered, and must be in time.
+func (c *conn) cancel(t *ticket) {
+	if c.err != nil || !t.isWanted {
+		return
+	}
+	t.isWanted = false
+	if !t.isStarted {
+		// No byte was written, so there is nothing to cancel.
+		for index := range c.output {
+			if c.output[index].ticket == t {
+				c.output = append(c.output[:index], c.output[index+1:]...)
+				break
+			}
+		}
+		c.vacate(t)
+		return
+	}
+	c.queue(outgoing{ticket: t, isCancel: true})
+	t.watch = time.AfterFunc(c.client.settings.AbandonedTimeout, func() {
+		c.client.locked(func() {
+			if t.isUsed {
+				c.end(newError(CodeConnectionLost, RetryElsewhere, nil, "the engine does not answer on this connection"))
+			}
+		})
+	})
+}
+
+func (c *conn) vacate(t *ticket) {
+	if t.watch != nil {
+		t.watch.Stop()
+	}
+	t.isUsed = false
+	c.tickets[t.id] = nil
+	c.free = append(c.free, t.id)
+	c.inFlight--
+	if c.isLeaving && c.inFlight == 0 {
+		c.leave("closed")
+	}
+	c.client.pump()
+}
+
+// end closes the connection; requests in flight fail with this error.
+func (c *conn) end(err *Error) {
+	c.endWith(err, -1, nil)
+}
+
+// endWith is end, with an error of its own for one request.
+func (c *conn) endWith(err *Error, id int64, own *Error) {
+	if c.err != nil {
+		return
+	}
+	c.err = err
+	c.output = nil
+	c.signal()
+	// Not that of TLS: its Close may wait for a write.
+	c.raw.Close()
+	for _, t := range c.tickets {
+		if t == nil {
+			continue
+		}
+		if t.watch != nil {
+			t.watch.Stop()
+		}
+		t.isUsed = false
+		if t.isWanted {
+			reason := err
+			if int64(t.id) == id {
+				reason = own
+			}
+			t.isWanted = false
+			t.done <- outcome{err: reason, isStarted: t.isStarted}
+		}
+	}
+	c.tickets = nil
+	c.inFlight = 0
+	c.client.ended(c.engine, c, err)
+}
+
+func (c *conn) read() {
+	buffer := make([]byte, readSize)
+	defer func() { clear(buffer) }()
+	var scan scanner
+	limit := c.client.settings.AnswerSizeMax
+	begin, scanned, end := 0, 0, 0
+	for {
+		stop, err := scan.scan(buffer[scanned:end])
+		if err != nil {
+			c.client.locked(func() { c.end(protocolError("the peer is no engine: %v", err)) })
+			return
+		}
+		size := end - begin
+		if stop >= 0 {
+			size = scanned + stop - begin
+		}
+		if size > limit {
+			c.tooLarge(idOf(buffer[begin:end]))
+			return
+		}
+		if stop >= 0 {
+			frame := append([]byte(nil), buffer[begin:begin+size]...)
+			clear(buffer[begin : begin+size])
+			begin += size
+			scanned = begin
+			if !c.take(frame) {
+				return
+			}
+			continue
+		}
+		scanned = end
+		if end == len(buffer) || begin == end {
+			buffer, begin, end = makeRoom(buffer, begin, end, limit)
+			scanned = end
+		}
+		count, err := c.secure.Read(buffer[end:])
+		end += count
+		if count == 0 && err != nil {
+			c.client.locked(func() { c.end(c.lost(err)) })
+			return
+		}
+	}
+}
+
+// makeRoom moves what has arrived of a message to the start of a buffer that has room.
+func makeRoom(buffer []byte, begin, end, limit int) ([]byte, int, int) {
+	size := end - begin
+	target := buffer
+	switch {
+	case size == 0 && len(buffer) > readSize:
+		target = make([]byte, readSize)
+	case begin < len(buffer)/2 && size > 0:
+		// One byte more than the limit shows that a message exceeds it.
+		target = make([]byte, min(2*len(buffer), max(limit+1, readSize)))
+	}
+	copy(target, buffer[begin:end])
+	if &target[0] == &buffer[0] {
+		clear(buffer[size:end])
+	} else {
+		clear(buffer)
+	}
+	return target, 0, size
+}
+
+func (c *conn) tooLarge(id int64) {
+	own := newError(CodeTooLarge, RetryNever, nil, "the answer exceeds AnswerSizeMax (%d bytes)", c.client.settings.AnswerSizeMax)
+	others := newError(CodeConnectionLost, RetryElsewhere, nil, "the connection was closed: another answer was too large")
+	if id < 0 {
+		others = own
+	}
+	c.client.locked(func() { c.endWith(others, id, own) })
+}
+
+// take handles a message, and returns whether the connection goes on.
+func (c *conn) take(frame []byte) bool {
+	message, failure := parse(frame)
+	c.client.locked(func() {
+		switch {
+		case c.err != nil:
+			clear(frame)
+		case failure != nil:
+			c.end(failure)
+		case message.response != nil:
+			c.deliver(message.response)
+		case message.ending != nil:
+			c.end(message.ending)
+		case message.goingAway != "":
+			c.leave(message.goingAway)
+		}
+	})
+	return c.isOpen()
+}
+
+func (c *conn) isOpen() bool {
+	c.client.mu.Lock()
+	defer c.client.mu.Unlock()
+	return c.err == nil
+}
+
+func (c *conn) deliver(response *response) {
+	var t *ticket
+	if int64(response.id) < int64(len(c.tickets)) {
+		t = c.tickets[response.id]
+	}
+	if t == nil || !t.isStarted {
+		clear(response.frame)
+		c.end(protocolError("the engine sent an answer without a request"))
+		return
+	}
+	c.hasAnswered = true
+	if t.isWanted {
+		t.isWanted = false
+		t.done <- outcome{response: response, isStarted: true, isLeaving: c.isLeaving}
+	} else {
+		clear(response.frame)
+	}
+	c.vacate(t)
+}
+
+func (c *conn) leave(reason string) {
+	if c.err != nil {
+		return
+	}
+	c.isShutdown = c.isShutdown || reason == "shutdown"
+	isNew := !c.isLeaving
+	c.isLeaving = true
+	if reason == "closed" || c.inFlight == 0 {
+		c.end(newError(CodeGoingAway, RetryElsewhere, nil, "the engine left the connection before it started the request"))
+	} else if isNew {
+		c.client.pump()
+	}
+}
+
+func (c *conn) write() {
+	buffer := make([]byte, 0, recordSize)
+	defer func() { clear(buffer[:cap(buffer)]) }()
+	for range c.wake {
+		for {
+			batch, isOpen := c.batch()
+			if !isOpen {
+				return
+			}
+			if len(batch) == 0 {
+				break
+			}
+			var err error
+			for _, message := range batch {
+				if err == nil {
+					buffer, err = c.writeMessage(buffer, message)
+				}
+			}
+			if err == nil && len(buffer) > 0 {
+				_, err = c.secure.Write(buffer)
+				buffer = buffer[:0]
+			}
+			if err != nil {
+				// The other goroutine can usually read why: a refused certificate, or a notification.
+				time.AfterFunc(reasonTime, func() { c.client.locked(func() { c.end(c.lost(err)) }) })
+				return
+			}
+		}
+	}
+}
+
+func (c *conn) batch() ([]outgoing, bool) {
+	c.client.mu.Lock()
+	defer c.client.mu.Unlock()
+	count, size := 0, int64(0)
+	for count < len(c.output) && size < batchSize {
+		message := c.output[count]
+		message.ticket.isStarted = true
+		if !message.isCancel {
+			size += message.ticket.request.size()
+		}
+		count++
+	}
+	batch := append([]outgoing(nil), c.output[:count]...)
+	c.output = append([]outgoing(nil), c.output[count:]...)
+	return batch, c.err == nil
+}
+
+func (c *conn) writeMessage(buffer []byte, message outgoing) ([]byte, error) {
+	t := message.ticket
+	if message.isCancel {
+		return c.append(buffer, cancelMessage(t.id))
+	}
+	parts := [][]byte{start(t.id), t.request.head, nil, t.request.tail, t.request.data}
+	if t.request.hasDeadline {
+		left := time.Until(t.deadline).Milliseconds() + 1
+		parts[2] = deadline(uint32(max(1, min(left, 1<<32-1))))
+	}
+	var err error
+	for _, part := range parts {
+		if err == nil {
+			buffer, err = c.append(buffer, part)
+		}
+	}
+	return buffer, err
+}
+
+// append collects what is written into whole records: each is a system call.
+func (c *conn) append(buffer, bytes []byte) ([]byte, error) {
+	for len(bytes) > 0 {
+		step := min(len(bytes), recordSize-len(buffer))
+		buffer = append(buffer, bytes[:step]...)
+		bytes = bytes[step:]
+		if len(buffer) == recordSize {
+			if _, err := c.secure.Write(buffer); err != nil {
+				return buffer, err
+			}
+			buffer = buffer[:0]
+		}
+	}
+	return buffer, nil
+}
+
+// lost is the error of a connection that ended. With TLS 1.3 a refused client certificate is noticed only here.
+func (c *conn) lost(err error) *Error {
+	if isAlert(err) && !c.hasAnswered {
+		return newError(CodeTLSFailed, RetryNever, err, "the engine refused the connection: %v; check the client's certificate", err)
+	}
+	if errors.Is(err, io.EOF) {
+		return newError(CodeConnectionLost, RetryElsewhere, err, "the engine closed the connection")
+	}
+	return newError(CodeConnectionLost, RetryElsewhere, err, "the connection failed: %v", err)
+}
+
+// isAlert returns whether the peer has ended the connection by an alert of TLS.
+func isAlert(err error) bool {
+	var remote *net.OpError
+	return errors.As(err, &remote) && remote.Op == "remote error"
+}

@@ -1,0 +1,69 @@
+package fieldseal
+
+import (
+	"fmt"
+	"time"
+)
+
+// Codes of errors where the client is the source. Errors of the engine have the codes of docs/protocol.md.
+const (
+	CodeInvalidSettings  = "invalid_settings"  // A setting is missing or out of range.
+	CodeInvalidArgument  = "invalid_argument"  // An argument of a call is invalid; the message names it.
+	CodeConnectFailed    = "connect_failed"    // No engine could be reached.
+	CodeTLSFailed        = "tls_failed"        // One side refused the other's certificate, or a certificate file cannot be used.
+	CodeConnectionLost   = "connection_lost"   // The connection ended before the answer. The engine may have processed the request.
+	CodeGoingAway        = "going_away"        // The connection ended before the engine started the request.
+	CodeDeadlineExceeded = "deadline_exceeded" // No answer within the call's time. The engine was asked to stop.
+	CodeAborted          = "aborted"           // The context was cancelled. The engine was asked to stop.
+	CodeBusy             = "busy"              // More calls, or bytes of calls, wait than the settings allow.
+	CodeTooLarge         = "too_large"         // The request or the answer exceeds a size limit.
+	CodeProtocolError    = "protocol_error"    // The peer violated the protocol.
+	CodeClosed           = "closed"            // The client is closed.
+)
+
+// Retry states whether the same call may succeed if it is made again.
+type Retry string
+
+const (
+	RetryNever     Retry = "never"     // The same call fails again.
+	RetryLater     Retry = "later"     // The same engine may serve it after a pause.
+	RetryElsewhere Retry = "elsewhere" // Another engine, or a new connection, may serve it now.
+)
+
+// Error is the error of every call. Messages contain no values and no secrets.
+type Error struct {
+	// Code is stable, such as decrypt_failed.
+	Code    string
+	Message string
+	Retry   Retry
+	// RetryAfter is the minimum pause before a retry, with RetryLater; 0 if unknown.
+	RetryAfter time.Duration
+	// Index is the position of the first value at fault, from 0; -1 if unknown.
+	Index int
+	// Offset is the byte offset of the fault in the document or selector; -1 if unknown.
+	Offset int
+	// FromEngine is true if the engine reported the error.
+	FromEngine bool
+	cause      error
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("fieldseal: %s: %s", e.Code, e.Message)
+}
+
+// Unwrap returns the cause: for aborted and deadline_exceeded the error of the context.
+func (e *Error) Unwrap() error {
+	return e.cause
+}
+
+func newError(code string, retry Retry, cause error, format string, arguments ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, arguments...), Retry: retry, Index: -1, Offset: -1, cause: cause}
+}
+
+func invalidArgument(format string, arguments ...any) *Error {
+	return newError(CodeInvalidArgument, RetryNever, nil, format, arguments...)
+}
+
+func protocolError(format string, arguments ...any) *Error {
+	return newError(CodeProtocolError, RetryElsewhere, nil, format, arguments...)
+}

@@ -1,0 +1,280 @@
+package fieldseal
+
+import (
+	"context"
+	"time"
+
+	"github.com/tinylib/msgp/msgp"
+)
+
+// call has the options of encryption or of decryption.
+type call struct {
+	encrypt *EncryptOptions
+	decrypt *DecryptOptions
+}
+
+func (c call) common() (app string, timeout time.Duration, onReport func(Report)) {
+	if c.encrypt != nil {
+		return c.encrypt.App, c.encrypt.Timeout, c.encrypt.OnReport
+	}
+	return c.decrypt.App, c.decrypt.Timeout, c.decrypt.OnReport
+}
+
+func (c call) selection() (selectors []string, strict bool, otherCase string) {
+	if c.encrypt != nil {
+		return c.encrypt.Select, c.encrypt.Strict, c.encrypt.OtherCase
+	}
+	return c.decrypt.Select, c.decrypt.Strict, c.decrypt.OtherCase
+}
+
+func (c *Client) encoder(method string, hasDeadline bool) *encoder {
+	return newEncoder(method, c.settings.RequestSizeMax, hasDeadline)
+}
+
+func (c *Client) app(name string) (string, error) {
+	if name == "" {
+		name = c.settings.App
+	}
+	if name == "" {
+		return "", invalidArgument("App: set it in the options of the call or of the client")
+	}
+	return name, nil
+}
+
+func notNil(texts []string) []string {
+	if texts == nil {
+		return []string{}
+	}
+	return texts
+}
+
+// encoderOf writes the options that values and documents share.
+func (c *Client) encoderOf(method string, options call) (*encoder, error) {
+	name, _, _ := options.common()
+	app, err := c.app(name)
+	if err != nil {
+		return nil, err
+	}
+	encoder := c.encoder(method, true).required("app", app)
+	if of := options.encrypt; of != nil {
+		encoder.text("role", of.Role).text("curve", of.Curve).text("keying", of.Keying).flag("skip_sealed", of.SkipSealed)
+	}
+	if of := options.decrypt; of != nil {
+		encoder.text("role", of.Role).text("on_failure", of.OnFailure).text("key_id", of.KeyID)
+	}
+	return encoder, nil
+}
+
+func (c *Client) list(ctx context.Context, method string, values []any, options call) ([]any, error) {
+	if selectors, strict, otherCase := options.selection(); selectors != nil || strict || otherCase != "" {
+		return nil, invalidArgument("Select, Strict and OtherCase are for documents")
+	}
+	encoder, err := c.encoderOf(method, options)
+	if err != nil {
+		return nil, err
+	}
+	_, timeout, onReport := options.common()
+	var results []any
+	err = c.do(ctx, func() (*request, error) { return encoder.values(values) }, timeout, func(result []byte) *Error {
+		found, report, failure := readValues(result, len(values), readScalar)
+		if failure == nil && onReport != nil {
+			onReport(report)
+		}
+		results = found
+		return failure
+	})
+	return results, err
+}
+
+func (c *Client) document(ctx context.Context, method string, json []byte, options call) ([]byte, error) {
+	encoder, err := c.encoderOf(method, options)
+	if err != nil {
+		return nil, err
+	}
+	selectors, strict, otherCase := options.selection()
+	encoder.flag("strict", strict).text("other_case", otherCase).texts("select", selectors)
+	_, timeout, onReport := options.common()
+	return c.content(ctx, encoder, "document", json, timeout, onReport)
+}
+
+func (c *Client) file(ctx context.Context, method string, data []byte, options call) ([]byte, error) {
+	name, timeout, onReport := options.common()
+	selectors, strict, otherCase := options.selection()
+	hasOthers := selectors != nil || strict || otherCase != "" || onReport != nil
+	if of := options.encrypt; of != nil {
+		hasOthers = hasOthers || of.Role != "" || of.Keying != "" || of.SkipSealed
+	}
+	if of := options.decrypt; of != nil {
+		hasOthers = hasOthers || of.Role != "" || of.OnFailure != ""
+	}
+	if hasOthers {
+		return nil, invalidArgument("files have no roles, selectors, keying or reports")
+	}
+	app, err := c.app(name)
+	if err != nil {
+		return nil, err
+	}
+	encoder := c.encoder(method, true).required("app", app)
+	if options.encrypt != nil {
+		encoder.text("curve", options.encrypt.Curve)
+	} else {
+		encoder.text("key_id", options.decrypt.KeyID)
+	}
+	return c.content(ctx, encoder, "data", data, timeout, nil)
+}
+
+func (c *Client) content(ctx context.Context, encoder *encoder, field string, bytes []byte, timeout time.Duration, onReport func(Report)) ([]byte, error) {
+	var content []byte
+	err := c.do(ctx, func() (*request, error) { return encoder.bytes(field, bytes) }, timeout, func(result []byte) *Error {
+		report, failure := readResult(result, func(name string, value []byte) ([]byte, bool, *Error) {
+			if name != field {
+				return nil, false, nil
+			}
+			found, rest, err := msgp.ReadBytesBytes(value, nil)
+			if err != nil {
+				return nil, false, unreadable()
+			}
+			content = found
+			if content == nil {
+				content = []byte{}
+			}
+			return rest, true, nil
+		})
+		if failure == nil && content == nil {
+			failure = unreadable()
+		}
+		if failure == nil && onReport != nil {
+			onReport(report)
+		}
+		return failure
+	})
+	if err != nil {
+		return nil, err
+	}
+	return content, nil
+}
+
+// do makes a call and reads its result. What was sent and received is wiped.
+func (c *Client) do(ctx context.Context, encode func() (*request, error), timeout time.Duration, read func(result []byte) *Error) error {
+	request, err := encode()
+	if err != nil {
+		return err
+	}
+	response, err := c.call(ctx, request, timeout)
+	if err != nil {
+		return err
+	}
+	// A request that was answered is no longer being written.
+	request.wipe()
+	defer clear(response.frame)
+	if failure := read(response.result); failure != nil {
+		return failure
+	}
+	return nil
+}
+
+func readValues[T any](result []byte, expected int, element func([]byte) (T, []byte, *Error)) ([]T, Report, *Error) {
+	var values []T
+	report, failure := readResult(result, func(name string, value []byte) ([]byte, bool, *Error) {
+		if name != "values" {
+			return nil, false, nil
+		}
+		list, rest, failure := readList(value, expected, element)
+		values = list
+		return rest, true, failure
+	})
+	if failure == nil && values == nil {
+		failure = unreadable()
+	}
+	return values, report, failure
+}
+
+// readResult reads a result: own takes its fields and returns what follows them, the others are the report's.
+func readResult(result []byte, own func(name string, value []byte) ([]byte, bool, *Error)) (Report, *Error) {
+	var report Report
+	_, failure := readMap(result, func(name string, value []byte) ([]byte, *Error) {
+		if rest, isTaken, failure := own(name, value); isTaken || failure != nil {
+			return rest, failure
+		}
+		counts := map[string]*int64{"count": &report.Count, "resealed": &report.Resealed, "skipped": &report.Skipped, "failed": &report.Failed}
+		if count := counts[name]; count != nil {
+			number, rest, failure := readNumber(value)
+			*count = number
+			return rest, failure
+		}
+		switch name {
+		case "matched":
+			matched, rest, failure := readList(value, -1, readNumber)
+			report.Matched = matched
+			return rest, failure
+		case "failures":
+			failures, rest, failure := readList(value, -1, readScalar)
+			for _, position := range failures {
+				switch position := position.(type) {
+				case int64:
+					report.FailedIndexes = append(report.FailedIndexes, position)
+				case string:
+					report.FailedPaths = append(report.FailedPaths, position)
+				}
+			}
+			return rest, failure
+		}
+		return skip(value)
+	})
+	return report, failure
+}
+
+// members are fields of a result by name; those of other kinds are of a newer engine.
+type members struct {
+	texts    map[string]string
+	numbers  map[string]int64
+	flags    map[string]bool
+	binaries map[string][]byte
+	lists    map[string][]string
+}
+
+func (m *members) read(result []byte) *Error {
+	_, failure := m.readFrom(result)
+	return failure
+}
+
+func (m *members) readFrom(result []byte) ([]byte, *Error) {
+	*m = members{map[string]string{}, map[string]int64{}, map[string]bool{}, map[string][]byte{}, map[string][]string{}}
+	return readMap(result, func(name string, value []byte) (after []byte, failure *Error) {
+		var err error
+		switch kind := msgp.NextType(value); {
+		case kind == msgp.StrType:
+			m.texts[name], after, failure = readText(value)
+		case kind == msgp.IntType || kind == msgp.UintType:
+			m.numbers[name], after, failure = readNumber(value)
+		case kind == msgp.BoolType:
+			m.flags[name], after, err = msgp.ReadBoolBytes(value)
+		case kind == msgp.BinType:
+			m.binaries[name], after, err = msgp.ReadBytesBytes(value, nil)
+		case kind == msgp.ArrayType && (name == "operations" || name == "roles"):
+			m.lists[name], after, failure = readList(value, -1, readText)
+		default:
+			after, failure = skip(value)
+		}
+		if err != nil {
+			failure = unreadable()
+		}
+		return after, failure
+	})
+}
+
+func readInspection(from []byte) (Inspection, []byte, *Error) {
+	found := members{}
+	rest, failure := found.readFrom(from)
+	if failure != nil {
+		return Inspection{}, nil, failure
+	}
+	inspection := Inspection{
+		Version: found.texts["version"], Curve: found.texts["curve"], Type: found.texts["type"], IsDebug: found.flags["debug"],
+		Ephemeral: found.binaries["ephemeral"], Role: found.texts["role"], Origin: found.numbers["origin"], KeyVersion: found.numbers["key_version"],
+	}
+	if seconds, isPresent := found.numbers["encrypted_at"]; isPresent {
+		inspection.EncryptedAt = time.Unix(seconds, 0)
+	}
+	return inspection, rest, nil
+}

@@ -1,0 +1,207 @@
+package fieldseal
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"unicode/utf8"
+
+	"github.com/tinylib/msgp/msgp"
+)
+
+// request is encoded once. What differs between attempts, the id and the time that is left, is written around it.
+type request struct {
+	method      string
+	hasDeadline bool
+	head, tail  []byte
+	// data follows the tail; it is the caller's and is neither copied nor wiped.
+	data []byte
+}
+
+func (r *request) size() int64 {
+	return int64(len(r.head) + len(r.tail) + len(r.data) + 24)
+}
+
+// start returns what comes first: the message's own array with the id.
+func start(id uint32) []byte {
+	return []byte{0x94, 0, 0xce, byte(id >> 24), byte(id >> 16), byte(id >> 8), byte(id)}
+}
+
+func deadline(ms uint32) []byte {
+	return msgp.AppendUint32(msgp.AppendString(nil, "deadline_ms"), ms)
+}
+
+func cancelMessage(id uint32) []byte {
+	message := msgp.AppendArrayHeader(nil, 3)
+	message = msgp.AppendString(msgp.AppendUint8(message, 2), "cancel")
+	return msgp.AppendUint32(msgp.AppendArrayHeader(message, 1), id)
+}
+
+func (r *request) wipe() {
+	clear(r.head)
+	clear(r.tail)
+}
+
+// encoder encodes one request: the fields in any order, the longest last.
+type encoder struct {
+	request *request
+	sizeMax int
+	fields  []byte
+	count   uint32
+	err     error
+}
+
+func newEncoder(method string, sizeMax int, hasDeadline bool) *encoder {
+	return &encoder{request: &request{method: method, hasDeadline: hasDeadline}, sizeMax: sizeMax}
+}
+
+// text adds a field that is omitted if it is empty.
+func (e *encoder) text(name, value string) *encoder {
+	if value != "" {
+		e.required(name, value)
+	}
+	return e
+}
+
+func (e *encoder) required(name, value string) *encoder {
+	if !utf8.ValidString(value) && e.err == nil {
+		e.err = invalidArgument("%s: the string is not UTF-8", name)
+	}
+	e.fields = msgp.AppendString(msgp.AppendString(e.fields, name), value)
+	e.count++
+	return e
+}
+
+func (e *encoder) flag(name string, value bool) *encoder {
+	if value {
+		e.fields = msgp.AppendBool(msgp.AppendString(e.fields, name), true)
+		e.count++
+	}
+	return e
+}
+
+func (e *encoder) texts(name string, values []string) *encoder {
+	if values != nil {
+		e.fields = msgp.AppendArrayHeader(msgp.AppendString(e.fields, name), uint32(len(values)))
+		for index, value := range values {
+			if !utf8.ValidString(value) && e.err == nil {
+				e.err = invalidArgument("%s[%d]: the string is not UTF-8", name, index)
+			}
+			e.fields = msgp.AppendString(e.fields, value)
+		}
+		e.count++
+	}
+	return e
+}
+
+func (e *encoder) done() (*request, error) {
+	return e.finish(0)
+}
+
+// values ends with the longest field, a list of scalars.
+func (e *encoder) values(values []any) (*request, error) {
+	if len(values) > elementsMax {
+		return nil, invalidArgument("values: more than %d", elementsMax)
+	}
+	tail := msgp.AppendArrayHeader(msgp.AppendString(make([]byte, 0, 64*len(values)+16), "values"), uint32(len(values)))
+	for index, value := range values {
+		var err error
+		if tail, err = appendScalar(tail, value); err != nil {
+			clear(tail)
+			return nil, invalidArgument("values[%d]: %v", index, err)
+		}
+		if len(tail) > e.sizeMax {
+			break
+		}
+	}
+	e.request.tail = tail
+	return e.finish(1)
+}
+
+// bytes ends with the longest field, which is not copied.
+func (e *encoder) bytes(name string, data []byte) (*request, error) {
+	if uint64(len(data)) > math.MaxUint32 {
+		return nil, newError(CodeTooLarge, RetryNever, nil, "%s: more than 4 GiB", name)
+	}
+	e.request.tail = msgp.AppendBytesHeader(msgp.AppendString(nil, name), uint32(len(data)))
+	e.request.data = data
+	return e.finish(1)
+}
+
+func (e *encoder) finish(more uint32) (*request, error) {
+	if e.request.hasDeadline {
+		more++
+	}
+	head := msgp.AppendArrayHeader(msgp.AppendString(nil, e.request.method), 1)
+	e.request.head = append(msgp.AppendMapHeader(head, e.count+more), e.fields...)
+	clear(e.fields)
+	if e.err == nil && e.request.size() > int64(e.sizeMax) {
+		e.err = newError(CodeTooLarge, RetryNever, nil, "the request exceeds RequestSizeMax (%d bytes)", e.sizeMax)
+	}
+	if e.err != nil {
+		e.request.wipe()
+		return nil, e.err
+	}
+	return e.request, nil
+}
+
+func appendScalar(to []byte, value any) ([]byte, error) {
+	switch value := value.(type) {
+	case nil:
+		return msgp.AppendNil(to), nil
+	case string:
+		if !utf8.ValidString(value) {
+			return to, fmt.Errorf("the string is not UTF-8")
+		}
+		return msgp.AppendString(to, value), nil
+	case bool:
+		return msgp.AppendBool(to, value), nil
+	case int:
+		return msgp.AppendInt64(to, int64(value)), nil
+	case int8:
+		return msgp.AppendInt64(to, int64(value)), nil
+	case int16:
+		return msgp.AppendInt64(to, int64(value)), nil
+	case int32:
+		return msgp.AppendInt64(to, int64(value)), nil
+	case int64:
+		return msgp.AppendInt64(to, value), nil
+	case uint:
+		return msgp.AppendUint64(to, uint64(value)), nil
+	case uint8:
+		return msgp.AppendUint64(to, uint64(value)), nil
+	case uint16:
+		return msgp.AppendUint64(to, uint64(value)), nil
+	case uint32:
+		return msgp.AppendUint64(to, uint64(value)), nil
+	case uint64:
+		return msgp.AppendUint64(to, value), nil
+	case *big.Int:
+		return appendBig(to, value)
+	case float32:
+		return msgp.AppendFloat32(to, value), finite(float64(value))
+	case float64:
+		// The library would shorten some to 32 bits, whose text has fewer digits.
+		bits := math.Float64bits(value)
+		to = append(to, 0xcb, byte(bits>>56), byte(bits>>48), byte(bits>>40), byte(bits>>32), byte(bits>>24), byte(bits>>16), byte(bits>>8), byte(bits))
+		return to, finite(value)
+	}
+	return to, fmt.Errorf("expected a string, number, boolean or nil (%T)", value)
+}
+
+func appendBig(to []byte, value *big.Int) ([]byte, error) {
+	switch {
+	case value.IsInt64():
+		return msgp.AppendInt64(to, value.Int64()), nil
+	case value.IsUint64():
+		return msgp.AppendUint64(to, value.Uint64()), nil
+	}
+	return to, fmt.Errorf("the number is too large")
+}
+
+func finite(value float64) error {
+	if math.IsNaN(value) || math.IsInf(value, 0) {
+		return fmt.Errorf("the number is not finite")
+	}
+	return nil
+}

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# The Go client: format, vet, and its tests under the race detector against engines that they start.
+#
+#   FIELDSEAL=target/checked/fieldseal tests/go/run.sh [go test arguments]
+#   FUZZ=60s FIELDSEAL=… tests/go/run.sh     also compares the frame scanner with the library for that time
+#
+# Needs Go 1.24 or newer and a C compiler. Go's proxy provides the pinned packages, once. The tests reach nothing but 127.0.0.1. Without such
+# a Go the tests are skipped by name; in CI (CI=true) that is a failure.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+suite=tests/go
+source "$here/../common.sh"
+use_fieldseal
+
+version=$(GOTOOLCHAIN=local go env GOVERSION 2>/dev/null || true)
+if [[ ! $version =~ ^go1\.([0-9]+) || ${BASH_REMATCH[1]} -lt 24 ]]; then
+  [[ -z ${CI:-} ]] || die "needs Go 1.24 or newer, and found ${version:-none}"
+  echo "== go: skipped: needs Go 1.24 or newer, and found ${version:-none}"
+  exit 0
+fi
+
+cd "$root/clients/go"
+echo '== go: gofmt, go vet'
+unformatted=$(gofmt -l .)
+[[ -z $unformatted ]] || die "run gofmt -w on: $unformatted"
+go mod verify
+go vet ./...
+echo '== go: go test -race'
+go test -race -count=1 -timeout 30m "$@" ./...
+[[ -z ${FUZZ:-} ]] || go test -run '^$' -fuzz FuzzScanner -fuzztime "$FUZZ" .
