@@ -66,14 +66,19 @@ impl Jvm {
         }
     }
 
+    /// Bytes of an array.
+    pub(crate) fn length(self, array: jbyteArray) -> usize {
+        // SAFETY: the array is a live reference.
+        let length = unsafe { call!(self, v1_1, GetArrayLength, array) };
+        usize::try_from(length).unwrap_or(0)
+    }
+
     /// The bytes of a whole array, which may hold a secret: the caller wipes them.
     pub(crate) fn bytes(self, array: jbyteArray) -> Result<Vec<u8>, Thrown> {
         if array.is_null() {
             return Ok(Vec::new());
         }
-        // SAFETY: the array is a live reference.
-        let size = unsafe { call!(self, v1_1, GetArrayLength, array) };
-        let mut bytes = vec![0; usize::try_from(size).map_err(|_| Thrown)?];
+        let mut bytes = vec![0; self.length(array)];
         self.read(array, 0, &mut bytes)?;
         Ok(bytes)
     }

@@ -105,7 +105,7 @@ impl Place {
             wipe(&mut copy[..size]);
             return Ok(());
         }
-        let (start, _section) = self.open(jvm, Release::Abort)?;
+        let (start, _section) = self.open(jvm, size, Release::Abort)?;
         // SAFETY: the bytes lie within the range. If another thread of the caller writes to them, which is its race, they are still only
         // numbers.
         each(unsafe { std::slice::from_raw_parts(start, size) });
@@ -129,7 +129,7 @@ impl Place {
         let mut done = 0;
         while done < size {
             let piece = (size - done).min(PIECE_SIZE);
-            let (start, _section) = self.after(done).open(jvm, Release::Commit)?;
+            let (start, _section) = self.after(done).open(jvm, piece, Release::Commit)?;
             // SAFETY: the piece lies within the range.
             wipe(unsafe { std::slice::from_raw_parts_mut(start, piece) });
             done += piece;
@@ -137,10 +137,14 @@ impl Place {
         Ok(())
     }
 
-    /// The address, valid while the section lives.
-    fn open(self, jvm: Jvm, mode: Release) -> Result<(*mut u8, Option<Critical>), Thrown> {
+    /// The address of `size` bytes, valid while the section lives. Java has checked the range; if another thread interfered with its objects
+    /// meanwhile, the check here keeps native code within the array.
+    fn open(self, jvm: Jvm, size: usize, mode: Release) -> Result<(*mut u8, Option<Critical>), Thrown> {
         match self {
             Self::Array(array, offset) => {
+                if offset + size > jvm.length(array) {
+                    return Err(jvm.misused());
+                }
                 let section = jvm.critical(array, mode)?;
                 // SAFETY: the offset lies within the array.
                 Ok((unsafe { section.start().add(offset) }, Some(section)))
@@ -236,13 +240,13 @@ impl Places {
         more: usize,
         each: impl FnOnce(Text<'_>, &mut [u8]) -> R,
     ) -> Result<R, Thrown> {
-        let (output, _written) = self.output.open(jvm, Release::Commit)?;
+        let (output, _written) = self.output.open(jvm, size + more, Release::Commit)?;
         // SAFETY: the output has `size + more` bytes.
         let (text, rest) = unsafe { std::slice::from_raw_parts_mut(output, size + more) }.split_at_mut(size);
         if self.is_in_place {
             return Ok(each(Text::InPlace(text), rest));
         }
-        let (input, _read) = self.input.open(jvm, Release::Abort)?;
+        let (input, _read) = self.input.open(jvm, size, Release::Abort)?;
         // SAFETY: the input has `size` bytes and does not overlap the text.
         let input = unsafe { std::slice::from_raw_parts(input, size) };
         Ok(each(Text::Separate(input, text), rest))

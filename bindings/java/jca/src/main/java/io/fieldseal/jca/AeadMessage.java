@@ -159,20 +159,31 @@ final class AeadMessage {
     int finish(Object input, int inputOffset, int size, Object output, int outputOffset, int room, int kinds)
             throws AEADBadTagException {
         checkTotal(size);
+        // Taken once: another thread that interferes must not lead native code out of bounds.
+        boolean isSealing = seals;
+        int tag = tagSize;
+        if (!isBegun) {
+            int outputSize = isSealing ? size + tag : size - tag;
+            checkRoom(outputSize, room);
+            whole(isSealing, tag, input, inputOffset, Math.min(size, outputSize), output, outputOffset, kinds);
+            return outputSize;
+        }
+        if (isSealing) {
+            int written = seal(input, inputOffset, size, output, outputOffset, room, kinds, true);
+            isBegun = false;
+            return written;
+        }
         int outputSize = outputSize(size, true);
-        if (outputSize > room) {
+        checkRoom(outputSize, room);
+        receive(input, inputOffset, size, kinds);
+        release(output, outputOffset, outputSize, kinds);
+        return outputSize;
+    }
+
+    private static void checkRoom(int outputSize, int room) {
+        if (outputSize < 0 || outputSize > room) {
             throw new IndexOutOfBoundsException("the output has no room for " + outputSize + " bytes");
         }
-        if (!isBegun) {
-            whole(input, inputOffset, seals ? size : outputSize, output, outputOffset, kinds);
-        } else if (seals) {
-            seal(input, inputOffset, size, output, outputOffset, room, kinds, true);
-            isBegun = false;
-        } else {
-            receive(input, inputOffset, size, kinds);
-            release(output, outputOffset, outputSize, kinds);
-        }
-        return outputSize;
     }
 
     private void checkTotal(int size) {
@@ -181,16 +192,16 @@ final class AeadMessage {
         }
     }
 
-    private void whole(Object input, int inputOffset, int size, Object output, int outputOffset, int kinds)
-            throws AEADBadTagException {
+    private void whole(boolean isSealing, int tag, Object input, int inputOffset, int size, Object output, int outputOffset,
+            int kinds) throws AEADBadTagException {
         Object from = input;
         int fromOffset = inputOffset;
         int how = kinds;
-        int reach = size + tagSize;
+        int reach = size + tag;
         if (input == output && Bytes.overlaps(inputOffset, outputOffset, reach)) {
             if (inputOffset == outputOffset) {
                 how |= Native.IN_PLACE;
-            } else if (seals) {
+            } else if (isSealing) {
                 System.arraycopy(input, inputOffset, output, outputOffset, size);
                 fromOffset = outputOffset;
                 how |= Native.IN_PLACE;
@@ -204,11 +215,11 @@ final class AeadMessage {
         long address = it == null ? 0 : it.address;
         boolean isRight = true;
         try {
-            if (seals) {
-                Native.seal(address, algorithm, key, longIv, ivHigh, ivLow, aad, aadSize, tagSize, from, fromOffset, size, output,
+            if (isSealing) {
+                Native.seal(address, algorithm, key, longIv, ivHigh, ivLow, aad, aadSize, tag, from, fromOffset, size, output,
                         outputOffset, how);
             } else {
-                isRight = Native.open(address, algorithm, key, longIv, ivHigh, ivLow, aad, aadSize, tagSize, from, fromOffset, size,
+                isRight = Native.open(address, algorithm, key, longIv, ivHigh, ivLow, aad, aadSize, tag, from, fromOffset, size,
                         output, outputOffset, how);
             }
         } finally {

@@ -154,13 +154,16 @@ final class Hasher implements Cloneable {
             }
             return;
         }
+        // Taken once, as in AeadMessage.
+        byte[] message = buffer;
+        int size = buffered;
         if (key == null) {
-            Native.digest(algorithm, buffer, 0, buffered, output, offset);
+            Native.digest(algorithm, message, 0, size, output, offset);
         } else {
             Slot it = isKeyUsed ? open() : slot;
             isKeyUsed = true;
             try {
-                Native.mac(it == null ? 0 : it.address, algorithm, key, buffer, 0, buffered, output, offset);
+                Native.mac(it == null ? 0 : it.address, algorithm, key, message, 0, size, output, offset);
             } finally {
                 Reference.reachabilityFence(it);
             }
