@@ -29,6 +29,11 @@ has_libclang() {
   compgen -G '/Library/Developer/CommandLineTools/usr/lib/libclang.dylib' >/dev/null
 }
 
+# Debian keeps the server's programs out of the path, and those of every version apart.
+has_postgres() {
+  compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || { has initdb && has postgres; }
+}
+
 packages() {
   local missing=()
   has c++ || missing+=(g++)
@@ -40,6 +45,7 @@ packages() {
     python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
     has curl || missing+=(curl)
     has haproxy || [[ -x /usr/sbin/haproxy ]] || missing+=(haproxy)
+    has_postgres || missing+=(postgresql)
     # systemd-analyze checks the units that the package installs.
     [[ $(uname) != Linux ]] || has systemd-analyze || missing+=(systemd)
   fi

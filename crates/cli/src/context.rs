@@ -109,7 +109,7 @@ impl Context {
     pub(crate) fn store(&self) -> Outcome<SqliteKeystore> {
         let path = self.store_path();
         if !path.exists() {
-            return Err(admin::Error::NoStore(path).into());
+            return Err(admin::Error::NoStore(path.as_path().into()).into());
         }
         self.open(OpenMode::Existing, self.root_key()?)
     }
@@ -117,7 +117,7 @@ impl Context {
     /// Everything that prevents the store from being opened.
     pub(crate) fn store_problems(&self) -> Vec<Failure> {
         let path = self.store_path();
-        let missing = (!path.exists()).then(|| admin::Error::NoStore(path.clone()).into());
+        let missing = (!path.exists()).then(|| admin::Error::NoStore(path.as_path().into()).into());
         match (missing, self.root_key()) {
             (None, Ok(root_key)) => self.open(OpenMode::Existing, root_key).err().into_iter().collect(),
             // A root key is created together with the store.

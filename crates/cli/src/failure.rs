@@ -174,7 +174,6 @@ impl From<admin::Error> for Failure {
         };
         let message = match &error {
             E::Io { path, source } => format!("{}: {}", path.display(), plain(source)),
-            E::NoStore(path) => format!("no keystore at {}: create one first", path.display()),
             _ => error.to_string(),
         };
         Self { exit, message: format!("{message}{advice}") }

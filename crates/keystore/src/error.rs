@@ -14,17 +14,32 @@ use crate::{ApiKeyId, AppName, ClientName};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No store at this path, or an empty file.
+    /// No store at this place, or an empty file.
     #[error("no keystore at {0}: create one first")]
-    NoStore(PathBuf),
-    /// The file is something else.
+    NoStore(Location),
+    /// The file, or the database's schema `fieldseal`, is something else.
     #[error("{0} is not a Fieldseal keystore")]
-    NotAStore(PathBuf),
+    NotAStore(Location),
+    /// A store that must be empty, or must not exist, has content.
+    #[error("{0} has a keystore already: nothing was changed")]
+    NotEmpty(Location),
     /// Another store was put in the place of the one that is open.
     #[error(
         "{0} is not the keystore any more that this program opened, but another one: put it back, or restart to use this one"
     )]
-    OtherStore(PathBuf),
+    OtherStore(Location),
+    /// The database server cannot be reached, refuses the login, is no server that we trust, or is a standby. Trying again may help.
+    #[error("cannot use the keystore at {server}: {reason}")]
+    Unreachable {
+        /// The server, without a password.
+        server: Location,
+        /// The reason, for a person.
+        reason: String,
+    },
+    /// The connection ended, or PostgreSQL gave up waiting for a standby, before a change was confirmed: it may have been made, or not,
+    /// or may be lost with this server.
+    #[error("the change is not confirmed, because {0}: look whether it was made before you make it again")]
+    Unconfirmed(String),
     /// The store was written by a newer Fieldseal.
     #[error("the keystore has schema version {found}, this program knows up to {supported}: use a newer Fieldseal")]
     NewerSchema {
@@ -164,6 +179,30 @@ pub enum Error {
     /// The database reported something unexpected.
     #[error("the keystore's database failed: {0}")]
     Storage(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// Where a store is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Location {
+    /// A file of SQLite.
+    File(PathBuf),
+    /// A database of PostgreSQL, as a URL without a password.
+    Database(String),
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            Self::Database(url) => f.write_str(url),
+        }
+    }
+}
+
+impl From<&std::path::Path> for Location {
+    fn from(path: &std::path::Path) -> Self {
+        Self::File(path.to_owned())
+    }
 }
 
 /// Entries that are counted against a limit.

@@ -43,13 +43,17 @@ pub enum SecretPath {
     StoreFile,
     /// The folder around the store.
     StoreFolder,
+    /// The file with the password of a database.
+    PasswordFile,
+    /// The file with the private key of a certificate.
+    PrivateKeyFile,
 }
 
 impl SecretPath {
     /// The argument of `chmod` that mends it.
     pub(crate) fn wanted_mode(self) -> &'static str {
         match self {
-            Self::RootKeyFile | Self::StoreFile => "600",
+            Self::RootKeyFile | Self::StoreFile | Self::PasswordFile | Self::PrivateKeyFile => "600",
             Self::StoreFolder => "700",
         }
     }
@@ -57,15 +61,17 @@ impl SecretPath {
     /// A folder that others may list is no fault, as the files in it are closed to them; one that they may write to is, as
     /// they could put another file in a secret one's place.
     ///
-    /// A root key of root's may be readable by root's group: systemd passes credentials in such a file with an access control list for
+    /// A secret of root's may be readable by root's group: systemd passes credentials in such a file with an access control list for
     /// the service's user, which the mode shows as the group's bit. It may also be readable by the group that this process runs as:
     /// Kubernetes gives the files of a Secret to root and to the group of the pod, which no file system permission separates further.
     fn refused_bits(self, owner: u32, group: u32, own_group: u32) -> u32 {
         match self {
-            Self::RootKeyFile if owner == ROOT_USER && [ROOT_GROUP, own_group].contains(&group) => {
+            Self::RootKeyFile | Self::PasswordFile | Self::PrivateKeyFile
+                if owner == ROOT_USER && [ROOT_GROUP, own_group].contains(&group) =>
+            {
                 ANY_BY_OTHERS & !READ_BY_GROUP
             }
-            Self::RootKeyFile | Self::StoreFile => ANY_BY_OTHERS,
+            Self::RootKeyFile | Self::PasswordFile | Self::PrivateKeyFile | Self::StoreFile => ANY_BY_OTHERS,
             Self::StoreFolder => WRITE_BY_OTHERS,
         }
     }
@@ -77,6 +83,8 @@ impl fmt::Display for SecretPath {
             Self::RootKeyFile => "the root key file",
             Self::StoreFile => "the keystore",
             Self::StoreFolder => "the keystore's folder",
+            Self::PasswordFile => "the password file",
+            Self::PrivateKeyFile => "the private key file",
         })
     }
 }

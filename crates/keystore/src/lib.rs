@@ -1,6 +1,7 @@
 //! Apps, their key versions, the clients' grants and the API keys at rest.
 //!
-//! [`Keystore`] is the interface, [`SqliteKeystore`] the embedded default. Private keys are stored encrypted under a [`RootKey`],
+//! [`Keystore`] is the interface, [`SqliteKeystore`] the embedded default, [`PostgresKeystore`] for several engines that share one store.
+//! Private keys are stored encrypted under a [`RootKey`],
 //! which is kept elsewhere: in its own file, or as text that the caller read from its environment
 //! (`docs/decisions/0005-keystore.md` gives the reasons).
 //!
@@ -18,6 +19,7 @@ mod files;
 mod model;
 mod name;
 mod pem;
+mod postgres;
 mod replacing;
 mod root_key;
 mod sql;
@@ -28,7 +30,7 @@ mod wrapping;
 pub use fieldseal_crypto::Secret;
 
 pub use drafts::{remove_abandoned, remove_abandoned_in};
-pub use error::{Counted, Error, KeyFault};
+pub use error::{Counted, Error, KeyFault, Location};
 pub use files::SecretPath;
 pub use model::{
     ApiKey, ApiOperation, AppKeys, AppSummary, Apps, CheckReport, ClientGrant, Fault, KeyPair, KeyState, KeyVersion,
@@ -36,6 +38,7 @@ pub use model::{
 };
 pub use name::{ApiKeyId, AppName, ClientName, InvalidName, RoleName};
 pub use pem::{ImportError, PEM_SIZE_MAX, parse_private_key_pem, public_key_pem, read_private_key_pem};
+pub use postgres::{InvalidUrl, Postgres, PostgresKeystore, PostgresSettings, PostgresUrl, SslMode};
 pub use replacing::{Readers, replace_file};
 pub use root_key::{LocalRootKey, ROOT_KEY_FILE_SIZE_MAX, RootKey, RootKeyError, RootKeyId};
 pub use sql::{OpenMode, SCHEMA_VERSION, SqlKeystore};

@@ -93,6 +93,12 @@ pub trait Keystore: Send + Sync {
     /// [`Error::Busy`], [`Error::Storage`]; and, as every other call, [`Error::NoStore`] and [`Error::OtherStore`] when the store has gone.
     fn generation(&self) -> Result<Generation, Error>;
 
+    /// Calls `hint` when the store may have changed, from a thread that must not be kept: a hint to read the generation now. Hints may
+    /// be missing, so the generation must be polled too; a store in a file gives none.
+    fn on_change(&self, hint: Box<dyn Fn() + Send + Sync>) {
+        drop(hint);
+    }
+
     /// Makes an app with version 1 of its keys.
     ///
     /// # Errors

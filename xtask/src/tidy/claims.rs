@@ -55,7 +55,7 @@ fn has_test(repository: &Repository, path: &str, name: &str) -> bool {
         if source.is_rust() {
             // In a test macro the attribute is not necessarily on the line above.
             source.text.contains(&format!("fn {name}("))
-                && ["test]", "test("].iter().any(|mark| source.text.contains(mark))
+                && ["test]", "test(", "on_both_databases!"].iter().any(|mark| source.text.contains(mark))
         } else if path.ends_with(".py") {
             name.starts_with("test_") && source.text.contains(&format!("def {name}("))
         } else {

@@ -51,13 +51,13 @@ struct Library {
 const LIBRARIES: [Library; 10] = [
     Library {
         names: &["tokio-boring"],
-        allowed_in: &["http", "server", "client", "relay"],
-        instead: "only http, server, client and relay speak TLS",
+        allowed_in: &["http", "server", "client", "relay", "keystore"],
+        instead: "only http, server, client, relay and keystore (to PostgreSQL) speak TLS",
     },
     Library {
         names: &["boring"],
-        allowed_in: &["crypto", "net", "http", "server", "client", "relay", "cli"],
-        instead: "use the crypto crate; only net, http, server, client, relay (TLS) and cli (certificates) may use it besides",
+        allowed_in: &["crypto", "net", "http", "server", "client", "relay", "keystore", "cli"],
+        instead: "use the crypto crate; only net, http, server, client, relay, keystore (TLS) and cli (certificates) may use it besides",
     },
     Library {
         names: &[
@@ -106,9 +106,15 @@ const LIBRARIES: [Library; 10] = [
         instead: "use the crypto crate, which chooses the library for each primitive",
     },
     Library {
+        names: &["rusqlite", "libsqlite3-sys", "tokio-postgres", "postgres*"],
+        allowed_in: &["keystore"],
+        instead: "store through the keystore crate",
+    },
+    Library {
         names: &["tokio", "tokio-*"],
-        allowed_in: &["net", "http", "server", "client", "relay", "load", "cli"],
-        instead: "keep this crate free of a runtime; network code stands in net, http, server, client, relay, load and cli",
+        allowed_in: &["keystore", "net", "http", "server", "client", "relay", "load", "cli"],
+        instead: "keep this crate free of a runtime; network code stands in net, http, server, client, relay, load, cli and the store on \
+                  PostgreSQL",
     },
     Library {
         names: &["hyper", "hyper-*", "http-body*"],
@@ -119,11 +125,6 @@ const LIBRARIES: [Library; 10] = [
         names: &["prometheus*"],
         allowed_in: &["net"],
         instead: "count with atomics where it happens, and write the counts through net's metrics",
-    },
-    Library {
-        names: &["rusqlite", "libsqlite3-sys"],
-        allowed_in: &["keystore"],
-        instead: "store through the keystore crate",
     },
     Library {
         names: &["napi", "napi-*"],
@@ -277,7 +278,8 @@ mod tests {
 
     #[test]
     fn stores_and_runtimes_stay_where_they_belong() {
-        assert_eq!(edges("crates/keystore", &[("rusqlite", Use::Shipped)]), "");
+        assert_eq!(edges("crates/keystore", &[("rusqlite", Use::Shipped), ("tokio-postgres", Use::Shipped)]), "");
+        assert!(edges("crates/server", &[("tokio-postgres", Use::Shipped)]).contains("store through the keystore"));
         assert_eq!(edges("bindings/node/wire", &[("napi", Use::Shipped), ("napi-build", Use::Shipped)]), "");
         assert!(edges("crates/client", &[("napi-derive", Use::Shipped)]).contains("only the bindings speak with Node"));
         assert_eq!(edges("bindings/java/native", &[("jni-sys", Use::Shipped)]), "");

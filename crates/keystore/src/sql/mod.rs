@@ -57,6 +57,9 @@ pub trait Backend: Send + Sync {
     /// See [`Keystore::generation`].
     fn generation(&self) -> Result<Generation, Error>;
 
+    /// See [`Keystore::on_change`].
+    fn on_change(&self, _: Box<dyn Fn() + Send + Sync>) {}
+
     /// What the database itself finds wrong, and references to rows that are missing.
     fn faults(&self, sql: &mut dyn Sql) -> Result<Vec<Fault>, Error>;
 }
@@ -99,6 +102,10 @@ impl<B: Backend> SqlKeystore<B> {
 impl<B: Backend> Keystore for SqlKeystore<B> {
     fn generation(&self) -> Result<Generation, Error> {
         self.backend.generation()
+    }
+
+    fn on_change(&self, hint: Box<dyn Fn() + Send + Sync>) {
+        self.backend.on_change(hint);
     }
 
     fn create_app(&self, app: &AppName, keys: NewKeys) -> Result<AppSummary, Error> {

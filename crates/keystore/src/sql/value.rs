@@ -18,8 +18,8 @@ pub enum Type {
     Flag,
 }
 
-/// A parameter, or a column of a row.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A parameter, or a column of a row. Its `Debug` output, which libraries may log, shows no bytes.
+#[derive(Clone, PartialEq, Eq)]
 pub enum Value {
     /// Nothing, of a type.
     Null(Type),
@@ -27,6 +27,18 @@ pub enum Value {
     Text(String),
     Blob(Vec<u8>),
     Flag(bool),
+}
+
+impl std::fmt::Debug for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Null(_) => f.write_str("NULL"),
+            Self::Integer(integer) => integer.fmt(f),
+            Self::Text(text) => text.fmt(f),
+            Self::Blob(bytes) => write!(f, "{} bytes", bytes.len()),
+            Self::Flag(flag) => flag.fmt(f),
+        }
+    }
 }
 
 impl From<i64> for Value {

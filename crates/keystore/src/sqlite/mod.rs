@@ -86,7 +86,7 @@ impl Sqlite {
     fn reopen(&self, inner: &mut Inner) -> Result<(), Error> {
         let (file, connection, id) = open_file(&self.path, &self.limits, self.root_key)?;
         if id != self.id {
-            return Err(Error::OtherStore(self.path.clone()));
+            return Err(Error::OtherStore(self.path.as_path().into()));
         }
         (inner.file, inner.connection) = (file, connection);
         inner.replacements += 1;
@@ -210,8 +210,8 @@ fn open_file(path: &Path, limits: &Limits, root_key: RootKeyId) -> Result<(FileI
     let file = prepare_path(path, OpenMode::Existing)?;
     let mut connection = connect(path, limits).map_err(|error| opening_error(error, path))?;
     match identify(&connection, path)? {
-        schema::Content::Foreign => return Err(Error::NotAStore(path.to_owned())),
-        schema::Content::Blank => return Err(Error::NoStore(path.to_owned())),
+        schema::Content::Foreign => return Err(Error::NotAStore(path.into())),
+        schema::Content::Blank => return Err(Error::NoStore(path.into())),
         schema::Content::Store => {}
     }
     let transaction = connection.transaction()?;
@@ -234,7 +234,7 @@ fn prepare_path(path: &Path, mode: OpenMode) -> Result<FileId, Error> {
         files::create_folder(folder)?;
     }
     let of_folder = match folder.metadata() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(Error::NoStore(path.to_owned())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(Error::NoStore(path.into())),
         other => other.map_err(Error::io(folder))?,
     };
     files::check_private(SecretPath::StoreFolder, folder, &of_folder)?;
@@ -243,7 +243,7 @@ fn prepare_path(path: &Path, mode: OpenMode) -> Result<FileId, Error> {
     }
     let metadata = metadata(path)?;
     if !metadata.is_file() {
-        return Err(Error::NotAStore(path.to_owned()));
+        return Err(Error::NotAStore(path.into()));
     }
     files::check_private(SecretPath::StoreFile, path, &metadata)?;
     Ok(FileId::of(&metadata))
@@ -252,7 +252,7 @@ fn prepare_path(path: &Path, mode: OpenMode) -> Result<FileId, Error> {
 /// The metadata of the store's file.
 fn metadata(path: &Path) -> Result<Metadata, Error> {
     match path.metadata() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Error::NoStore(path.to_owned())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Error::NoStore(path.into())),
         other => other.map_err(Error::io(path)),
     }
 }
@@ -278,7 +278,7 @@ fn connect(path: &Path, limits: &Limits) -> Result<Connection, rusqlite::Error> 
 /// Interprets SQLite's error while a file is being opened.
 fn opening_error(error: rusqlite::Error, path: &Path) -> Error {
     match error.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase) => Error::NotAStore(path.to_owned()),
+        Some(ErrorCode::NotADatabase) => Error::NotAStore(path.into()),
         _ => error.into(),
     }
 }

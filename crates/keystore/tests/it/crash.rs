@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::common::{app, assert_sound, context, environment, key, open_with, place, rng};
+use crate::common::{app, assert_file_sound, context, environment, key, open_with, place, rng};
 use fieldseal_crypto::Curve;
 use fieldseal_keystore::{AppName, Error, Keystore, Limits, LocalRootKey, NewKeys, OpenMode, SqliteKeystore};
 use rand::RngExt;
@@ -173,7 +173,7 @@ fn a_kill_during_rotations_and_imports_leaves_before_or_after() {
             true
         });
         let store = SqliteKeystore::open(&path, OpenMode::Existing, environment(), limits()).expect("opened");
-        assert_sound(&store);
+        assert_file_sound(&store);
         let before = count;
         count = changes(&store);
         let after = before + reported;
@@ -243,7 +243,7 @@ fn a_kill_while_stores_are_created_leaves_none_or_an_empty_one() {
             }
             let store = open_with(&path, limits());
             store.create_app(&app("a"), NewKeys::generated()).expect("made");
-            assert_sound(&store);
+            assert_file_sound(&store);
         }
     }
 }
@@ -263,6 +263,6 @@ fn two_processes_write_at_once_and_none_is_lost() {
         assert_eq!(String::from_utf8_lossy(&output.stdout).matches(DONE).count(), 20);
     }
     assert_eq!(store.load_app(&app("a")).expect("read").expect("there").versions.len(), 51);
-    assert_sound(&store);
+    assert_file_sound(&store);
     assert_eq!(fs::read_dir(folder.path()).expect("folder").count(), 1, "no journal is left");
 }

@@ -3,6 +3,7 @@
 mod api_keys;
 mod common;
 mod crash;
+mod file;
 mod pem;
 mod store;
 mod tampering;

@@ -4,15 +4,26 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::{app, assert_sound, context, environment, key, open, place};
+use crate::common::{Kind, Place, Store, app, assert_sound, context, environment, key, on_both_databases};
 use fieldseal_crypto::Curve;
 use fieldseal_keystore::{AppKeys, Error, Fault, KeyFault, Keystore, Limits, NewKeys, OpenMode, SqliteKeystore};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+on_both_databases! {
+    moved_private_keys_do_not_open,
+    whole_pairs_moved_between_apps_or_versions_do_not_open,
+    a_pair_from_another_store_under_the_same_root_key_does_not_open,
+    a_public_key_that_was_slipped_in_is_never_handed_out,
+    missing_rows_are_found,
+    rows_that_break_a_rule_are_refused,
+    damage_to_a_disabled_version_harms_no_other_but_is_found,
+    a_check_continues_after_an_unreadable_row,
+}
+
 /// Two apps with two versions each, all keys known.
-fn filled(path: &Path) -> SqliteKeystore {
-    let store = open(path);
+fn filled(place: &Place) -> Store {
+    let store = place.open();
     for (name, first) in [("a", 1), ("b", 3)] {
         let keys = |number| NewKeys::generated().with(key(Curve::P256, number)).with(key(Curve::Secp256k1, number));
         store.create_app(&app(name), keys(first)).expect("made");
@@ -21,28 +32,29 @@ fn filled(path: &Path) -> SqliteKeystore {
     store
 }
 
-fn raw(path: &Path) -> rusqlite::Connection {
-    let raw = rusqlite::Connection::open(path).expect("opened");
-    raw.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA ignore_check_constraints = ON").expect("set");
-    raw
-}
-
 /// App, version and curve of a row of `key_pair`.
 type Row = (&'static str, u32, &'static str);
 
-fn pair(raw: &rusqlite::Connection, row: Row) -> (Vec<u8>, Vec<u8>) {
-    let select = "SELECT public_key, wrapped_private_key FROM key_pair WHERE app = ?1 AND version = ?2 AND curve = ?3";
-    raw.query_row(select, row, |row| Ok((row.get(0)?, row.get(1)?))).expect("there")
+fn matching(row: Row) -> String {
+    format!("app = '{}' AND version = {} AND curve = '{}'", row.0, row.1, row.2)
 }
 
-fn set_pair(raw: &rusqlite::Connection, row: Row, public: &[u8], wrapped: &[u8]) {
-    let update = "UPDATE key_pair SET public_key = ?4, wrapped_private_key = ?5
-                  WHERE app = ?1 AND version = ?2 AND curve = ?3";
-    let changed = raw.execute(update, (row.0, row.1, row.2, public, wrapped)).expect("changed");
-    assert_eq!(changed, 1);
+/// Public and wrapped key.
+fn pair(place: &Place, row: Row) -> (Vec<u8>, Vec<u8>) {
+    let column = |name| {
+        let select = place.as_hex(name, "key_pair");
+        hex::decode(place.tamper(&format!("{select} WHERE {}", matching(row)))).expect("digits")
+    };
+    (column("public_key"), column("wrapped_private_key"))
 }
 
-fn key_faults(store: &SqliteKeystore) -> Vec<(String, u32, Curve, KeyFault)> {
+fn set_pair(place: &Place, row: Row, public: &[u8], wrapped: &[u8]) {
+    let (public, wrapped) = (hex::encode(public), hex::encode(wrapped));
+    let columns = format!("public_key = x'{public}', wrapped_private_key = x'{wrapped}'");
+    place.tamper(&format!("UPDATE key_pair SET {columns} WHERE {}", matching(row)));
+}
+
+fn key_faults(store: &Store) -> Vec<(String, u32, Curve, KeyFault)> {
     let faults = store.check().expect("checked").faults;
     faults
         .into_iter()
@@ -54,7 +66,7 @@ fn key_faults(store: &SqliteKeystore) -> Vec<(String, u32, Curve, KeyFault)> {
 }
 
 /// Asserts that app a does not load for the sake of an r1 key, with the reason `expected`.
-fn assert_damaged(store: &SqliteKeystore, expected: KeyFault) {
+fn assert_damaged(store: &Store, expected: KeyFault) {
     match store.load_app(&app("a")) {
         Err(Error::DamagedKey { app: found, curve: Curve::P256, fault, .. }) => {
             assert_eq!((found, fault), (app("a"), expected));
@@ -64,16 +76,14 @@ fn assert_damaged(store: &SqliteKeystore, expected: KeyFault) {
     assert!(store.public_keys(&app("a")).is_err());
 }
 
-#[test]
-fn moved_private_keys_do_not_open() {
+fn moved_private_keys_do_not_open(place: &Place) {
     const LEFT: Row = ("a", 1, "r1");
     for right in [("b", 1, "r1"), ("a", 2, "r1"), ("a", 1, "k1")] {
-        let (_folder, path) = place();
-        let store = filled(&path);
-        let raw = raw(&path);
-        let (left_pair, right_pair) = (pair(&raw, LEFT), pair(&raw, right));
-        set_pair(&raw, LEFT, &left_pair.0, &right_pair.1);
-        set_pair(&raw, right, &right_pair.0, &left_pair.1);
+        let place = &Place::new(place.kind);
+        let store = filled(place);
+        let (left_pair, right_pair) = (pair(place, LEFT), pair(place, right));
+        set_pair(place, LEFT, &left_pair.0, &right_pair.1);
+        set_pair(place, right, &right_pair.0, &left_pair.1);
         assert_damaged(&store, KeyFault::Unopenable);
         let faults = key_faults(&store);
         assert_eq!(faults.len(), 2, "{right:?}: {faults:?}");
@@ -81,96 +91,88 @@ fn moved_private_keys_do_not_open() {
     }
 }
 
-#[test]
-fn whole_pairs_moved_between_apps_or_versions_do_not_open() {
+fn whole_pairs_moved_between_apps_or_versions_do_not_open(place: &Place) {
     const LEFT: Row = ("a", 1, "r1");
     for right in [("b", 1, "r1"), ("a", 2, "r1")] {
-        let (_folder, path) = place();
-        let store = filled(&path);
-        let raw = raw(&path);
-        let (left_pair, right_pair) = (pair(&raw, LEFT), pair(&raw, right));
-        set_pair(&raw, right, &[0], &[0]);
-        set_pair(&raw, LEFT, &right_pair.0, &right_pair.1);
-        set_pair(&raw, right, &left_pair.0, &left_pair.1);
+        let place = &Place::new(place.kind);
+        let store = filled(place);
+        let (left_pair, right_pair) = (pair(place, LEFT), pair(place, right));
+        set_pair(place, right, &[0], &[0]);
+        set_pair(place, LEFT, &right_pair.0, &right_pair.1);
+        set_pair(place, right, &left_pair.0, &left_pair.1);
         assert_damaged(&store, KeyFault::Unopenable);
         assert_eq!(key_faults(&store).len(), 2, "{right:?}");
     }
 }
 
-#[test]
-fn a_pair_from_another_store_under_the_same_root_key_does_not_open() {
+fn a_pair_from_another_store_under_the_same_root_key_does_not_open(place: &Place) {
     const ROW: Row = ("a", 1, "r1");
-    let ((_folder, path), (_other_folder, other)) = (place(), place());
-    let store = filled(&path);
-    let other_store = open(&other);
+    let other = &Place::new(place.kind);
+    let store = filled(place);
+    let other_store = other.open();
     other_store.create_app(&app("a"), NewKeys::generated()).expect("made");
-    let moved = pair(&raw(&other), ROW);
-    set_pair(&raw(&path), ROW, &moved.0, &moved.1);
+    let moved = pair(other, ROW);
+    set_pair(place, ROW, &moved.0, &moved.1);
     assert_damaged(&store, KeyFault::Unopenable);
     assert_sound(&other_store);
 }
 
-#[test]
-fn a_public_key_that_was_slipped_in_is_never_handed_out() {
+fn a_public_key_that_was_slipped_in_is_never_handed_out(place: &Place) {
     const ROW: Row = ("a", 1, "r1");
-    let (_folder, path) = place();
-    let store = filled(&path);
-    let raw = raw(&path);
-    let original = pair(&raw, ROW);
+    let store = filled(place);
+    let original = pair(place, ROW);
     let foreign = context().public_key(&key(Curve::P256, 99));
-    set_pair(&raw, ROW, foreign.uncompressed(), &original.1);
+    set_pair(place, ROW, foreign.uncompressed(), &original.1);
     assert_damaged(&store, KeyFault::Unopenable);
     let mut off_curve = *foreign.uncompressed();
     off_curve[64] ^= 1;
     for public in [off_curve.as_slice(), &[], &[0], &original.0[..64]] {
-        set_pair(&raw, ROW, public, &original.1);
+        set_pair(place, ROW, public, &original.1);
         assert_damaged(&store, KeyFault::PublicKey);
         assert!(matches!(store.list_apps(), Err(Error::DamagedKey { .. })));
     }
-    set_pair(&raw, ROW, &original.0, &original.1);
+    set_pair(place, ROW, &original.0, &original.1);
     assert_sound(&store);
 }
 
-#[test]
-fn missing_rows_are_found() {
-    let (_folder, path) = place();
-    let store = filled(&path);
-    raw(&path).execute_batch("DELETE FROM key_pair WHERE app = 'a' AND version = 1 AND curve = 'r1'").expect("removed");
+fn missing_rows_are_found(place: &Place) {
+    let store = filled(place);
+    place.tamper("DELETE FROM key_pair WHERE app = 'a' AND version = 1 AND curve = 'r1'");
     assert_damaged(&store, KeyFault::Missing);
     assert_eq!(key_faults(&store), [("a".to_owned(), 1, Curve::P256, KeyFault::Missing)]);
     assert!(store.load_app(&app("b")).expect("read").is_some(), "the other app is well");
 
-    raw(&path)
-        .execute_batch("DELETE FROM key_pair WHERE app = 'a' AND version = 1; DELETE FROM key_version WHERE app = 'a' AND version = 1")
-        .expect("removed");
+    place.tamper(
+        "DELETE FROM key_pair WHERE app = 'a' AND version = 1; DELETE FROM key_version WHERE app = 'a' AND version = 1",
+    );
     assert_eq!(store.check().expect("checked").faults, [Fault::Versions(app("a"))]);
-    raw(&path).execute_batch("DELETE FROM app WHERE name = 'b'").expect("removed");
+    place.tamper("DELETE FROM app WHERE name = 'b'");
     assert!(matches!(store.check().expect("checked").faults[..], [Fault::Database(_), ..]));
 }
 
-#[test]
-fn rows_that_break_a_rule_are_refused() {
+fn rows_that_break_a_rule_are_refused(place: &Place) {
     let cases = [
         "UPDATE app SET name = 'A b' WHERE name = 'b'",
         "UPDATE app SET created_at = -1 WHERE name = 'a'",
-        "UPDATE key_version SET disabled = 1 WHERE app = 'a'",
+        "UPDATE key_version SET disabled = TRUE WHERE app = 'a'",
     ];
     for sql in cases {
-        let (_folder, path) = place();
-        let store = filled(&path);
-        raw(&path).execute_batch(sql).expect("changed");
+        let place = &Place::new(place.kind);
+        let store = filled(place);
+        if place.kind == Kind::Postgres {
+            place.drop_checks();
+        }
+        place.tamper(sql);
         assert!(!store.check().expect("checked").faults.is_empty(), "{sql}");
         assert!(store.public_keys(&app("a")).is_err() || store.list_apps().is_err(), "{sql}");
     }
-    let (_folder, path) = place();
-    drop(filled(&path));
-    raw(&path).execute_batch("DELETE FROM store").expect("changed");
-    let refused = SqliteKeystore::open(&path, OpenMode::Existing, environment(), Limits::default());
+    drop(filled(place));
+    place.tamper("DELETE FROM store");
+    let refused = place.try_open(OpenMode::Existing, environment(), Limits::default());
     assert!(matches!(refused, Err(Error::Inconsistent(_))));
 }
 
-#[test]
-fn damage_to_a_disabled_version_harms_no_other_but_is_found() {
+fn damage_to_a_disabled_version_harms_no_other_but_is_found(place: &Place) {
     let damages: [(&str, Result<KeyFault, &str>); 4] = [
         ("UPDATE key_pair SET wrapped_private_key = x'00' WHERE {row}", Ok(KeyFault::Unopenable)),
         ("UPDATE key_pair SET public_key = x'04' WHERE {row}", Ok(KeyFault::PublicKey)),
@@ -178,13 +180,13 @@ fn damage_to_a_disabled_version_harms_no_other_but_is_found() {
         ("UPDATE key_version SET created_at = -1 WHERE app = 'a' AND version = 1", Err("a date lies before 1970")),
     ];
     for (sql, expected) in damages {
-        let (_folder, path) = place();
-        drop(filled(&path));
-        drop_checks(&path);
-        let store = open(&path);
+        let place = &Place::new(place.kind);
+        drop(filled(place));
+        place.drop_checks();
+        let store = place.open();
         store.disable_version(&app("a"), 1).expect("disabled");
         let row = "app = 'a' AND version = 1 AND curve = 'r1'";
-        raw(&path).execute_batch(&sql.replace("{row}", row)).expect("changed");
+        place.tamper(&sql.replace("{row}", row));
         let keys = store.load_app(&app("a")).expect(sql).expect("there");
         assert_eq!(keys.versions.iter().map(|version| version.version).collect::<Vec<_>>(), [2], "{sql}");
         assert_only_right_keys(&keys, 1);
@@ -207,8 +209,7 @@ fn damage_to_a_disabled_version_harms_no_other_but_is_found() {
     }
 }
 
-#[test]
-fn a_check_continues_after_an_unreadable_row() {
+fn a_check_continues_after_an_unreadable_row(place: &Place) {
     const RANGE: &str = "a value is of another type or range than its column";
     let cases = [
         ("UPDATE key_version SET created_at = -1 WHERE app = 'a'", "the versions of app a", "a date lies before 1970"),
@@ -218,40 +219,35 @@ fn a_check_continues_after_an_unreadable_row() {
             "the versions of app a",
             RANGE,
         ),
-        ("INSERT INTO client VALUES (CAST(x'ff' AS TEXT), 0, 0, 1, 1, 1, 1, NULL)", "the clients", RANGE),
         (
-            "INSERT INTO client VALUES ('a/b', 0, 0, 1, 1, 1, 1, NULL)",
+            "INSERT INTO client VALUES (CAST(x'ff' AS TEXT), 0, FALSE, TRUE, TRUE, TRUE, TRUE, NULL)",
+            "the clients",
+            RANGE,
+        ),
+        (
+            "INSERT INTO client VALUES ('a/b', 0, FALSE, TRUE, TRUE, TRUE, TRUE, NULL)",
             "the clients",
             "a client has a name that is none",
         ),
-        ("INSERT INTO app VALUES (CAST(x'ff' AS TEXT), 0, 0)", "the apps", RANGE),
+        ("INSERT INTO app VALUES (CAST(x'ff' AS TEXT), 0, FALSE)", "the apps", RANGE),
     ];
     for (sql, unreadable, what) in cases {
-        let (_folder, path) = place();
-        drop(filled(&path));
-        drop_checks(&path);
-        raw(&path).execute_batch(sql).expect("changed");
-        raw(&path)
-            .execute_batch("UPDATE key_pair SET wrapped_private_key = x'00' WHERE app = 'b' AND version = 1")
-            .expect("changed");
-        let faults = open(&path).check().expect("checked").faults;
+        // PostgreSQL itself refuses text that is not UTF-8.
+        if place.kind == Kind::Postgres && sql.contains("x'ff'") {
+            continue;
+        }
+        let place = &Place::new(place.kind);
+        drop(filled(place));
+        place.drop_checks();
+        place.tamper(sql);
+        place.tamper("UPDATE key_pair SET wrapped_private_key = x'00' WHERE app = 'b' AND version = 1");
+        let faults = place.open().check().expect("checked").faults;
         let expected = Fault::Unreadable(format!("{unreadable} cannot be read: {what}"));
         assert!(faults.contains(&expected), "{sql}: {faults:?}");
         let of_b = faults.iter().filter(|fault| matches!(fault, Fault::Key { version: 1, .. })).count();
         // Without the apps there are no keys to check.
         assert_eq!(of_b, if unreadable == "the apps" { 0 } else { 2 }, "{sql}: {faults:?}");
     }
-}
-
-/// Takes the rules of the columns out of the schema, so that the database finds nothing wrong with what breaks them.
-fn drop_checks(path: &Path) {
-    let raw = raw(path);
-    raw.execute_batch(
-        "PRAGMA writable_schema = ON;
-         UPDATE sqlite_schema SET sql = replace(replace(sql, 'CHECK (created_at >= 0)', ''),
-             'CHECK (version BETWEEN 1 AND 4294967295)', '');",
-    )
-    .expect("changed");
 }
 
 /// Whether every key that loads is one of those that [`filled`] stored, in its place.
@@ -279,23 +275,24 @@ fn look(path: &Path) {
 
 #[test]
 fn flipped_bits_and_cut_files_never_give_a_wrong_key() {
-    let (_folder, path) = place();
-    drop(filled(&path));
-    let whole = fs::read(&path).expect("there");
+    let place = &Place::new(Kind::Sqlite);
+    let path = place.path();
+    drop(filled(place));
+    let whole = fs::read(path).expect("there");
     let mut rng = StdRng::seed_from_u64(5);
     for _ in 0..300 {
         let mut changed = whole.clone();
         let index = rng.random_range(0..changed.len());
         changed[index] ^= 1 << rng.random_range(0..8);
-        fs::write(&path, &changed).expect("written");
-        look(&path);
+        fs::write(path, &changed).expect("written");
+        look(path);
     }
     for pages in 0..whole.len() / 4096 {
         for size in [pages * 4096, pages * 4096 + 1, pages * 4096 + 2048] {
-            fs::write(&path, &whole[..size]).expect("written");
-            look(&path);
+            fs::write(path, &whole[..size]).expect("written");
+            look(path);
         }
     }
-    fs::write(&path, &whole).expect("written");
-    assert_sound(&open(&path));
+    fs::write(path, &whole).expect("written");
+    assert_sound(&place.open());
 }

@@ -82,7 +82,7 @@ impl Model {
     }
 }
 
-fn apply(store: &mut SqliteKeystore, path: &Path, model: &mut Model, change: &Change) {
+fn apply(store: &mut Store, place: &Place, model: &mut Model, change: &Change) {
     let name = |number: &u8| app(&format!("app{number}"));
     match change {
         Change::Create(number) => {
@@ -119,37 +119,45 @@ fn apply(store: &mut SqliteKeystore, path: &Path, model: &mut Model, change: &Ch
         Change::EnableApp(number) => {
             assert_eq!(store.enable_app(&name(number)).is_ok(), model.set_app(*number, false));
         }
-        Change::Reopen => *store = open(path),
+        Change::Reopen => *store = place.open(),
     }
+}
+
+fn check_changes(place: &Place, changes: &[Change]) -> Result<(), TestCaseError> {
+    let mut store = place.open();
+    let mut model = Model::default();
+    for change in changes {
+        apply(&mut store, place, &mut model, change);
+    }
+    for (number, expected) in model.apps.iter().enumerate() {
+        let loaded = store.load_app(&app(&format!("app{number}"))).expect("read");
+        prop_assert_eq!(loaded.is_some(), expected.is_some());
+        let (Some(loaded), Some(expected)) = (loaded, expected) else { continue };
+        prop_assert_eq!(loaded.disabled, expected.disabled);
+        let loaded: Vec<_> =
+            loaded.versions.iter().rev().map(|version| (version.state, *version.r1.public())).collect();
+        let active = expected.versions.iter().filter(|(state, _)| *state == KeyState::Active);
+        prop_assert_eq!(loaded, active.copied().collect::<Vec<_>>());
+        let listed = store.app_summary(&app(&format!("app{number}"))).expect("read").expect("there");
+        let listed: Vec<_> = listed.versions.iter().rev().map(|version| (version.state, version.r1)).collect();
+        prop_assert_eq!(&listed, &expected.versions);
+    }
+    prop_assert_eq!(store.check().expect("checked").faults, []);
+    Ok(())
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn random_changes_agree_with_a_model(changes in prop::collection::vec(any_change(), 1..16)) {
-        let (_folder, path) = place();
-        let mut store = open(&path);
-        let mut model = Model::default();
-        for change in &changes {
-            apply(&mut store, &path, &mut model, change);
-        }
-        for (number, expected) in model.apps.iter().enumerate() {
-            let loaded = store.load_app(&app(&format!("app{number}"))).expect("read");
-            prop_assert_eq!(loaded.is_some(), expected.is_some());
-            let (Some(loaded), Some(expected)) = (loaded, expected) else { continue };
-            prop_assert_eq!(loaded.disabled, expected.disabled);
-            let loaded: Vec<_> =
-                loaded.versions.iter().rev().map(|version| (version.state, *version.r1.public())).collect();
-            let active = expected.versions.iter().filter(|(state, _)| *state == KeyState::Active);
-            prop_assert_eq!(loaded, active.copied().collect::<Vec<_>>());
-            let listed = store.app_summary(&app(&format!("app{number}"))).expect("read").expect("there");
-            let listed: Vec<_> = listed.versions.iter().rev().map(|version| (version.state, version.r1)).collect();
-            prop_assert_eq!(&listed, &expected.versions);
-        }
-        prop_assert_eq!(store.check().expect("checked").faults, []);
+    fn random_changes_agree_with_a_model_on_sqlite(changes in prop::collection::vec(any_change(), 1..16)) {
+        check_changes(&Place::new(Kind::Sqlite), &changes)?;
     }
 
+    #[test]
+    fn random_changes_agree_with_a_model_on_postgres(changes in prop::collection::vec(any_change(), 1..16)) {
+        check_changes(&Place::new(Kind::Postgres), &changes)?;
+    }
     #[test]
     fn imported_keys_are_exported_unchanged(mut r1: [u8; 32], mut k1: [u8; 32]) {
         // Below both orders and not zero.
@@ -159,10 +167,10 @@ proptest! {
         }
         let pair = [(Curve::P256, r1), (Curve::Secp256k1, k1)]
             .map(|(curve, scalar)| PrivateKey::from_scalar(curve, Secret::from_bytes(&scalar)).expect("in range"));
-        let (_folder, path) = place();
+        let place = Place::new(Kind::Sqlite);
         let keys = pair.iter().cloned().fold(NewKeys::generated(), NewKeys::with);
-        open(&path).create_app(&app("a"), keys).expect("made");
-        let loaded = open(&path).load_app(&app("a")).expect("read").expect("there");
+        place.open().create_app(&app("a"), keys).expect("made");
+        let loaded = place.open().load_app(&app("a")).expect("read").expect("there");
         prop_assert_eq!(loaded.versions[0].r1.private().scalar().expose(), &r1);
         prop_assert_eq!(loaded.versions[0].k1.private().scalar().expose(), &k1);
     }

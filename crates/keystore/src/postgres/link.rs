@@ -1,0 +1,436 @@
+//! The connection to PostgreSQL: one at a time, on a thread of its own, made again whenever it ends.
+//!
+//! Callers block on plain channels, so that no async code leaves this folder. After a connection is lost one attempt is awaited; once
+//! that has failed, calls fail at once until the server is back, so that an outage never holds up the threads of an engine for longer
+//! than one attempt. Further attempts are made with growing pauses.
+
+use std::future::{Future, poll_fn};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream, lookup_host};
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle as Task;
+use tokio::time::{sleep, timeout};
+use tokio_postgres::error::Severity;
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls};
+use zeroize::Zeroizing;
+
+use super::explain::{CallError, connecting};
+use super::settings::{Host, PostgresSettings, SslMode};
+use super::{durability, schema, tls};
+use crate::Error;
+use crate::error::Location;
+use crate::files::{self, SecretPath};
+
+/// The pause after the first failed attempt to connect; it doubles.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+/// The longest pause.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// A connection that ends sooner does not count as success.
+const SETTLED_AFTER: Duration = Duration::from_secs(1);
+/// How much longer than the server's own limit a call waits for the server to report that it was passed.
+const GRACE: Duration = Duration::from_secs(1);
+/// How long the end of a connection waits for the farewell to be sent.
+const FAREWELL: Duration = Duration::from_millis(200);
+/// Longest password file in bytes.
+const PASSWORD_FILE_SIZE_MAX: usize = 4096;
+/// Silence after which the system probes a connection, so that a server that vanished is noticed even by a call without a limit.
+const PROBE_AFTER: Duration = Duration::from_secs(10);
+
+/// A connection.
+pub(super) struct Session {
+    pub(super) client: Client,
+    /// Counts the connections of this store, from 1.
+    pub(super) number: u64,
+    /// Counts warnings that the server sent on this connection.
+    pub(super) warnings: AtomicU64,
+}
+
+enum State {
+    /// The first attempt since the last connection ended.
+    Connecting,
+    Up(Arc<Session>),
+    /// The last attempt failed.
+    Down(String),
+}
+
+type Hint = Box<dyn Fn() + Send + Sync>;
+
+struct Shared {
+    settings: PostgresSettings,
+    state: Mutex<State>,
+    turned: Condvar,
+    /// The current connection is of no use any more.
+    abandoned: Notify,
+    stopped: Notify,
+    hint: Mutex<Option<Hint>>,
+    /// What limits the durability of changes, as of the last connect.
+    limits: Mutex<Vec<String>>,
+    is_first: AtomicBool,
+}
+
+/// See the module.
+pub(super) struct Link {
+    shared: Arc<Shared>,
+    handle: Handle,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Link {
+    /// Starts the thread, which connects.
+    pub(super) fn start(settings: &PostgresSettings) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared {
+            settings: settings.clone(),
+            state: Mutex::new(State::Connecting),
+            turned: Condvar::new(),
+            abandoned: Notify::new(),
+            stopped: Notify::new(),
+            hint: Mutex::new(None),
+            limits: Mutex::default(),
+            is_first: AtomicBool::new(true),
+        });
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let (handle, of_thread) = (runtime.handle().clone(), Arc::clone(&shared));
+        let thread = std::thread::Builder::new().name("fieldseal-store".to_owned()).spawn(move || {
+            runtime.block_on(keep_connected(&of_thread));
+            // Lookups of names cannot be interrupted, and nobody waits for them any more.
+            runtime.shutdown_background();
+        })?;
+        Ok(Self { shared, handle, thread: Some(thread) })
+    }
+
+    pub(super) fn location(&self) -> Location {
+        self.shared.location()
+    }
+
+    /// Calls `hint` whenever another process reports a change, from the thread of the connection.
+    pub(super) fn on_hint(&self, hint: Hint) {
+        *lock(&self.shared.hint) = Some(hint);
+    }
+
+    /// What limits the durability of changes, as of the last connect.
+    pub(super) fn durability_limits(&self) -> Vec<String> {
+        lock(&self.shared.limits).clone()
+    }
+
+    /// The connection; waits for the first attempt since the last one ended.
+    pub(super) fn session(&self) -> Result<Arc<Session>, Error> {
+        let Shared { settings, state, turned, .. } = &*self.shared;
+        let hosts = u32::try_from(settings.url.hosts.len()).unwrap_or(1);
+        let deadline = Instant::now() + settings.connect_timeout.saturating_mul(hosts) + GRACE;
+        let mut state = lock(state);
+        loop {
+            match &*state {
+                State::Up(session) if !session.client.is_closed() => return Ok(Arc::clone(session)),
+                State::Down(reason) => return Err(self.unreachable(reason.clone())),
+                State::Up(_) | State::Connecting => {}
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(self.unreachable("it does not respond".to_owned()));
+            }
+            state = turned.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn unreachable(&self, reason: String) -> Error {
+        Error::Unreachable { server: self.location(), reason }
+    }
+
+    /// Waits for a call on `session`, no longer than `limit` and a grace. A connection whose answer does not come is given up: what
+    /// it would return later belongs to nobody.
+    pub(super) fn call<T, F>(&self, session: &Arc<Session>, limit: Duration, make: F) -> Result<T, CallError>
+    where
+        T: Send + 'static,
+        F: AsyncCall<T>,
+    {
+        let (sender, receiver) = sync_channel(1);
+        let own = Arc::clone(session);
+        let task = self.handle.spawn(async move {
+            let _ = sender.send(make.call(&own.client).await);
+        });
+        match receiver.recv_timeout(limit.saturating_add(GRACE)) {
+            Ok(outcome) => outcome.map_err(CallError::from),
+            Err(RecvTimeoutError::Timeout) => {
+                task.abort();
+                self.abandon(session);
+                Err(CallError::TimedOut)
+            }
+            Err(RecvTimeoutError::Disconnected) => Err(CallError::Lost),
+        }
+    }
+
+    /// Sends a command whose outcome does not matter; later calls are served after it.
+    pub(super) fn send(&self, session: &Arc<Session>, command: &'static str) {
+        let session = Arc::clone(session);
+        self.handle.spawn(async move { session.client.batch_execute(command).await });
+    }
+
+    /// Gives a connection up and makes another.
+    fn abandon(&self, session: &Arc<Session>) {
+        let mut state = lock(&self.shared.state);
+        if let State::Up(current) = &*state
+            && Arc::ptr_eq(current, session)
+        {
+            *state = State::Connecting;
+            self.shared.abandoned.notify_one();
+        }
+    }
+}
+
+/// A call of the client. A trait, as a closure cannot return a future that borrows its argument and can be sent to a thread.
+pub(super) trait AsyncCall<T>: Send + 'static {
+    fn call(self, client: &Client) -> impl Future<Output = Result<T, tokio_postgres::Error>> + Send;
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.shared.stopped.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // It has nothing to report, and a panic in it has been printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn location(&self) -> Location {
+        Location::Database(self.settings.url.to_string())
+    }
+
+    fn turn(&self, state: State) {
+        *lock(&self.state) = state;
+        self.turned.notify_all();
+    }
+
+    fn hint(&self) {
+        if let Some(hint) = &*lock(&self.hint) {
+            hint();
+        }
+    }
+
+    fn note_limits(&self, limits: Vec<String>) {
+        let mut known = lock(&self.limits);
+        if *known != limits {
+            for limit in &limits {
+                tracing::warn!(server = %self.location(), "{limit}");
+            }
+            *known = limits;
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every change under these locks is one assignment.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn keep_connected(shared: &Arc<Shared>) {
+    let (mut pause, mut number) = (PAUSE_MIN, 0);
+    loop {
+        number += 1;
+        let attempt = tokio::select! {
+            () = shared.stopped.notified() => return,
+            attempt = connect(shared, number) => attempt,
+        };
+        let reason = match attempt {
+            Ok((session, task)) => {
+                let began = Instant::now();
+                shared.note_connected(number);
+                shared.turn(State::Up(session));
+                if !serve(shared, task).await {
+                    return;
+                }
+                shared.note_limits(Vec::new());
+                if began.elapsed() >= SETTLED_AFTER {
+                    pause = PAUSE_MIN;
+                    shared.turn(State::Connecting);
+                    continue;
+                }
+                "the server closed the connection at once".to_owned()
+            }
+            Err(reason) => reason,
+        };
+        tracing::debug!(server = %shared.location(), reason, "cannot connect to the keystore");
+        shared.turn(State::Down(reason));
+        tokio::select! {
+            () = shared.stopped.notified() => return,
+            () = sleep(jittered(pause)) => {}
+        }
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+impl Shared {
+    fn note_connected(&self, number: u64) {
+        if !self.is_first.swap(false, Ordering::Relaxed) {
+            tracing::info!(server = %self.location(), connection = number, "connected to the keystore again");
+        }
+        // Whatever happened meanwhile: look now.
+        self.hint();
+    }
+}
+
+/// Waits for the end of the connection; false if the store is to be closed.
+async fn serve(shared: &Arc<Shared>, mut task: Task<()>) -> bool {
+    tokio::select! {
+        _ = &mut task => true,
+        () = shared.abandoned.notified() => {
+            task.abort();
+            true
+        }
+        () = shared.stopped.notified() => {
+            // Without the client the connection says goodbye and ends, if no call holds it.
+            shared.turn(State::Down("the store is closed".to_owned()));
+            if timeout(FAREWELL, &mut task).await.is_err() {
+                task.abort();
+            }
+            false
+        }
+    }
+}
+
+/// From a half to the whole of `pause`, so that engines that lost the same server do not come back all at once.
+fn jittered(pause: Duration) -> Duration {
+    use std::hash::{BuildHasher, RandomState};
+    let random = RandomState::new().hash_one(0u8) % 1024;
+    pause / 2 + pause.mul_f64(random as f64 / 2048.0)
+}
+
+/// Connects to the first server that is a primary.
+async fn connect(shared: &Arc<Shared>, number: u64) -> Result<(Arc<Session>, Task<()>), String> {
+    let mut reasons = Vec::new();
+    for host in &shared.settings.url.hosts {
+        let attempt = timeout(shared.settings.connect_timeout, connect_to(shared, host, number)).await;
+        let reason = match attempt {
+            Ok(Ok(connected)) => return Ok(connected),
+            Ok(Err(reason)) => reason,
+            Err(_) => "it does not respond".to_owned(),
+        };
+        reasons.push(if shared.settings.url.hosts.len() > 1 { format!("{host}: {reason}") } else { reason });
+    }
+    Err(reasons.join("; "))
+}
+
+async fn connect_to(shared: &Arc<Shared>, host: &Host, number: u64) -> Result<(Arc<Session>, Task<()>), String> {
+    let settings = &shared.settings;
+    let config = config(settings)?;
+    let (session, task) = match host {
+        Host::Socket(folder, port) => {
+            let path = folder.join(format!(".s.PGSQL.{port}"));
+            let stream = UnixStream::connect(path).await.map_err(|error| error.to_string())?;
+            let (client, connection) = config.connect_raw(stream, NoTls).await.map_err(|error| connecting(&error))?;
+            run(shared, client, connection, number)
+        }
+        Host::Network(name, port) if settings.sslmode == SslMode::Disable => {
+            let stream = reach(name, *port).await?;
+            let (client, connection) = config.connect_raw(stream, NoTls).await.map_err(|error| connecting(&error))?;
+            run(shared, client, connection, number)
+        }
+        Host::Network(name, port) => {
+            let handshake = tls::Handshake::prepare(settings, name)?;
+            let mut config = config;
+            config.ssl_mode(tokio_postgres::config::SslMode::Require);
+            let stream = reach(name, *port).await?;
+            let (client, connection) =
+                config.connect_raw(stream, handshake).await.map_err(|error| connecting(&error))?;
+            run(shared, client, connection, number)
+        }
+    };
+    match prepare(&session.client).await {
+        Ok(limits) => {
+            shared.note_limits(limits);
+            Ok((session, task))
+        }
+        Err(reason) => {
+            task.abort();
+            Err(reason)
+        }
+    }
+}
+
+fn config(settings: &PostgresSettings) -> Result<Config, String> {
+    let mut config = Config::new();
+    config.user(&settings.url.user).dbname(&settings.url.database).application_name("fieldseal");
+    config.ssl_mode(tokio_postgres::config::SslMode::Disable);
+    if let Some(path) = &settings.password_file {
+        let file = files::open_private(SecretPath::PasswordFile, path).map_err(|error| error.to_string())?;
+        let content = files::read_secret(file, path, PASSWORD_FILE_SIZE_MAX).map_err(|error| error.to_string())?;
+        let content = content.ok_or_else(|| format!("{} is too large for a password file", path.display()))?;
+        let password = first_line(&content);
+        if password.is_empty() {
+            return Err(format!("the first line of {} must be the password", path.display()));
+        }
+        config.password(password);
+    }
+    Ok(config)
+}
+
+fn first_line(content: &Zeroizing<Vec<u8>>) -> &[u8] {
+    let line = content.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// Opens a connection to the first address of a name that accepts one.
+async fn reach(name: &str, port: u16) -> Result<TcpStream, String> {
+    let addresses = lookup_host((name, port)).await.map_err(|error| format!("cannot look up {name}: {error}"))?;
+    let mut last = format!("{name} has no address");
+    for address in addresses {
+        match TcpStream::connect(address).await {
+            Ok(stream) => {
+                let keepalive = TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_AFTER);
+                let socket = SockRef::from(&stream);
+                // Without these everything works, only later.
+                let _ = (socket.set_tcp_keepalive(&keepalive), stream.set_nodelay(true));
+                return Ok(stream);
+            }
+            Err(error) => last = format!("{address}: {error}"),
+        }
+    }
+    Err(last)
+}
+
+/// Starts the task that carries a connection.
+fn run<S, T>(
+    shared: &Arc<Shared>,
+    client: Client,
+    mut connection: Connection<S, T>,
+    number: u64,
+) -> (Arc<Session>, Task<()>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let session = Arc::new(Session { client, number, warnings: AtomicU64::new(0) });
+    // Weak: the connection ends when nobody can use it any more.
+    let (of_task, shared) = (Arc::downgrade(&session), Arc::clone(shared));
+    let task = tokio::spawn(async move {
+        while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+            match message {
+                AsyncMessage::Notification(_) => shared.hint(),
+                AsyncMessage::Notice(notice) if notice.parsed_severity() == Some(Severity::Warning) => {
+                    if let Some(session) = of_task.upgrade() {
+                        session.warnings.fetch_add(1, Ordering::Release);
+                    }
+                }
+                _ => {}
+            }
+        }
+    });
+    (session, task)
+}
+
+/// Checks that the server may be used, listens for changes, and returns what limits the durability of changes.
+async fn prepare(client: &Client) -> Result<Vec<String>, String> {
+    let limits = durability::examine(client).await?;
+    let listen = format!("LISTEN {}", schema::SCHEMA);
+    client.batch_execute(&listen).await.map_err(|error| connecting(&error))?;
+    Ok(limits)
+}

@@ -1,0 +1,439 @@
+//! The store that several engines share: a database of PostgreSQL.
+//!
+//! Each change first updates the row of the table `store`, whose lock it holds until it is committed, so that changes of all engines and
+//! commands follow one another; each read runs on one snapshot. A change is reported only after PostgreSQL confirmed it with at least
+//! `synchronous_commit = on`, that is after a flush, and on the synchronous standbys if there are any. `NOTIFY` hints at a change; the
+//! generation is the truth (`docs/decisions/0025-shared-store.md`).
+
+mod durability;
+mod explain;
+mod link;
+mod schema;
+mod settings;
+mod tls;
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio_postgres::Client;
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type as PgType, private::BytesMut, to_sql_checked};
+
+use explain::CallError;
+use link::{AsyncCall, Link, Session};
+pub use settings::{InvalidUrl, PostgresSettings, PostgresUrl, SslMode};
+
+use crate::Error;
+use crate::model::Fault;
+use crate::sql::value::{RANGE, Row, Sql, Type, Value};
+use crate::sql::{Backend, OpenMode, SqlKeystore, schema as common};
+use crate::store::{Environment, Generation, Limits};
+use crate::wrapping::StoreId;
+
+/// How long a process may do something else in the middle of a change, such as wait for a root key in hardware, before the server
+/// rolls the change back: it may have been stopped, or its machine be gone, and others wait for its lock.
+const IDLE_MAX: Duration = Duration::from_secs(30);
+
+/// A [`Keystore`](crate::Keystore) in a database of PostgreSQL. Threads may share it; their calls queue. `Limits::store_size_max` does
+/// not apply.
+pub type PostgresKeystore = SqlKeystore<Postgres>;
+
+/// A database of PostgreSQL.
+pub struct Postgres {
+    link: Link,
+    /// Whose turn it is: transactions on one connection must not mix.
+    turn: Mutex<()>,
+    statement_timeout: Duration,
+    busy_timeout: Duration,
+    /// The store that was opened; none while it is being looked for.
+    id: Option<StoreId>,
+}
+
+impl PostgresKeystore {
+    /// Opens the store in a database, or creates it if `mode` permits. Waits for one attempt to connect to each server.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`], [`Error::NoStore`], [`Error::NotAStore`], [`Error::NewerSchema`], [`Error::WrongRootKey`],
+    /// [`Error::Busy`], [`Error::Full`], [`Error::Unconfirmed`], [`Error::Storage`].
+    pub fn open(
+        settings: &PostgresSettings,
+        mode: OpenMode,
+        mut environment: Environment,
+        limits: Limits,
+    ) -> Result<Self, Error> {
+        let root_key = environment.root_key.id();
+        let mut database = Postgres::connect(settings, &limits)?;
+        if mode == OpenMode::CreateIfMissing {
+            database.create_if_blank(|sql| {
+                common::create(sql, &schema::TABLES, root_key, environment.rng.as_mut()).map(drop)
+            })?;
+        }
+        let found = database.read(|sql| {
+            match identify(sql)? {
+                Content::Blank => return Err(Error::NoStore(database.link.location())),
+                Content::Foreign => return Err(Error::NotAStore(database.link.location())),
+                Content::Store => {}
+            }
+            common::verify(sql, root_key)
+        })?;
+        database.id = Some(found.id);
+        if found.is_older() {
+            database.change(|sql| common::migrate(sql, &schema::TABLES))?;
+        }
+        Ok(Self::new(database, found.id, environment, limits))
+    }
+
+    /// What could lose a confirmed change, as sentences; empty where nothing is known that could. As of the last connect.
+    pub fn durability_limits(&self) -> Vec<String> {
+        self.backend.link.durability_limits()
+    }
+}
+
+impl Postgres {
+    /// Connects to a database, whatever is in it.
+    fn connect(settings: &PostgresSettings, limits: &Limits) -> Result<Self, Error> {
+        let link = Link::start(settings).map_err(|error| Error::Storage(error.into()))?;
+        link.session()?;
+        let (statement_timeout, busy_timeout) = (settings.statement_timeout, limits.busy_timeout);
+        Ok(Self { link, turn: Mutex::new(()), statement_timeout, busy_timeout, id: None })
+    }
+
+    /// Makes an empty store unless there is one or something else.
+    fn create_if_blank(&self, create: impl FnOnce(&mut dyn Sql) -> Result<(), Error>) -> Result<(), Error> {
+        if self.read(identify)? != Content::Blank {
+            return Ok(());
+        }
+        let _turn = self.lock();
+        let mut transaction = self.begin(&format!(
+            "BEGIN; {}; SELECT pg_advisory_xact_lock(hashtext('{}'))",
+            self.limits_of_change(),
+            schema::MARK
+        ))?;
+        // Another process may have been quicker.
+        if identify(&mut transaction)? != Content::Blank {
+            return Ok(());
+        }
+        if !has_schema(&mut transaction)? {
+            transaction.batch(&format!("CREATE SCHEMA {}", schema::SCHEMA))?;
+        }
+        create(&mut transaction)?;
+        transaction.commit()
+    }
+
+    /// A panic in another call rolled its transaction back.
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `SET LOCAL` and not options of the connection, which poolers do not pass on. Nobody else's objects are found in place of ours.
+    fn limits_of_read(&self) -> String {
+        format!(
+            "SET LOCAL search_path = {}, pg_temp; SET LOCAL statement_timeout = {}; SET LOCAL idle_in_transaction_session_timeout = {}",
+            schema::SCHEMA,
+            milliseconds(self.statement_timeout),
+            milliseconds(IDLE_MAX)
+        )
+    }
+
+    /// A stronger setting than `on` is left.
+    fn limits_of_change(&self) -> String {
+        format!(
+            "{}; SET LOCAL lock_timeout = {}; SET LOCAL statement_timeout = {}; SELECT set_config('synchronous_commit',
+             CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true)",
+            self.limits_of_read(),
+            milliseconds(self.busy_timeout),
+            milliseconds(self.busy_timeout.saturating_add(self.statement_timeout)),
+        )
+    }
+
+    /// Begins a transaction; on another connection if the last one is found to be gone.
+    fn begin(&self, commands: &str) -> Result<Transaction<'_>, Error> {
+        let limit = self.statement_timeout.saturating_add(self.busy_timeout);
+        let begin = |session: &Arc<Session>| self.link.call(session, limit, Batch(commands.to_owned()));
+        let mut session = self.link.session()?;
+        if let Err(error) = begin(&session) {
+            if !error.is_lost() {
+                self.link.send(&session, "ROLLBACK");
+                return Err(error.of(self.link.location()));
+            }
+            session = self.link.session()?;
+            begin(&session).map_err(|error| error.of(self.link.location()))?;
+        }
+        Ok(Transaction { database: self, session, is_open: true })
+    }
+
+    /// Checks that the row of the table `store` is that of the store that was opened.
+    fn check_id(&self, row: Option<&Row>) -> Result<(), Error> {
+        match (self.id, row) {
+            (None, _) => Ok(()),
+            (Some(id), Some(row)) if row.array(0)? == id.0 => Ok(()),
+            (Some(_), Some(_)) => Err(Error::OtherStore(self.link.location())),
+            (Some(_), None) => Err(Error::NoStore(self.link.location())),
+        }
+    }
+}
+
+fn milliseconds(time: Duration) -> u128 {
+    // 0 would mean no limit at all; PostgreSQL counts in 32 bits.
+    time.as_millis().clamp(1, 2_147_483_647)
+}
+
+impl Backend for Postgres {
+    const NAME: &'static str = "PostgresKeystore";
+
+    fn read<T>(&self, read: impl FnOnce(&mut dyn Sql) -> Result<T, Error>) -> Result<T, Error> {
+        let _turn = self.lock();
+        let begin = format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {}", self.limits_of_read());
+        let mut transaction = self.begin(&begin)?;
+        if self.id.is_some() {
+            let row = transaction.first("SELECT store_id FROM store", &[])?;
+            self.check_id(row.as_ref())?;
+        }
+        let outcome = read(&mut transaction)?;
+        transaction.finish("COMMIT");
+        Ok(outcome)
+    }
+
+    fn change<T>(&self, apply: impl FnOnce(&mut dyn Sql) -> Result<T, Error>) -> Result<T, Error> {
+        let _turn = self.lock();
+        let mut transaction = self.begin(&format!("BEGIN; {}", self.limits_of_change()))?;
+        // First of all: whoever updates this row has it until the change is committed or undone.
+        let update = "UPDATE store SET generation = generation + 1, mark = ?1 RETURNING store_id";
+        let row = transaction.first(update, &[Value::Integer(random_mark())])?;
+        self.check_id(row.as_ref())?;
+        let outcome = apply(&mut transaction)?;
+        transaction.commit()?;
+        Ok(outcome)
+    }
+
+    fn generation(&self) -> Result<Generation, Error> {
+        let _turn = self.lock();
+        let query = || Query {
+            sql: format!("SELECT store_id, generation, mark FROM {}.store", schema::SCHEMA),
+            params: Vec::new(),
+        };
+        let call = |session: &Arc<Session>| self.link.call(session, self.statement_timeout, query());
+        let mut session = self.link.session()?;
+        let mut answer = call(&session);
+        if answer.as_ref().is_err_and(CallError::is_lost) {
+            session = self.link.session()?;
+            answer = call(&session);
+        }
+        let rows = answer.map_err(|error| error.of(self.link.location()))?;
+        let rows = rows.into_iter().map(row).collect::<Result<Vec<_>, _>>()?;
+        self.check_id(rows.first())?;
+        let row = rows.first().ok_or(RANGE)?;
+        let (changes, mark) = (row.integer(1)?.cast_unsigned(), row.integer(2)?.cast_unsigned());
+        Ok(Generation { replacements: session.number, changes, mark })
+    }
+
+    fn on_change(&self, hint: Box<dyn Fn() + Send + Sync>) {
+        self.link.on_hint(hint);
+    }
+
+    /// PostgreSQL keeps its own rules, unless a superuser turned them off.
+    fn faults(&self, sql: &mut dyn Sql) -> Result<Vec<Fault>, Error> {
+        let mut faults = Vec::new();
+        for [table, columns, parent, referred] in schema::REFERENCES {
+            let missing = format!(
+                "SELECT count(*) FROM {table} AS t WHERE ({columns}) NOT IN (SELECT {referred} FROM {parent})",
+                columns = columns.split(", ").map(|column| format!("t.{column}")).collect::<Vec<_>>().join(", "),
+            );
+            if sql.count(&missing, &[])? > 0 {
+                faults.push(Fault::missing_row(table, parent));
+            }
+        }
+        Ok(faults)
+    }
+}
+
+/// No secret: it only has to differ.
+fn random_mark() -> i64 {
+    use std::hash::{BuildHasher, RandomState};
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    RandomState::new().hash_one(now).cast_signed()
+}
+
+/// The content of a database, as far as it concerns us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Content {
+    /// No schema of our name, or an empty one.
+    Blank,
+    /// A store of some version.
+    Store,
+    /// Somebody else's tables in a schema of our name.
+    Foreign,
+}
+
+fn has_schema(sql: &mut dyn Sql) -> Result<bool, Error> {
+    let query = "SELECT count(*) FROM pg_catalog.pg_namespace WHERE nspname = ?1";
+    Ok(sql.count(query, &[schema::SCHEMA.into()])? > 0)
+}
+
+fn identify(sql: &mut dyn Sql) -> Result<Content, Error> {
+    let query = "
+        SELECT count(*), count(*) FILTER (WHERE c.relname = 'store' AND obj_description(c.oid, 'pg_class') = ?2)
+        FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = ?1";
+    let row = sql.first(query, &[schema::SCHEMA.into(), schema::MARK.into()])?.ok_or(RANGE)?;
+    Ok(match (row.integer(0)?, row.integer(1)?) {
+        (0, _) => Content::Blank,
+        (_, 0) => Content::Foreign,
+        _ => Content::Store,
+    })
+}
+
+/// A transaction; rolled back unless it is finished.
+struct Transaction<'d> {
+    database: &'d Postgres,
+    session: Arc<Session>,
+    is_open: bool,
+}
+
+impl Transaction<'_> {
+    fn call<T: Send + 'static>(&self, call: impl AsyncCall<T>) -> Result<T, Error> {
+        // The server knows the limit, and whether the statement waits for a lock: ours is only for a server that does not respond.
+        let limit = self.database.statement_timeout.saturating_add(self.database.busy_timeout);
+        self.database.link.call(&self.session, limit, call).map_err(|error| error.of(self.database.link.location()))
+    }
+
+    /// Ends it without waiting.
+    fn finish(&mut self, command: &'static str) {
+        if std::mem::take(&mut self.is_open) {
+            self.database.link.send(&self.session, command);
+        }
+    }
+
+    /// Commits a change and waits until it is durable.
+    fn commit(mut self) -> Result<(), Error> {
+        // In a transaction that has failed already, this fails too: a commit alone would succeed in rolling it back. From here on the
+        // server must not stop waiting for its standbys: it would then report success.
+        self.call(Batch(format!("SELECT pg_notify('{}', ''); SET LOCAL statement_timeout = 0", schema::SCHEMA)))?;
+        let warnings = self.session.warnings.load(Ordering::Acquire);
+        self.is_open = false;
+        let Self { database, session, .. } = &self;
+        let committed = database.link.call(session, database.statement_timeout, Batch("COMMIT".to_owned()));
+        committed.map_err(|error| error.of_commit(database.link.location()))?;
+        if session.warnings.load(Ordering::Acquire) != warnings {
+            // The only warning of a commit: somebody cancelled the wait for the standbys.
+            return Err(Error::Unconfirmed("PostgreSQL stopped waiting for its synchronous standbys".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        self.finish("ROLLBACK");
+    }
+}
+
+impl Sql for Transaction<'_> {
+    fn rows(&mut self, sql: &str, params: &[Value]) -> Result<Vec<Row>, Error> {
+        self.call(Query { sql: numbered(sql), params: params.to_vec() })?.into_iter().map(row).collect()
+    }
+
+    fn execute(&mut self, sql: &str, params: &[Value]) -> Result<u64, Error> {
+        self.call(Execute(Query { sql: numbered(sql), params: params.to_vec() }))
+    }
+
+    fn batch(&mut self, sql: &str) -> Result<(), Error> {
+        self.call(Batch(sql.to_owned()))
+    }
+}
+
+/// A statement with parameters as PostgreSQL writes them.
+fn numbered(sql: &str) -> String {
+    sql.replace('?', "$")
+}
+
+fn row(row: tokio_postgres::Row) -> Result<Row, Error> {
+    (0..row.len()).map(|index| row.try_get(index).map_err(|_| RANGE)).collect::<Result<_, _>>().map(Row)
+}
+
+/// Statements without parameters.
+struct Batch(String);
+
+impl AsyncCall<()> for Batch {
+    async fn call(self, client: &Client) -> Result<(), tokio_postgres::Error> {
+        client.batch_execute(&self.0).await
+    }
+}
+
+/// A statement that returns rows. Its types are stated, so that it takes one round trip and leaves nothing prepared behind, which
+/// poolers could not serve.
+struct Query {
+    sql: String,
+    params: Vec<Value>,
+}
+
+impl Query {
+    fn params(&self) -> Vec<(&(dyn ToSql + Sync), PgType)> {
+        self.params.iter().map(|value| (value as &(dyn ToSql + Sync), value.pg_type())).collect()
+    }
+}
+
+impl AsyncCall<Vec<tokio_postgres::Row>> for Query {
+    async fn call(self, client: &Client) -> Result<Vec<tokio_postgres::Row>, tokio_postgres::Error> {
+        client.query_typed(&self.sql, &self.params()).await
+    }
+}
+
+/// A statement that changes rows.
+struct Execute(Query);
+
+impl AsyncCall<u64> for Execute {
+    async fn call(self, client: &Client) -> Result<u64, tokio_postgres::Error> {
+        client.execute_typed(&self.0.sql, &self.0.params()).await
+    }
+}
+
+type Conversion<T> = Result<T, Box<dyn std::error::Error + Sync + Send>>;
+
+impl Value {
+    fn pg_type(&self) -> PgType {
+        match self {
+            Self::Integer(_) | Self::Null(Type::Integer) => PgType::INT8,
+            Self::Text(_) | Self::Null(Type::Text) => PgType::TEXT,
+            Self::Blob(_) | Self::Null(Type::Blob) => PgType::BYTEA,
+            Self::Flag(_) | Self::Null(Type::Flag) => PgType::BOOL,
+        }
+    }
+}
+
+impl ToSql for Value {
+    fn to_sql(&self, of: &PgType, out: &mut BytesMut) -> Conversion<IsNull> {
+        match self {
+            Self::Null(_) => Ok(IsNull::Yes),
+            Self::Integer(integer) => integer.to_sql(of, out),
+            Self::Text(text) => text.to_sql(of, out),
+            Self::Blob(bytes) => bytes.to_sql(of, out),
+            Self::Flag(flag) => flag.to_sql(of, out),
+        }
+    }
+
+    fn accepts(of: &PgType) -> bool {
+        matches!(*of, PgType::INT8 | PgType::TEXT | PgType::BYTEA | PgType::BOOL)
+    }
+
+    to_sql_checked!();
+}
+
+impl<'a> FromSql<'a> for Value {
+    fn from_sql(of: &PgType, raw: &'a [u8]) -> Conversion<Self> {
+        Ok(match *of {
+            PgType::INT8 => Self::Integer(i64::from_sql(of, raw)?),
+            PgType::INT4 => Self::Integer(i32::from_sql(of, raw)?.into()),
+            PgType::BYTEA => Self::Blob(raw.to_vec()),
+            PgType::BOOL => Self::Flag(bool::from_sql(of, raw)?),
+            _ => Self::Text(String::from_sql(of, raw)?),
+        })
+    }
+
+    fn from_sql_null(_: &PgType) -> Conversion<Self> {
+        Ok(Self::Null(Type::Blob))
+    }
+
+    fn accepts(of: &PgType) -> bool {
+        matches!(*of, PgType::INT8 | PgType::INT4 | PgType::TEXT | PgType::BYTEA | PgType::BOOL)
+    }
+}

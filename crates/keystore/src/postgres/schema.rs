@@ -1,0 +1,105 @@
+//! The tables in PostgreSQL's words. They are in a schema of their own, `fieldseal`, so that they meet nobody else's.
+//!
+//! Names sort by their bytes, as in SQLite, whatever the language of the database. `mark` is random and new with each change: after a
+//! failover to a standby that had lost changes, the same `generation` may stand for others.
+
+use crate::sql::schema::Tables;
+
+/// The schema, and the name of its notifications.
+pub(super) const SCHEMA: &str = "fieldseal";
+
+/// The comment on the table `store`, by which a store is recognised. Dumps keep it.
+pub(super) const MARK: &str = "Fieldseal keystore FSK1";
+
+/// A public key is unique over the whole store: a key shared by two apps would let one open the other's envelopes.
+const FIRST: &str = r#"
+    CREATE TABLE store (
+        only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
+        schema_version BIGINT NOT NULL,
+        store_id BYTEA NOT NULL CHECK (length(store_id) = 16),
+        root_key_id BYTEA NOT NULL CHECK (length(root_key_id) = 8),
+        generation BIGINT NOT NULL,
+        mark BIGINT NOT NULL DEFAULT 0
+    );
+    COMMENT ON TABLE store IS 'Fieldseal keystore FSK1';
+    CREATE TABLE app (
+        name TEXT COLLATE "C" PRIMARY KEY,
+        created_at BIGINT NOT NULL CHECK (created_at >= 0),
+        disabled BOOLEAN NOT NULL
+    );
+    CREATE TABLE key_version (
+        app TEXT COLLATE "C" NOT NULL REFERENCES app (name),
+        version BIGINT NOT NULL CHECK (version BETWEEN 1 AND 4294967295),
+        created_at BIGINT NOT NULL CHECK (created_at >= 0),
+        disabled BOOLEAN NOT NULL,
+        PRIMARY KEY (app, version)
+    );
+    CREATE TABLE key_pair (
+        app TEXT COLLATE "C" NOT NULL,
+        version BIGINT NOT NULL,
+        curve TEXT COLLATE "C" NOT NULL CHECK (curve IN ('r1', 'k1')),
+        public_key BYTEA NOT NULL UNIQUE,
+        wrapped_private_key BYTEA NOT NULL,
+        PRIMARY KEY (app, version, curve),
+        FOREIGN KEY (app, version) REFERENCES key_version (app, version)
+    );
+    CREATE TABLE client (
+        name TEXT COLLATE "C" PRIMARY KEY,
+        created_at BIGINT NOT NULL CHECK (created_at >= 0),
+        disabled BOOLEAN NOT NULL,
+        may_encrypt BOOLEAN NOT NULL,
+        may_decrypt BOOLEAN NOT NULL,
+        all_apps BOOLEAN NOT NULL,
+        any_role BOOLEAN NOT NULL,
+        certificate_sha256 BYTEA CHECK (length(certificate_sha256) = 32)
+    );
+    CREATE TABLE client_app (
+        client TEXT COLLATE "C" NOT NULL REFERENCES client (name),
+        app TEXT COLLATE "C" NOT NULL REFERENCES app (name),
+        PRIMARY KEY (client, app)
+    );
+    CREATE TABLE client_role (
+        client TEXT COLLATE "C" NOT NULL REFERENCES client (name),
+        role TEXT COLLATE "C" NOT NULL,
+        PRIMARY KEY (client, role)
+    );
+"#;
+
+/// The additions of version 2 to version 1.
+const SECOND: &str = r#"
+    CREATE TABLE api_key (
+        id TEXT COLLATE "C" PRIMARY KEY CHECK (length(id) = 16),
+        app TEXT COLLATE "C" NOT NULL REFERENCES app (name),
+        created_at BIGINT NOT NULL CHECK (created_at >= 0),
+        revoked_at BIGINT CHECK (revoked_at >= 0),
+        secret_sha256 BYTEA NOT NULL CHECK (length(secret_sha256) = 32),
+        may_encrypt BOOLEAN NOT NULL,
+        may_decrypt BOOLEAN NOT NULL,
+        may_inspect BOOLEAN NOT NULL,
+        may_issue_tokens BOOLEAN NOT NULL,
+        any_role BOOLEAN NOT NULL
+    );
+    CREATE TABLE api_key_role (
+        api_key TEXT COLLATE "C" NOT NULL REFERENCES api_key (id),
+        role TEXT COLLATE "C" NOT NULL,
+        PRIMARY KEY (api_key, role)
+    );
+    CREATE TABLE secret (
+        purpose TEXT COLLATE "C" PRIMARY KEY,
+        wrapped BYTEA NOT NULL
+    );
+"#;
+
+/// All of them.
+pub(super) const TABLES: Tables = Tables { first: FIRST, second: SECOND };
+
+/// Table, its columns that refer to another, that other, and its columns.
+pub(super) const REFERENCES: [[&str; 4]; 7] = [
+    ["key_version", "app", "app", "name"],
+    ["key_pair", "app, version", "key_version", "app, version"],
+    ["client_app", "client", "client", "name"],
+    ["client_app", "app", "app", "name"],
+    ["client_role", "client", "client", "name"],
+    ["api_key", "app", "app", "name"],
+    ["api_key_role", "api_key", "api_key", "id"],
+];
