@@ -81,10 +81,6 @@ go: setup ## the Go client: gofmt, go vet, tests under the race detector (FUZZ=6
 	@cargo build --profile checked --package fieldseal-cli
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/go/run.sh
 
-go: setup ## the Go client: gofmt, go vet, tests under the race detector (FUZZ=60s: fuzzing, too)
-	@cargo build --profile checked --package fieldseal-cli
-	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/go/run.sh
-
 node-asan: setup ## the native part of @fieldseal/crypto under AddressSanitizer
 	$(call say,asan: scripts/node-asan.sh)
 	@scripts/node-asan.sh
