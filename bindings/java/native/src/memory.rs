@@ -137,8 +137,8 @@ impl Place {
         Ok(())
     }
 
-    /// The address of `size` bytes, valid while the section lives. Java has checked the range; if another thread interfered with its objects
-    /// meanwhile, the check here keeps native code within the array.
+    /// The address of `size` bytes, valid while the section lives. Java has checked the range; if another thread interfered with its
+    /// objects meanwhile, the check here keeps native code within the array.
     fn open(self, jvm: Jvm, size: usize, mode: Release) -> Result<(*mut u8, Option<Critical>), Thrown> {
         match self {
             Self::Array(array, offset) => {

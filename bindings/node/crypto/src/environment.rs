@@ -232,7 +232,8 @@ impl Environment {
     fn submit_found(&self, call: &Call, algorithm: Algorithm, ranges: [Bytes; 5], tag: Bytes) -> Result<Outcome<()>> {
         let [_, _, key_bytes, iv, _] = ranges;
         // SAFETY: the key was found in this call, and JavaScript does not run before it returns.
-        let operation = unsafe { self.key(algorithm, key_bytes) }.map(|key| Self::operation(self.encrypts(), key, iv, tag));
+        let operation =
+            unsafe { self.key(algorithm, key_bytes) }.map(|key| Self::operation(self.encrypts(), key, iv, tag));
         let operation = match operation {
             Ok(operation) => operation,
             Err(fault) => return Ok(Err(fault)),
@@ -295,7 +296,9 @@ impl Environment {
         };
         let stream = found.and_then(|((algorithm, [_, _, key_bytes, iv, aad]), tag)| {
             // SAFETY: all ranges were found in this call, and JavaScript does not run before it returns.
-            unsafe { Ok(Stream::new(&Self::operation(self.encrypts(), self.key(algorithm, key_bytes)?, iv, tag), aad.read())) }
+            unsafe {
+                Ok(Stream::new(&Self::operation(self.encrypts(), self.key(algorithm, key_bytes)?, iv, tag), aad.read()))
+            }
         });
         self.wipe();
         self.outcome(stream.as_ref().map(|_| 0).map_err(|fault| *fault));

@@ -20,7 +20,14 @@ pub(crate) const QUEUE_MAX_DEFAULT: usize = 1 << 20;
 
 /// The pool.
 pub(crate) static POOL: Pool = Pool {
-    state: Mutex::new(State { queue: VecDeque::new(), started: 0, idle: 0, woken: 0, threads: 0, priority: Priority::Low }),
+    state: Mutex::new(State {
+        queue: VecDeque::new(),
+        started: 0,
+        idle: 0,
+        woken: 0,
+        threads: 0,
+        priority: Priority::Low,
+    }),
     wake: Condvar::new(),
     waiting: AtomicUsize::new(0),
     jobs: AtomicUsize::new(0),
@@ -163,12 +170,7 @@ impl Pool {
 
     /// Fills `jobs` with the next ones for the calling thread: a long one, or several short ones, for which the lock is taken once.
     /// `unfinished` ones go back to the end of the queue. False if the thread, which has a `priority`, is superfluous.
-    fn next(
-        &self,
-        priority: Priority,
-        unfinished: &mut Vec<Arc<dyn Work>>,
-        jobs: &mut Vec<Arc<dyn Work>>,
-    ) -> bool {
+    fn next(&self, priority: Priority, unfinished: &mut Vec<Arc<dyn Work>>, jobs: &mut Vec<Arc<dyn Work>>) -> bool {
         let mut state = self.lock();
         state.queue.extend(unfinished.drain(..));
         loop {
