@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run setup test check artillery node go node-asan java upstreams loom constant-time miri aarch64 audit bench fuzz fuzz-api publishable dist dist-test
+.PHONY: help run setup test check artillery node go node-asan java upstreams loom constant-time miri aarch64 audit bench fuzz fuzz-api publishable dist dist-test suites-of-python suites-of-packages
 
 # Tools that setup installs come before the machine's own.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
@@ -43,14 +43,19 @@ test: check ## everything: the checks, all tests with the fuzz corpora, the othe
 	$(call say,publish: the packages of fieldseal-protocol and fieldseal-client)
 	@scripts/publishable.sh pack
 	$(call say,test: the other languages)
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=line suites-of-python suites-of-packages
+	$(call say,test: a load report and the client in a browser)
+	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/browser/run.sh
+
+# Two at a time, as they wait much: for servers, timeouts and downloads. Each installs by other package managers than the other.
+suites-of-python:
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/interop/run.sh
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/upstreams/run.sh
+suites-of-packages:
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/artillery/run.sh
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/node/run.sh
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/java/run.sh
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/go/run.sh
-	$(call say,test: a load report and the client in a browser)
-	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/browser/run.sh
 
 publishable: ## whether the client's and the protocol's packages are complete: a publication without its last step
 	$(call say,publish: a dry run of fieldseal-protocol and fieldseal-client)
