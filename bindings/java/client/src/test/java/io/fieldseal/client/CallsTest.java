@@ -112,7 +112,8 @@ class CallsTest {
         List<Report> reports = new ArrayList<>();
         String sealed = client.encryptDocument(text, ENCRYPT.select("$.card", "$.missing").onReport(reports::add));
         assertTrue(sealed.startsWith("{ \"amount\": 1.50,  \"id\": 12345678901234567890, \"card\": {\"number\": \"ev:"));
-        assertFalse(sealed.contains("4111") || sealed.contains("Zo"));
+        // With a character outside of base64: envelopes may contain any other text.
+        assertFalse(sealed.contains("\"4111\"") || sealed.contains("Zoë"));
         assertEquals(List.of(2L, 0L), reports.get(0).matched());
         assertEquals(2, reports.get(0).count());
         assertEquals(text, client.decryptDocument(sealed, DECRYPT));

@@ -125,7 +125,7 @@ class TransformTest {
         assertTrue(isEnvelope(((Struct) struct.getArray("cards").get(1)).get("number")));
         assertEquals(List.of("a", "b"), struct.getStruct("card").get("tags"));
         assertTrue(struct.getMap("map").values().stream().allMatch(TransformTest::isEnvelope));
-        assertFalse(struct.toString().contains("4111") || struct.toString().contains("Zo"));
+        assertFalse(struct.toString().contains("{number=4111") || struct.toString().contains("=4111,") || struct.toString().contains("Zoë"));
         assertEquals("everything", sealed.valueSchema().name());
         assertEquals(17L, sealed.timestamp());
 
@@ -192,7 +192,7 @@ class TransformTest {
             Schema schema = value instanceof String ? Schema.STRING_SCHEMA : null;
             SourceRecord sealed = encrypt(record(schema, value), "select", select);
             String text = sealed.value() instanceof byte[] bytes ? new String(bytes) : (String) sealed.value();
-            assertTrue(text.startsWith("{ \"card\": {\"number\": \"ev:") && !text.contains("4111") && !text.contains("1.50"), text);
+            assertTrue(text.startsWith("{ \"card\": {\"number\": \"ev:") && !text.contains("\"4111\"") && !text.contains("1.50"), text);
             Object opened = decrypt(sealed, "select", select).value();
             assertEquals(json, opened instanceof byte[] bytes ? new String(bytes) : opened);
         }
