@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run setup test check artillery node go node-asan java upstreams loom constant-time miri aarch64 audit bench fuzz fuzz-api publishable dist dist-test suites-of-python suites-of-packages
+.PHONY: help run setup test check artillery node go node-asan java java-bench upstreams loom constant-time miri aarch64 audit bench fuzz fuzz-api publishable dist dist-test suites-of-python suites-of-packages
 
 # Tools that setup installs come before the machine's own.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
@@ -85,6 +85,10 @@ java: setup ## the Java packages on each JDK (CASES=1000000 SECONDS_OF_SOAK=300:
 go: setup ## the Go client: gofmt, go vet, tests under the race detector (FUZZ=60s: fuzzing, too)
 	@cargo build --profile checked --package fieldseal-cli
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/go/run.sh
+
+java-bench: ## the JCA provider beside others on each JDK, for most of an hour; writes target/java-bench.json and .svg
+	@scripts/setup.sh build
+	@bindings/java/bench/run.py --json '$(TARGET)/java-bench.json' --plot '$(TARGET)/java-bench.svg'
 
 node-asan: setup ## the native part of @fieldseal/crypto under AddressSanitizer
 	$(call say,asan: scripts/node-asan.sh)

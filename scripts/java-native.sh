@@ -4,7 +4,7 @@
 #   scripts/java-native.sh            with cargo's profile dist, as it is published
 #   scripts/java-native.sh checked    with assertions, as the tests run it
 #
-# Other platforms' libraries come from their own machines: copy their folders below bindings/java/jca/natives/io/fieldseal/jca/native/ before `mvn package`.
+# Other platforms' libraries come from their own machines: copy their folders below bindings/java/jca/natives/ before `mvn package`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -31,7 +31,7 @@ esac
 cargo build --quiet --profile "$profile" --package fieldseal-java
 built=${CARGO_TARGET_DIR:-target}/$profile/$file
 platform=$system-$processor
-folder=bindings/java/jca/natives/io/fieldseal/jca/native/$platform
+folder=bindings/java/jca/natives/$platform/io/fieldseal/jca/native/$platform
 mkdir -p "$folder"
 # By a new name first: a virtual machine may have the old file loaded.
 cp "$built" "$folder/$file.new"

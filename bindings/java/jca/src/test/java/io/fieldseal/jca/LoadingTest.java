@@ -18,7 +18,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** How the native library is found, in virtual machines of their own, and what happens where it is not. */
 class LoadingTest {
     private static final String CLASSES = System.getProperty("fieldseal.classes");
-    private static final String NATIVES = System.getProperty("fieldseal.natives");
+    private static final String NATIVES = Path.of(System.getProperty("fieldseal.natives"), NativeLibrary.platform()).toString();
 
     @TempDir
     Path folder;
