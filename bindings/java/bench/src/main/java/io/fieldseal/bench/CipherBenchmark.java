@@ -5,7 +5,6 @@ import javax.crypto.Cipher;
 import org.openjdk.jmh.annotations.Benchmark;
 import org.openjdk.jmh.annotations.BenchmarkMode;
 import org.openjdk.jmh.annotations.Fork;
-import org.openjdk.jmh.annotations.Level;
 import org.openjdk.jmh.annotations.Measurement;
 import org.openjdk.jmh.annotations.Mode;
 import org.openjdk.jmh.annotations.OutputTimeUnit;
@@ -50,7 +49,7 @@ public class CipherBenchmark {
     private Message message;
 
     /** Makes cipher and buffers. */
-    @Setup(Level.Trial)
+    @Setup
     public void prepare() throws Exception {
         Cipher cipher = Cipher.getInstance(transformation, Providers.named(provider));
         message = new Message(cipher, direction.equals("encrypt"), size, memory.equals("direct"), calls.equals("chunked"));
