@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod copying;
 mod drafts;
 mod error;
 mod files;
@@ -29,6 +30,7 @@ mod wrapping;
 
 pub use fieldseal_crypto::Secret;
 
+pub use copying::{Copied, StoreAddress, copy_store};
 pub use drafts::{remove_abandoned, remove_abandoned_in};
 pub use error::{Counted, Error, KeyFault, Location};
 pub use files::SecretPath;

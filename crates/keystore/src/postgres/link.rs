@@ -31,6 +31,8 @@ use crate::files::{self, SecretPath};
 
 /// The pause after the first failed attempt to connect; it doubles.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
+/// A pause that calls do not wait for.
+const PAUSE_LONG: Duration = Duration::from_millis(400);
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// A connection that ends sooner does not count as success.
@@ -248,18 +250,20 @@ async fn keep_connected(shared: &Arc<Shared>) {
                 if !serve(shared, task).await {
                     return;
                 }
-                shared.note_limits(Vec::new());
+                shared.turn(State::Connecting);
                 if began.elapsed() >= SETTLED_AFTER {
                     pause = PAUSE_MIN;
-                    shared.turn(State::Connecting);
                     continue;
                 }
-                "the server closed the connection at once".to_owned()
+                // Once or twice may be a restart or a pooler, which calls wait out.
+                (pause >= PAUSE_LONG).then(|| "the server closes every connection at once".to_owned())
             }
-            Err(reason) => reason,
+            Err(reason) => Some(reason),
         };
-        tracing::debug!(server = %shared.location(), reason, "cannot connect to the keystore");
-        shared.turn(State::Down(reason));
+        if let Some(reason) = reason {
+            tracing::debug!(server = %shared.location(), reason, "cannot connect to the keystore");
+            shared.turn(State::Down(reason));
+        }
         tokio::select! {
             () = shared.stopped.notified() => return,
             () = sleep(jittered(pause)) => {}

@@ -25,6 +25,7 @@ pub use settings::{InvalidUrl, PostgresSettings, PostgresUrl, SslMode};
 
 use crate::Error;
 use crate::model::Fault;
+use crate::sql::copy::Content as Rows;
 use crate::sql::value::{RANGE, Row, Sql, Type, Value};
 use crate::sql::{Backend, OpenMode, SqlKeystore, schema as common};
 use crate::store::{Environment, Generation, Limits};
@@ -83,6 +84,26 @@ impl PostgresKeystore {
         Ok(Self::new(database, found.id, environment, limits))
     }
 
+    /// Whether a database has a store.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`], [`Error::NotAStore`], [`Error::Storage`].
+    pub fn exists(settings: &PostgresSettings, limits: &Limits) -> Result<bool, Error> {
+        let database = Postgres::connect(settings, limits)?;
+        match database.read(identify)? {
+            Content::Blank => Ok(false),
+            Content::Store => Ok(true),
+            Content::Foreign => Err(Error::NotAStore(database.link.location())),
+        }
+    }
+
+    /// Makes a store in a database with the rows of another.
+    pub(crate) fn create_copy(settings: &PostgresSettings, content: &Rows, limits: &Limits) -> Result<(), Error> {
+        let database = Postgres::connect(settings, limits)?;
+        let created = database.create_if_blank(|sql| content.write(sql, &schema::TABLES))?;
+        if created { Ok(()) } else { Err(Error::NotEmpty(database.link.location())) }
+    }
+
     /// What could lose a confirmed change, as sentences; empty where nothing is known that could. As of the last connect.
     pub fn durability_limits(&self) -> Vec<String> {
         self.backend.link.durability_limits()
@@ -98,10 +119,10 @@ impl Postgres {
         Ok(Self { link, turn: Mutex::new(()), statement_timeout, busy_timeout, id: None })
     }
 
-    /// Makes an empty store unless there is one or something else.
-    fn create_if_blank(&self, create: impl FnOnce(&mut dyn Sql) -> Result<(), Error>) -> Result<(), Error> {
+    /// Makes a store unless there is one or something else; returns whether it did.
+    fn create_if_blank(&self, create: impl FnOnce(&mut dyn Sql) -> Result<(), Error>) -> Result<bool, Error> {
         if self.read(identify)? != Content::Blank {
-            return Ok(());
+            return Ok(false);
         }
         let _turn = self.lock();
         let mut transaction = self.begin(&format!(
@@ -111,13 +132,14 @@ impl Postgres {
         ))?;
         // Another process may have been quicker.
         if identify(&mut transaction)? != Content::Blank {
-            return Ok(());
+            return Ok(false);
         }
         if !has_schema(&mut transaction)? {
             transaction.batch(&format!("CREATE SCHEMA {}", schema::SCHEMA))?;
         }
         create(&mut transaction)?;
-        transaction.commit()
+        transaction.commit()?;
+        Ok(true)
     }
 
     /// A panic in another call rolled its transaction back.

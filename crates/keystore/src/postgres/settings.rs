@@ -47,7 +47,7 @@ impl PostgresSettings {
             certificate: None,
             private_key: None,
             password_file: None,
-            connect_timeout: Duration::from_secs(3),
+            connect_timeout: Duration::from_secs(5),
             statement_timeout: Duration::from_secs(5),
         }
     }

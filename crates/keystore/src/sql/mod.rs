@@ -7,6 +7,7 @@ mod api_keys;
 mod apps;
 mod check;
 mod clients;
+pub(crate) mod copy;
 mod roles;
 pub(crate) mod schema;
 pub(crate) mod value;
@@ -87,6 +88,11 @@ impl<B: Backend> SqlKeystore<B> {
         let Environment { root_key, clock, mut rng } = environment;
         let context = EcContext::new(rng.as_mut());
         Self { backend, root_key, clock, rng: Mutex::new(rng), context, limits, id }
+    }
+
+    /// All rows of the store, as of one moment.
+    pub(crate) fn content(&self) -> Result<copy::Content, Error> {
+        self.backend.read(copy::Content::read)
     }
 
     /// A panic in another call leaves a generator as good as any.

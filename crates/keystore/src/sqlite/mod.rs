@@ -20,6 +20,7 @@ use crate::drafts::folder_of;
 use crate::files::{self, FileId, SecretPath};
 use crate::model::Fault;
 use crate::root_key::RootKeyId;
+use crate::sql::copy::Content;
 use crate::sql::value::{RANGE, Row, Sql, Type, Value};
 use crate::sql::{Backend, OpenMode, SqlKeystore, schema as common};
 use crate::store::{Environment, Generation, Limits};
@@ -67,6 +68,14 @@ impl SqliteKeystore {
         let (file, connection, id) = open_file(path, &limits, root_key)?;
         let inner = Mutex::new(Inner { connection, file, replacements: 0 });
         Ok(Self::new(Sqlite { path: path.to_owned(), inner, root_key, limits, id }, id, environment, limits))
+    }
+}
+
+impl SqliteKeystore {
+    /// Makes a store at `path` with the rows of another.
+    pub(crate) fn create_copy(path: &Path, content: &Content, limits: &Limits) -> Result<(), Error> {
+        let created = create_if_blank(path, limits, |sql| content.write(sql, &schema::TABLES))?;
+        if created { Ok(()) } else { Err(Error::NotEmpty(path.into())) }
     }
 }
 
@@ -184,25 +193,26 @@ impl ToSql for Value {
     }
 }
 
-/// Makes an empty store, and the folder around it, unless there is one or something else.
+/// Makes a store, and the folder around it, unless there is one or something else; returns whether it did.
 fn create_if_blank(
     path: &Path,
     limits: &Limits,
     create: impl FnOnce(&mut dyn Sql) -> Result<(), Error>,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     prepare_path(path, OpenMode::CreateIfMissing)?;
     let mut connection = connect(path, limits).map_err(|error| opening_error(error, path))?;
     if identify(&connection, path)? != schema::Content::Blank {
-        return Ok(());
+        return Ok(false);
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Another process may have been quicker.
-    if identify(&transaction, path)? == schema::Content::Blank {
-        schema::mark(&transaction)?;
-        create(&mut Statements(&transaction))?;
-        transaction.commit()?;
+    if identify(&transaction, path)? != schema::Content::Blank {
+        return Ok(false);
     }
-    Ok(())
+    schema::mark(&transaction)?;
+    create(&mut Statements(&transaction))?;
+    transaction.commit()?;
+    Ok(true)
 }
 
 /// Opens the file at `path`, brings it to this program's schema and returns the id of its store.

@@ -2,6 +2,7 @@
 
 mod api_keys;
 mod common;
+mod copy;
 mod crash;
 mod file;
 mod pem;

@@ -9,7 +9,7 @@ use fieldseal_crypto::hash::sha256;
 use fieldseal_crypto::{CryptoRng, Curve, EcContext, PrivateKey, Secret};
 use fieldseal_keystore::{
     AppName, Apps, ClientName, Environment, Error, Keystore, Limits, LocalRootKey, NewClient, OpenMode, Operation,
-    PostgresKeystore, Roles, SqliteKeystore,
+    PostgresKeystore, PostgresSettings, Roles, SqliteKeystore,
 };
 use fieldseal_testkit::postgres::PostgresServer;
 use rand::rand_core::UnwrapErr;
@@ -104,6 +104,11 @@ impl Place {
         self.server.expect("of a server")
     }
 
+    /// How the database is reached.
+    pub(crate) fn settings(&self) -> PostgresSettings {
+        self.server().settings(self.database())
+    }
+
     pub(crate) fn open(&self) -> Store {
         self.open_with(Limits::default())
     }
@@ -115,10 +120,7 @@ impl Place {
     pub(crate) fn try_open(&self, mode: OpenMode, environment: Environment, limits: Limits) -> Result<Store, Error> {
         Ok(Store(match self.kind {
             Kind::Sqlite => Box::new(SqliteKeystore::open(&self.name, mode, environment, limits)?),
-            Kind::Postgres => {
-                let settings = self.server().settings(self.database());
-                Box::new(PostgresKeystore::open(&settings, mode, environment, limits)?)
-            }
+            Kind::Postgres => Box::new(PostgresKeystore::open(&self.settings(), mode, environment, limits)?),
         }))
     }
 
