@@ -13,7 +13,8 @@ use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, SystemTime};
 
 use fieldseal_engine::admin::{PostgresSettings, PostgresUrl, SslMode};
-use fieldseal_net::tls::{Authority, Issued, ServerName, Validity};
+pub use fieldseal_net::tls::Validity;
+use fieldseal_net::tls::{Authority, Issued, ServerName};
 
 /// The role that owns the databases of tests.
 pub const ROLE: &str = "fieldseal";
@@ -29,6 +30,8 @@ const USER: &str = "postgres";
 /// How long a server may take to start on a slow machine.
 const START_TRIES: u32 = 1_200;
 const TRY_PAUSE: Duration = Duration::from_millis(50);
+/// How long a client waits for a server that does not respond.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// How a server is set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,6 +118,11 @@ impl PostgresServer {
     pub fn standby_of(primary: &PostgresServer, configuration: &[&str]) -> PostgresServer {
         let standby = Self::prepare(primary.durability, &[]);
         fs::remove_dir_all(standby.data()).expect("removed");
+        for name in ["ca.pem", "ca.key", "client.pem", "client.key"] {
+            fs::copy(primary.file(name), standby.file(name)).expect("copied");
+        }
+        fs::copy(primary.file("ca.pem"), standby.folder.path().join("server/ca.pem")).expect("copied");
+        standby.write_server_certificate("localhost", Validity::of_leaf(SystemTime::now()));
         succeed(
             as_user(&tool("pg_basebackup"))
                 .arg("-D")
@@ -274,7 +282,21 @@ impl PostgresServer {
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
     }
 
-    fn try_sql(&self, database: &str, sql: &str) -> Output {
+    /// Repeats a statement until it prints `expected`.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn wait_until(&self, sql: &str, expected: &str) {
+        while self.sql("postgres", sql) != expected {
+            std::thread::sleep(TRY_PAUSE);
+        }
+    }
+
+    /// Runs SQL that may fail as a superuser.
+    ///
+    /// # Panics
+    /// When there is no `psql`.
+    pub fn try_sql(&self, database: &str, sql: &str) -> Output {
         Command::new(tool("psql"))
             .args([
                 "--no-psqlrc",
@@ -291,6 +313,37 @@ impl PostgresServer {
             .expect("psql runs")
     }
 
+    /// Everything in a database, as SQL.
+    ///
+    /// # Panics
+    /// When it cannot be read.
+    pub fn dump(&self, database: &str) -> String {
+        let mut command = Command::new(tool("pg_dump"));
+        let output = self.connected(&mut command).arg(database).output().expect("pg_dump runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Puts what [`PostgresServer::dump`] returned into an empty database.
+    ///
+    /// # Panics
+    /// When it is not accepted.
+    pub fn restore(&self, database: &str, dump: &str) {
+        let path = self.file("dump");
+        fs::write(&path, dump).expect("written");
+        let mut command = Command::new(tool("psql"));
+        succeed(
+            self.connected(&mut command)
+                .args(["--quiet", "--set=ON_ERROR_STOP=1", "--dbname", database, "--file"])
+                .arg(path),
+        );
+    }
+
+    /// Adds the superuser's way to the server.
+    fn connected<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        command.args(["--username=postgres", "--host", self.socket_folder(), "--port", &self.port.to_string()])
+    }
+
     /// An empty database of [`ROLE`].
     ///
     /// # Panics
@@ -301,7 +354,8 @@ impl PostgresServer {
         name
     }
 
-    /// Settings with which [`ROLE`] reaches a database: TLS, verified, and a password.
+    /// Settings with which [`ROLE`] reaches a database: TLS, verified, and a password. Their timeouts allow for a machine that does much
+    /// else.
     ///
     /// # Panics
     /// On names that are none.
@@ -311,6 +365,8 @@ impl PostgresServer {
             sslmode: SslMode::VerifyFull,
             authorities: Some(self.file("ca.pem")),
             password_file: Some(self.file("password")),
+            connect_timeout: PATIENCE,
+            statement_timeout: PATIENCE,
             ..PostgresSettings::new(PostgresUrl::parse(&url).expect("a URL"))
         }
     }

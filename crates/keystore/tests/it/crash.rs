@@ -11,9 +11,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::common::{app, assert_file_sound, context, environment, key, open_with, place, rng};
+use crate::common::{
+    Kind, Place, app, assert_file_sound, assert_sound, context, environment, key, open_with, place, rng,
+};
 use fieldseal_crypto::Curve;
-use fieldseal_keystore::{AppName, Error, Keystore, Limits, LocalRootKey, NewKeys, OpenMode, SqliteKeystore};
+use fieldseal_keystore::{
+    AppName, Error, Keystore, Limits, LocalRootKey, NewKeys, OpenMode, PostgresKeystore, PostgresSettings, PostgresUrl,
+    SqliteKeystore,
+};
 use rand::RngExt;
 
 /// Tells the child what to do; unset in an ordinary test run.
@@ -43,7 +48,7 @@ impl Change {
         if place.is_multiple_of(2) { Self::Version(place / 2 + 2) } else { Self::App(place / 2) }
     }
 
-    fn make(&self, store: &SqliteKeystore) {
+    fn make(&self, store: &dyn Keystore) {
         match *self {
             Self::Version(version) => {
                 assert_eq!(store.add_version(&app("a"), keys_of(version)).expect("made").version, version);
@@ -75,7 +80,7 @@ fn keys_imported(number: u32) -> NewKeys {
 }
 
 /// How many changes `store` has seen. Panics where they are not the first ones of the order.
-fn changes(store: &SqliteKeystore) -> u32 {
+fn changes(store: &dyn Keystore) -> u32 {
     let apps = store.list_apps().expect("read");
     let versions = apps.iter().find(|one| one.name == app("a")).expect("there").versions.len() - 1;
     let made = apps.len() - 1;
@@ -93,24 +98,37 @@ fn child() {
     // The harness has begun a line of its own.
     println!();
     match task.as_str() {
-        "change" => change_for_ever(&folder.join("store.db")),
+        "change" => change_for_ever(&open_with(&folder.join("store.db"), limits())),
+        "change in a database" => change_for_ever(&*child_database(&folder)),
+        "rotate 20 in a database" => rotate_20(&*child_database(&folder)),
         "root keys" => make_root_keys_for_ever(&folder),
         "stores" => make_stores_for_ever(&folder),
-        "rotate 20" => {
-            let store = open_with(&folder.join("store.db"), limits());
-            for _ in 0..20 {
-                store.rotate(&app("a")).expect("rotated");
-                println!("{DONE}");
-            }
-        }
+        "rotate 20" => rotate_20(&open_with(&folder.join("store.db"), limits())),
         other => panic!("no task {other}"),
     }
 }
 
-fn change_for_ever(path: &Path) {
-    let store = open_with(path, limits());
-    for place in changes(&store).. {
-        Change::at(place).make(&store);
+/// The database whose URL is in a file of the folder, with what it takes to get there.
+fn child_database(folder: &Path) -> Box<dyn Keystore> {
+    let url = fs::read_to_string(folder.join("url")).expect("a URL");
+    let settings = PostgresSettings {
+        authorities: Some(folder.join("ca.pem")),
+        password_file: Some(folder.join("password")),
+        ..PostgresSettings::new(PostgresUrl::parse(&url).expect("a URL"))
+    };
+    Box::new(PostgresKeystore::open(&settings, OpenMode::Existing, environment(), limits()).expect("opened"))
+}
+
+fn rotate_20(store: &dyn Keystore) {
+    for _ in 0..20 {
+        store.rotate(&app("a")).expect("rotated");
+        println!("{DONE}");
+    }
+}
+
+fn change_for_ever(store: &dyn Keystore) {
+    for place in changes(store).. {
+        Change::at(place).make(store);
         println!("{DONE}");
     }
 }
@@ -193,8 +211,68 @@ fn a_kill_during_rotations_and_imports_leaves_before_or_after() {
     assert!(versions_cut > 0 && apps_cut > 0, "no kill met a change of each kind");
 }
 
+/// What [`child_database`] needs, in a folder of its own.
+fn folder_for_child(place: &Place) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("folder");
+    let settings = place.server().settings(place.database());
+    fs::write(folder.path().join("url"), settings.url.to_string()).expect("written");
+    for name in ["ca.pem", "password"] {
+        fs::copy(place.server().file(name), folder.path().join(name)).expect("copied");
+    }
+    folder
+}
+
+/// The number of kills of processes that change a database; `FIELDSEAL_KILLS` sets another.
+fn database_rounds() -> u32 {
+    std::env::var("FIELDSEAL_KILLS").map_or(12, |count| count.parse().expect("a number"))
+}
+
+#[test]
+fn a_kill_during_changes_of_a_database_leaves_before_or_after() {
+    let place = &Place::new(Kind::Postgres);
+    let store = place.open_with(limits());
+    store.create_app(&app("a"), NewKeys::generated()).expect("made");
+    let folder = folder_for_child(place);
+    let (mut count, mut unreported) = (0, 0);
+    for round in 0..database_rounds() {
+        let reported = kill_at_random(start("change in a database", folder.path()));
+        // What the killed process had sent is still carried out; the lock of the row is free once it is.
+        store.disable_app(&app("a")).expect("after it");
+        store.enable_app(&app("a")).expect("after it");
+        assert_sound(&store);
+        let (before, after) = (count, count + reported);
+        count = changes(&*store);
+        assert!(
+            count == after || count == after + 1,
+            "round {round}: {count} changes, {before} and {reported} reported"
+        );
+        unreported += count - after;
+        (before..count).for_each(|place| assert_made(&*store, &Change::at(place)));
+    }
+    println!("{} kills: {count} changes, {unreported} of them came before a report", database_rounds());
+}
+
+#[test]
+fn two_processes_change_a_database_at_once_and_none_is_lost() {
+    let place = &Place::new(Kind::Postgres);
+    let store = place.open_with(limits());
+    store.create_app(&app("a"), NewKeys::generated()).expect("made");
+    let folder = folder_for_child(place);
+    let children = [0, 1].map(|_| start("rotate 20 in a database", folder.path()));
+    for _ in 0..10 {
+        store.rotate(&app("a")).expect("rotated");
+    }
+    for child in children {
+        let output = child.wait_with_output().expect("ended");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        assert_eq!(String::from_utf8_lossy(&output.stdout).matches(DONE).count(), 20);
+    }
+    assert_eq!(store.load_app(&app("a")).expect("read").expect("there").versions.len(), 51);
+    assert_sound(&store);
+}
+
 /// Asserts that a change is there as a whole, with the keys that were imported.
-fn assert_made(store: &SqliteKeystore, change: &Change) {
+fn assert_made(store: &dyn Keystore, change: &Change) {
     let load = |name| store.load_app(&name).expect("read").expect("there");
     let public = |curve, number| context().public_key(&key(curve, number));
     match *change {

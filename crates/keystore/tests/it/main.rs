@@ -6,5 +6,6 @@ mod copy;
 mod crash;
 mod file;
 mod pem;
+mod postgres;
 mod store;
 mod tampering;
