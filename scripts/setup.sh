@@ -5,6 +5,7 @@
 #   scripts/setup.sh test    tools for a build, the checks and the tests
 #   scripts/setup.sh fuzz    tools for a build and the fuzz targets
 #   scripts/setup.sh dist    tools for a build and the packages of a release
+#   scripts/setup.sh kubernetes   tools for a build and `make kubernetes`
 #
 # Debian packages need root; without it the script names them and ends with 1. Our own tools go to .tools/ and nowhere else.
 set -euo pipefail
@@ -12,9 +13,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 purpose=${1:-build}
 case $purpose in
-build | test | fuzz | dist) ;;
+build | test | fuzz | dist | kubernetes) ;;
 *)
-  echo "usage: scripts/setup.sh build|test|fuzz|dist" >&2
+  echo "usage: scripts/setup.sh build|test|fuzz|dist|kubernetes" >&2
   exit 2
   ;;
 esac
@@ -46,8 +47,13 @@ packages() {
     has curl || missing+=(curl)
     has haproxy || [[ -x /usr/sbin/haproxy ]] || missing+=(haproxy)
     has_postgres || missing+=(postgresql)
+    { has prometheus && has promtool; } || missing+=(prometheus)
     # systemd-analyze checks the units that the package installs.
     [[ $(uname) != Linux ]] || has systemd-analyze || missing+=(systemd)
+  fi
+  if [[ $purpose == kubernetes ]]; then
+    has etcd || missing+=(etcd-server)
+    has openssl || missing+=(openssl)
   fi
   if [[ $purpose == dist ]]; then
     has objcopy || missing+=(binutils)
