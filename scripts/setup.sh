@@ -47,12 +47,10 @@ packages() {
     has curl || missing+=(curl)
     has haproxy || [[ -x /usr/sbin/haproxy ]] || missing+=(haproxy)
     has_postgres || missing+=(postgresql)
-    { has prometheus && has promtool; } || missing+=(prometheus)
     # systemd-analyze checks the units that the package installs.
     [[ $(uname) != Linux ]] || has systemd-analyze || missing+=(systemd)
   fi
   if [[ $purpose == kubernetes ]]; then
-    has etcd || missing+=(etcd-server)
     has openssl || missing+=(openssl)
   fi
   if [[ $purpose == dist ]]; then
@@ -68,6 +66,25 @@ packages() {
   echo "== setup: apt-get install ${missing[*]}"
   apt-get update -qq
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+}
+
+# unpack PACKAGE PROGRAM…: takes programs out of a Debian package into .tools/bin. Installing it would also start its server, on all addresses.
+unpack() {
+  local package=$1 program folder is_complete=yes
+  shift
+  for program; do PATH=$PWD/.tools/bin:$PATH has "$program" || is_complete=; done
+  [[ -z $is_complete ]] || return 0
+  if ! has apt-get || ! has dpkg-deb; then
+    echo "setup: install these programs first: $*" >&2
+    exit 1
+  fi
+  echo "== setup: unpack $* of the Debian package $package"
+  folder=$(mktemp -d)
+  [[ $(id -u) != 0 ]] || apt-get update -qq
+  (cd "$folder" && apt-get download -qq -o APT::Sandbox::User=root "$package" && dpkg-deb --extract ./*.deb content)
+  mkdir -p .tools/bin
+  for program; do install -m 755 "$folder/content/usr/bin/$program" .tools/bin/; done
+  rm -rf "$folder"
 }
 
 rust() {
@@ -100,7 +117,11 @@ tool() {
 packages
 rust
 case $purpose in
-test) tool cargo-deny 0.20.2 ;;
+test)
+  tool cargo-deny 0.20.2
+  unpack prometheus prometheus promtool
+  ;;
+kubernetes) unpack etcd-server etcd ;;
 fuzz) tool cargo-fuzz 0.13.2 ;;
 dist)
   tool cargo-deb 3.8.0

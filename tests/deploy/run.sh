@@ -17,7 +17,7 @@ source "$here/tools.sh"
 use_fieldseal
 need_python
 need_node
-command -v prometheus >/dev/null && command -v promtool >/dev/null || die 'install the Debian package prometheus (make setup does)'
+command -v prometheus >/dev/null && command -v promtool >/dev/null || die 'install Prometheus with promtool, or run make setup'
 
 install_python "$built/venv" "$here/requirements.txt"
 install_helm

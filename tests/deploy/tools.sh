@@ -1,6 +1,8 @@
 # Installs the programs that read the files below deploy/. Sourced after ../common.sh, by run.sh and kubernetes.sh.
 
 built=$root/target/deploy
+# Programs that scripts/setup.sh unpacked.
+export PATH=$root/.tools/bin:$PATH
 mkdir -p "$built"
 
 # Go 1.21 and newer fetch the version that a module needs.
