@@ -1,6 +1,6 @@
 //! Runs the reference and the guides: the shell blocks of each page of `docs` and `docs/guides`, in their order, as one script in an
-//! empty folder. The metrics that other blocks and the alert rules name are those of the reference. tests/interop/test_pages.py runs the pages that start
-//! an engine. This file also runs the program of docs/start/rust.md, and compares docs/errors.md with the code.
+//! empty folder. The metrics that other blocks and the alert rules name are those of the reference. tests/interop/test_pages.py runs the
+//! pages that start an engine. This file also runs the program of docs/start/rust.md, and compares docs/errors.md with the code.
 //! Blocks of kind `console` need an installed package, and the test of the packages runs them. No test runs a block after a comment that
 //! gives the reason.
 
