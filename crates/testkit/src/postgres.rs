@@ -400,6 +400,21 @@ impl PostgresServer {
     pub fn kill(&self) {
         self.signal("KILL");
         drop(self.process.lock().expect("no panic").take());
+        self.wait_for_backends();
+    }
+
+    /// Waits for the processes of a killed server: until they have noticed, its shared memory is in use, and no other server starts.
+    fn wait_for_backends(&self) {
+        let data = fs::canonicalize(self.data()).expect("the folder is there");
+        let works_there = |process: fs::DirEntry| fs::read_link(process.path().join("cwd")).is_ok_and(|at| at == data);
+        // Only Linux shows them.
+        for _ in 0..START_TRIES {
+            let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+            if !processes.into_iter().any(works_there) {
+                return;
+            }
+            std::thread::sleep(TRY_PAUSE);
+        }
     }
 
     /// Stops the server in order.
