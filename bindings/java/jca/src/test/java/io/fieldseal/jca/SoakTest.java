@@ -36,6 +36,8 @@ class SoakTest {
 
     @Test
     void nothingIsLeaked() throws Exception {
+        // Libraries under other tests of this process may keep ciphers for ever.
+        long before = Native.liveObjects();
         ExecutorService threads = Executors.newFixedThreadPool(THREADS);
         AtomicLong operations = new AtomicLong();
         long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(SECONDS);
@@ -64,16 +66,16 @@ class SoakTest {
         System.out.println("soak: " + operations + " operations, resident memory " + middle + " KiB half-way, " + residentKiB()
                 + " KiB at the end, " + Native.liveObjects() + " native objects before collection");
         assertTrue(operations.get() > 0);
-        assertFreed();
+        assertFreed(before);
     }
 
-    /** Waits until the cleaner has freed what is unreachable. Objects of other tests in this process go as well. */
-    private static void assertFreed() throws InterruptedException {
-        for (int i = 0; i < 600 && Native.liveObjects() > 0; i++) {
+    /** Waits until the cleaner has freed what is unreachable. */
+    private static void assertFreed(long before) throws InterruptedException {
+        for (int i = 0; i < 600 && Native.liveObjects() > before; i++) {
             System.gc();
             Thread.sleep(100);
         }
-        assertEquals(0, Native.liveObjects());
+        assertTrue(Native.liveObjects() <= before, Native.liveObjects() + " native objects, " + before + " before");
     }
 
     private static long residentKiB() throws IOException {
