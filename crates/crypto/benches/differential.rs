@@ -1,8 +1,8 @@
 //! Random input through every kernel of the lanes and their model against two libraries each, as long as one likes: what
 //! `tests/differential` does for some seeds.
 //!
-//! `cargo bench -p fieldseal-crypto --bench differential -- [MESSAGES [INPUTS [SEED [INPUTS_OF_MODEL]]]]`. Any difference ends it and
-//! prints its seed. All cores take part.
+//! `cargo bench -p fieldseal-crypto --bench differential -- [MESSAGES [INPUTS [SEED [INPUTS_OF_MODEL]]]] [PART...]`. Any difference
+//! ends it and prints its seed. All cores take part. With parts, only what has one in its name runs: `ECDSA`, `"on k1"`, `RSA-2048`.
 
 #[path = "../tests/differential/agreements.rs"]
 mod agreements;
@@ -30,8 +30,22 @@ const INPUTS: u64 = 10_000;
 /// The same of the model, of signatures a hundredth: it takes milliseconds for one.
 const INPUTS_OF_MODEL: u64 = 10_000;
 
+/// Whether the arguments ask for `what`: they do if they name no part.
+fn wanted_part(what: &str) -> bool {
+    let mut parts = std::env::args().skip(1).filter(|argument| is_part(argument)).peekable();
+    parts.peek().is_none() || parts.any(|part| what.contains(&part))
+}
+
+/// Neither a number nor an option, such as the `--bench` that cargo adds.
+fn is_part(argument: &str) -> bool {
+    argument.parse::<u64>().is_err() && !argument.starts_with('-')
+}
+
 /// Checks groups from the seed `first` on until there were so many inputs, on all cores.
 fn run(what: &str, wanted: u64, first: u64, check: impl Fn(u64) -> Result<u64, String> + Sync) -> Result<(), String> {
+    if !wanted_part(what) {
+        return Ok(());
+    }
     let start = Instant::now();
     let (done, next) = (AtomicU64::new(0), AtomicU64::new(first));
     let found = Mutex::new(None);
