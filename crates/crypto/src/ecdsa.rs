@@ -1,7 +1,7 @@
-//! ECDSA signatures on P-256 (FIPS 186-5) for TLS servers: several by one key side by side where the CPU has SIMD lanes, otherwise by
-//! BoringSSL, one after the other.
+//! ECDSA signatures on P-256 (FIPS 186-5): several by one key side by side where the CPU has SIMD lanes, otherwise by BoringSSL, one after
+//! the other. BoringSSL verifies.
 //!
-//! Constant time in the key and the nonces. Nonces are hedged: derived from fresh randomness, the key and the message, so that a weak
+//! Signing takes constant time in the key and the nonces. Nonces are hedged: derived from fresh randomness, the key and the message, so that a weak
 //! generator alone does not repeat one (as RFC 6979, 3.6 suggests, and as BoringSSL does).
 
 use fieldseal_lanes::ec::ecdsa::{Signature, SigningKey};
@@ -14,11 +14,43 @@ use crate::hash::HashFunction;
 use crate::lanes::serving_curves;
 use crate::recipient::generator;
 use crate::secret::Secret;
-use crate::{Curve, PrivateKey, ffi};
+use crate::{Curve, PrivateKey, PublicKey, ffi};
 
 /// The highest tags of DER that a signature needs.
 const DER_SEQUENCE: u8 = 0x30;
 const DER_INTEGER: u8 = 0x02;
+
+/// A public key on P-256 that verifies.
+pub struct EcdsaPublicKey(library::PublicKey);
+
+impl std::fmt::Debug for EcdsaPublicKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("EcdsaPublicKey(P-256)")
+    }
+}
+
+impl EcdsaPublicKey {
+    /// A key that verifies; `None` for a key on another curve.
+    pub fn new(key: &PublicKey) -> Option<Self> {
+        (key.curve() == Curve::P256).then(|| Self(library::PublicKey::new(key.uncompressed())))
+    }
+
+    /// Whether `signature`, in DER without any freedom of encoding, is one of the message with this digest, of which the leftmost 256 bits
+    /// count. Not constant time: all inputs are public.
+    ///
+    /// ```
+    /// use fieldseal_crypto::{Curve, EcdsaPublicKey, HashFunction, PublicKey};
+    ///
+    /// # fn verify(point: &[u8], message: &[u8], signature: &[u8]) -> Result<bool, Box<dyn std::error::Error>> {
+    /// let key = PublicKey::from_sec1(Curve::P256, point)?;
+    /// let key = EcdsaPublicKey::new(&key).ok_or("a key on P-256")?;
+    /// Ok(key.verify_digest(HashFunction::Sha256.digest(&[message]).as_ref(), signature))
+    /// # }
+    /// ```
+    pub fn verify_digest(&self, digest: &[u8], signature: &[u8]) -> bool {
+        self.0.verify(&leftmost_bits(digest), signature)
+    }
+}
 
 /// A private key on P-256 that signs. Wiped on drop.
 pub struct EcdsaPrivateKey {
@@ -65,17 +97,26 @@ impl EcdsaPrivateKey {
     /// A signature of each message, hashed with its function: DER as X9.62 and RFC 3279, 2.2.3 have it, of at most 72 bytes. With lanes,
     /// a call with eight messages costs little more than one with a single message.
     pub fn sign_many(&self, messages: &[(HashFunction, &[u8])], rng: &mut dyn CryptoRng) -> Vec<Vec<u8>> {
-        let digests: Vec<[u8; SCALAR_SIZE]> = messages.iter().map(digest).collect();
+        let digest = |(hash, message): &(HashFunction, &[u8])| leftmost_bits(hash.digest(&[message]).as_ref());
+        self.sign_digests(&messages.iter().map(digest).collect::<Vec<_>>(), rng)
+    }
+
+    /// A signature of a message of which only the digest is known; its leftmost 256 bits count.
+    pub fn sign_digest(&self, digest: &[u8], rng: &mut dyn CryptoRng) -> Vec<u8> {
+        self.sign_digests(&[leftmost_bits(digest)], rng).pop().expect("as many signatures as digests")
+    }
+
+    fn sign_digests(&self, digests: &[[u8; SCALAR_SIZE]], rng: &mut dyn CryptoRng) -> Vec<Vec<u8>> {
         let Some(lanes) = &self.lanes else {
             return digests.iter().map(|digest| self.library.sign(digest)).collect();
         };
         let nonces: Vec<Scalar> = digests.iter().map(|digest| self.nonce(digest, rng)).collect();
-        let signatures = lanes.key.sign(lanes.generator, &nonces, &digests);
+        let signatures = lanes.key.sign(lanes.generator, &nonces, digests);
         // Without a signature is one nonce in 2^256, or one whose product was faulty.
         let complete = |(signature, digest): (Option<Signature>, &[u8; SCALAR_SIZE])| {
             signature.map_or_else(|| self.library.sign(digest), |signature| to_der(&signature))
         };
-        signatures.into_iter().zip(&digests).map(complete).collect()
+        signatures.into_iter().zip(digests).map(complete).collect()
     }
 
     /// A uniform nonce by rejection (FIPS 186-5, A.3.2), of the first 32 bytes of SHA-512: a draw is rejected less than once in 2^31.
@@ -98,9 +139,12 @@ impl EcdsaPrivateKey {
     }
 }
 
-/// The leftmost 256 bits of a message's hash (FIPS 186-5, 6.4.1).
-fn digest((hash, message): &(HashFunction, &[u8])) -> [u8; SCALAR_SIZE] {
-    *hash.digest(&[message]).as_ref().first_chunk().expect("no hash is shorter")
+/// The number that is signed: the leftmost 256 bits of a digest (FIPS 186-5, 6.4.1), all of a shorter one.
+fn leftmost_bits(digest: &[u8]) -> [u8; SCALAR_SIZE] {
+    let digest = &digest[..digest.len().min(SCALAR_SIZE)];
+    let mut number = [0; SCALAR_SIZE];
+    number[SCALAR_SIZE - digest.len()..].copy_from_slice(digest);
+    number
 }
 
 fn to_der(signature: &Signature) -> Vec<u8> {
@@ -225,6 +269,39 @@ mod tests {
         }
     }
 
+    /// Signatures of RustCrypto over digests of all lengths, and damaged ones.
+    #[test]
+    fn signatures_of_another_library_verify() {
+        use p256::ecdsa::signature::hazmat::PrehashSigner;
+        let mut rng = StdRng::seed_from_u64(6);
+        for seed in 0..4 {
+            let Fixture { private, public, keys } = fixture(seed);
+            let ours = PublicKey::from_sec1(Curve::P256, &public).expect("a point");
+            let ours = EcdsaPublicKey::new(&ours).expect("P-256");
+            let theirs = p256::ecdsa::SigningKey::from_slice(private.scalar().expose()).expect("a key");
+            for size in [20, 28, 31, 32, 33, 48, 64] {
+                let digest: Vec<u8> = (0..size).map(|i| (37 * i + seed as usize) as u8).collect();
+                // RustCrypto refuses digests of less than half a scalar, and pads others like us.
+                let signature: p256::ecdsa::DerSignature = theirs.sign_prehash(&digest).expect("a signature");
+                let mut signatures = vec![signature.as_bytes().to_vec()];
+                signatures.extend(keys.iter().map(|key| key.sign_digest(&digest, &mut rng)));
+                for signature in signatures {
+                    assert!(ours.verify_digest(&digest, &signature), "{size}");
+                    for place in 0..signature.len() {
+                        let mut damaged = signature.clone();
+                        damaged[place] ^= 1;
+                        assert!(!ours.verify_digest(&digest, &damaged), "{size} at {place}");
+                    }
+                    assert!(!ours.verify_digest(&digest, &[signature.as_slice(), &[0]].concat()));
+                    let mut other = digest.clone();
+                    other[0] ^= 1;
+                    assert!(!ours.verify_digest(&other, &signature));
+                }
+            }
+            assert!(!ours.verify_digest(&[7; 32], &[]));
+        }
+    }
+
     #[test]
     fn numbers_are_encoded_without_surplus_zeros() {
         let number = |first: &[u8]| {
@@ -244,6 +321,8 @@ mod tests {
     fn keys_on_the_other_curve_are_refused() {
         let key = PrivateKey::generate(Curve::Secp256k1, &mut StdRng::seed_from_u64(1));
         assert!(EcdsaPrivateKey::new(&key).is_none());
+        let public = EcContext::new(&mut StdRng::seed_from_u64(1)).public_key(&key);
+        assert!(EcdsaPublicKey::new(&public).is_none());
         assert_eq!(format!("{:?}", fixture(1).keys[0]), "EcdsaPrivateKey(P-256, …)");
     }
 }

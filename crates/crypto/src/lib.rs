@@ -31,7 +31,7 @@ pub use aead::{AeadAlgorithm, AeadKey, Nonce, NonceSequence};
 pub use cipher::{CipherAlgorithm, CipherKey, CipherStream};
 pub use digest::{DigestAlgorithm, DigestState};
 pub use ec::{Curve, EcContext, PrivateKey, PublicKey};
-pub use ecdsa::EcdsaPrivateKey;
+pub use ecdsa::{EcdsaPrivateKey, EcdsaPublicKey};
 pub use ffi::allocator::WipingAllocator;
 pub use hash::HashFunction;
 pub use lanes::{CurveLanes, Lanes, LanesUnavailable, text_kernel, use_curve_lanes, use_lanes};
@@ -39,7 +39,7 @@ pub use mac::{MacKey, MacState};
 pub use rand_core;
 pub use rand_core::CryptoRng;
 pub use recipient::{Encapsulation, Recipient, RecipientWork, prepare_tables};
-pub use rsa::{RsaComponents, RsaPrivateKey, RsaScheme};
+pub use rsa::{RsaComponents, RsaPrivateKey, RsaPublicKey, RsaScheme};
 pub use secret::Secret;
 
 /// A tag, key or padding fault. It deliberately carries no detail: the cause must not be distinguishable from outside.

@@ -1,7 +1,7 @@
-//! RSA signatures (RFC 8017) with keys of 2,048 bits and more, for TLS servers: several by one key side by side, where the CPU has
-//! AVX-512 IFMA and the key 2,048, 3,072 or 4,096 bits; otherwise by BoringSSL, one after the other.
+//! RSA signatures (RFC 8017) with keys of 2,048 bits and more: several by one key side by side, where the CPU has AVX-512 IFMA and the key
+//! 2,048, 3,072 or 4,096 bits; otherwise by BoringSSL, one after the other. BoringSSL verifies.
 //!
-//! Constant time in the key and the message. Every signature is checked with the public exponent before it is returned, by the lanes as
+//! Signing takes constant time in the key and the message. Every signature is checked with the public exponent before it is returned, by the lanes as
 //! well as by the library.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use rand_core::CryptoRng;
 use thiserror::Error;
 
 use crate::ffi;
-use crate::hash::{HashFunction, SHA512_SIZE};
+use crate::hash::{Digest, HashFunction, SHA512_SIZE};
 use crate::lanes::serving_rsa;
 
 /// The least bytes of a modulus.
@@ -38,9 +38,9 @@ pub struct RsaComponents<'a> {
     pub coefficient: &'a [u8],
 }
 
-/// Numbers that are no private RSA key of 2,048 bits or more, or of a number of bits that is not a multiple of eight.
+/// Numbers that are no RSA key of 2,048 bits or more, or of a number of bits that is not a multiple of eight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("not a private RSA key of 2048 bits or more in whole bytes")]
+#[error("not an RSA key of 2048 bits or more in whole bytes")]
 pub struct InvalidRsaKey;
 
 /// How a message is encoded before it is signed, by the names of RFC 8446, 4.2.3. Salts of PSS are as long as the hash.
@@ -50,6 +50,67 @@ pub enum RsaScheme {
     Pkcs1(HashFunction),
     /// RSASSA-PSS with MGF1.
     Pss(HashFunction),
+}
+
+impl RsaScheme {
+    /// The hash function of the message.
+    pub fn hash(self) -> HashFunction {
+        match self {
+            Self::Pkcs1(hash) | Self::Pss(hash) => hash,
+        }
+    }
+}
+
+/// The significant bytes of a modulus that is long enough, and has its highest bit at the top of a byte.
+fn checked_modulus(modulus: &[u8]) -> Result<&[u8], InvalidRsaKey> {
+    let zeros = modulus.iter().take_while(|byte| **byte == 0).count();
+    let modulus = &modulus[zeros..];
+    if modulus.len() < MODULUS_SIZE_MIN || modulus[0] < 0x80 { Err(InvalidRsaKey) } else { Ok(modulus) }
+}
+
+/// A public key, which verifies.
+pub struct RsaPublicKey {
+    library: ffi::rsa::Key,
+    size: usize,
+}
+
+impl std::fmt::Debug for RsaPublicKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RsaPublicKey({} bits)", 8 * self.size)
+    }
+}
+
+impl RsaPublicKey {
+    /// A key from its numbers, big-endian. BoringSSL bounds them: the modulus to 16,384 bits, the exponent to odd numbers from 3 of at most
+    /// 33 bits.
+    ///
+    /// # Errors
+    /// [`InvalidRsaKey`].
+    pub fn new(modulus: &[u8], public_exponent: &[u8]) -> Result<Self, InvalidRsaKey> {
+        let modulus = checked_modulus(modulus)?;
+        let library = ffi::rsa::Key::new_public(modulus, public_exponent).ok_or(InvalidRsaKey)?;
+        Ok(Self { library, size: modulus.len() })
+    }
+
+    /// Bytes of a signature.
+    pub fn signature_size(&self) -> usize {
+        self.size
+    }
+
+    /// Whether `signature` is one of the message with this digest. Not constant time: all inputs are public.
+    ///
+    /// ```
+    /// use fieldseal_crypto::{HashFunction, RsaPublicKey, RsaScheme};
+    ///
+    /// # fn verify(modulus: &[u8], message: &[u8], signature: &[u8]) -> Result<bool, fieldseal_crypto::rsa::InvalidRsaKey> {
+    /// let key = RsaPublicKey::new(modulus, &[1, 0, 1])?;
+    /// let scheme = RsaScheme::Pss(HashFunction::Sha256);
+    /// Ok(key.verify_digest(scheme, scheme.hash().digest(&[message]).as_ref(), signature))
+    /// # }
+    /// ```
+    pub fn verify_digest(&self, scheme: RsaScheme, digest: &[u8], signature: &[u8]) -> bool {
+        digest.len() == scheme.hash().size() && self.library.verify(scheme, digest, signature)
+    }
 }
 
 /// A private key. Wiped on drop.
@@ -72,12 +133,7 @@ impl RsaPrivateKey {
     /// # Errors
     /// [`InvalidRsaKey`].
     pub fn new(components: &RsaComponents<'_>) -> Result<Self, InvalidRsaKey> {
-        let zeros = components.modulus.iter().take_while(|byte| **byte == 0).count();
-        let modulus = &components.modulus[zeros..];
-        let size = modulus.len();
-        if size < MODULUS_SIZE_MIN || modulus[0] < 0x80 {
-            return Err(InvalidRsaKey);
-        }
+        let size = checked_modulus(components.modulus)?.len();
         let library = ffi::rsa::Key::new(components).ok_or(InvalidRsaKey)?;
         let lanes = serving_rsa().and_then(|kernel| lanes::PrivateKey::new(kernel, &for_lanes(components)).ok());
         Ok(Self { library, lanes, size, faults: AtomicU64::new(0) })
@@ -102,16 +158,29 @@ impl RsaPrivateKey {
 
     /// A signature of each message, by its scheme. `rng` makes the salts of PSS.
     pub fn sign_many(&self, messages: &[(RsaScheme, &[u8])], rng: &mut impl CryptoRng) -> Vec<Vec<u8>> {
-        let encode = |(scheme, message): &(RsaScheme, &[u8])| match scheme {
-            RsaScheme::Pkcs1(hash) => encode_pkcs1(*hash, message, self.size),
-            RsaScheme::Pss(hash) => {
-                let mut salt = [0; SHA512_SIZE];
-                let salt = &mut salt[..hash.size()];
-                rng.fill_bytes(salt);
-                encode_pss(*hash, message, salt, self.size)
+        let digests: Vec<Digest> = messages.iter().map(|(scheme, message)| scheme.hash().digest(&[message])).collect();
+        let schemes = messages.iter().map(|(scheme, _)| *scheme);
+        self.sign_digests(&schemes.zip(digests.iter().map(AsRef::as_ref)).collect::<Vec<_>>(), rng)
+    }
+
+    /// A signature of each message, of which only the digest by the scheme's hash function is known.
+    ///
+    /// # Panics
+    /// When a digest has another length than the function's.
+    pub fn sign_digests(&self, digests: &[(RsaScheme, &[u8])], rng: &mut impl CryptoRng) -> Vec<Vec<u8>> {
+        let encode = |(scheme, digest): &(RsaScheme, &[u8])| {
+            assert_eq!(digest.len(), scheme.hash().size(), "a digest of the scheme's hash function");
+            match scheme {
+                RsaScheme::Pkcs1(hash) => encode_pkcs1(*hash, digest, self.size),
+                RsaScheme::Pss(hash) => {
+                    let mut salt = [0; SHA512_SIZE];
+                    let salt = &mut salt[..hash.size()];
+                    rng.fill_bytes(salt);
+                    encode_pss(*hash, digest, salt, self.size)
+                }
             }
         };
-        let representatives: Vec<Vec<u8>> = messages.iter().map(encode).collect();
+        let representatives: Vec<Vec<u8>> = digests.iter().map(encode).collect();
         let Some(lanes) = &self.lanes else {
             return representatives.iter().map(|representative| self.sign_by_library(representative)).collect();
         };
@@ -175,8 +244,8 @@ fn digest_info(hash: HashFunction) -> [u8; 19] {
 }
 
 /// EMSA-PKCS1-v1_5 (RFC 8017, 9.2).
-fn encode_pkcs1(hash: HashFunction, message: &[u8], size: usize) -> Vec<u8> {
-    let end = [&digest_info(hash)[..], hash.digest(&[message]).as_ref()].concat();
+fn encode_pkcs1(hash: HashFunction, digest: &[u8], size: usize) -> Vec<u8> {
+    let end = [&digest_info(hash)[..], digest].concat();
     let mut encoded = vec![0xff; size];
     (encoded[0], encoded[1], encoded[size - end.len() - 1]) = (0, 1, 0);
     encoded[size - end.len()..].copy_from_slice(&end);
@@ -185,8 +254,8 @@ fn encode_pkcs1(hash: HashFunction, message: &[u8], size: usize) -> Vec<u8> {
 
 /// EMSA-PSS (RFC 8017, 9.1.1) for a modulus of which the highest bit of the first byte is set, so that the encoded message is a bit
 /// shorter.
-fn encode_pss(hash: HashFunction, message: &[u8], salt: &[u8], size: usize) -> Vec<u8> {
-    let digest = hash.digest(&[&[0; 8], hash.digest(&[message]).as_ref(), salt]);
+fn encode_pss(hash: HashFunction, digest: &[u8], salt: &[u8], size: usize) -> Vec<u8> {
+    let digest = hash.digest(&[&[0; 8], digest, salt]);
     let mut encoded = vec![0; size];
     let (block, end) = encoded.split_at_mut(size - hash.size() - 1);
     let start = block.len() - salt.len();
@@ -241,7 +310,16 @@ mod tests {
             }
         }
 
+        /// By our own key and by another library.
         fn verifies(&self, scheme: RsaScheme, message: &[u8], signature: &[u8]) -> bool {
+            let by_another = self.verifies_elsewhere(scheme, message, signature);
+            let key = RsaPublicKey::new(&self.numbers["n"], &self.numbers["e"]).expect("a key");
+            let digest = scheme.hash().digest(&[message]);
+            assert_eq!(key.verify_digest(scheme, digest.as_ref(), signature), by_another, "{key:?} {scheme:?}");
+            by_another
+        }
+
+        fn verifies_elsewhere(&self, scheme: RsaScheme, message: &[u8], signature: &[u8]) -> bool {
             let algorithm: &signature::RsaParameters = match scheme {
                 RsaScheme::Pkcs1(HashFunction::Sha256) => &signature::RSA_PKCS1_2048_8192_SHA256,
                 RsaScheme::Pkcs1(HashFunction::Sha384) => &signature::RSA_PKCS1_2048_8192_SHA384,
@@ -300,7 +378,8 @@ mod tests {
     fn missing_signatures_are_made_by_the_library() {
         let test_key = &TestKey::all()[0];
         let key = RsaPrivateKey::new(&test_key.components()).expect("a key");
-        let representatives = [b"one", b"two"].map(|message| encode_pkcs1(HashFunction::Sha256, message, key.size));
+        let digests = [b"one", b"two"].map(|message| HashFunction::Sha256.digest(&[message]));
+        let representatives = digests.map(|digest| encode_pkcs1(HashFunction::Sha256, digest.as_ref(), key.size));
         let kept = vec![7; key.size];
         let signatures = key.complete(&representatives, vec![Some(kept.clone()), None]);
         assert_eq!((&signatures[0], key.take_faults(), key.take_faults()), (&kept, 1, 0));
@@ -320,5 +399,41 @@ mod tests {
             assert_eq!(RsaPrivateKey::new(&components).err(), Some(InvalidRsaKey));
         }
         assert_eq!(format!("{:?}", RsaPrivateKey::new(&right).expect("a key")), "RsaPrivateKey(2048 bits, …)");
+    }
+
+    #[test]
+    fn public_keys_of_other_sizes_are_refused() {
+        let keys = TestKey::all();
+        let (modulus, exponent) = (keys[0].components().modulus, keys[0].components().public_exponent);
+        let padded = [&[0; 9], modulus].concat();
+        assert_eq!(RsaPublicKey::new(&padded, exponent).map(|key| key.signature_size()), Ok(256));
+        let odd = [&[1], modulus].concat();
+        let even = [&modulus[..255], &[0]].concat();
+        for modulus in [&modulus[1..], &odd, &even, &[], &[0xff; 2049]] {
+            assert_eq!(RsaPublicKey::new(modulus, exponent).err(), Some(InvalidRsaKey));
+        }
+        for exponent in [&[][..], &[0], &[1], &[2], &[1, 0, 0], &[3, 0, 0, 0, 1], &[1, 0, 0, 0, 0, 1]] {
+            assert_eq!(RsaPublicKey::new(modulus, exponent).err(), Some(InvalidRsaKey), "{exponent:?}");
+        }
+    }
+
+    /// A signature that is too short, too long, not below the modulus, or of a digest with another length.
+    #[test]
+    fn signatures_of_other_lengths_do_not_verify() {
+        let test_key = &TestKey::all()[0];
+        let key = RsaPrivateKey::new(&test_key.components()).expect("a key");
+        let public = RsaPublicKey::new(&test_key.numbers["n"], &test_key.numbers["e"]).expect("a key");
+        for scheme in schemes() {
+            let digest = scheme.hash().digest(&[b"message"]);
+            let digest = digest.as_ref();
+            let signature = key.sign_digests(&[(scheme, digest)], &mut StdRng::seed_from_u64(5)).remove(0);
+            assert!(public.verify_digest(scheme, digest, &signature));
+            let longer = [&[0], signature.as_slice()].concat();
+            for wrong in [&signature[1..], &signature[..255], &longer, &[], &test_key.numbers["n"]] {
+                assert!(!public.verify_digest(scheme, digest, wrong));
+            }
+            assert!(!public.verify_digest(scheme, &digest[1..], &signature));
+            assert!(!public.verify_digest(scheme, &[digest, &[0]].concat(), &signature));
+        }
     }
 }

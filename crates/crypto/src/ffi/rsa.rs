@@ -1,13 +1,15 @@
-//! BoringSSL's RSA: the signature primitive, which blinds, runs in constant time and checks its result (rsa.h, `RSA_sign_raw`).
+//! BoringSSL's RSA: the signature primitive, which blinds, runs in constant time and checks its result (rsa.h, `RSA_sign_raw`), and the
+//! verification of both schemes.
 
 use std::ptr::NonNull;
 
 use boring_sys as bssl;
 
 use super::number::Number;
-use crate::rsa::RsaComponents;
+use crate::hash::HashFunction;
+use crate::rsa::{RsaComponents, RsaScheme};
 
-/// An owned private `RSA`.
+/// An owned `RSA`, private or public.
 pub(crate) struct Key(NonNull<bssl::RSA>);
 
 // SAFETY: the key is not bound to the thread that made it.
@@ -30,6 +32,73 @@ impl Key {
             super::clear_errors();
         }
         NonNull::new(key).map(Self)
+    }
+
+    /// `None` for numbers that the library refuses.
+    pub(crate) fn new_public(modulus: &[u8], public_exponent: &[u8]) -> Option<Self> {
+        let [n, e] = [modulus, public_exponent].map(Number::new);
+        // SAFETY: both numbers are valid during the call, which copies them.
+        let key = unsafe { bssl::RSA_new_public_key(n.as_ptr(), e.as_ptr()) };
+        if key.is_null() {
+            super::clear_errors();
+        }
+        NonNull::new(key).map(Self)
+    }
+
+    /// The digest has the length of the scheme's hash function. Salts of PSS are as long.
+    pub(crate) fn verify(&self, scheme: RsaScheme, digest: &[u8], signature: &[u8]) -> bool {
+        let verified = match scheme {
+            RsaScheme::Pkcs1(hash) => self.verify_pkcs1(hash, digest, signature),
+            RsaScheme::Pss(hash) => self.verify_pss(hash, digest, signature),
+        };
+        if verified != 1 {
+            super::clear_errors();
+        }
+        verified == 1
+    }
+
+    fn verify_pkcs1(&self, hash: HashFunction, digest: &[u8], signature: &[u8]) -> i32 {
+        let function = match hash {
+            HashFunction::Sha256 => bssl::NID_sha256,
+            HashFunction::Sha384 => bssl::NID_sha384,
+            HashFunction::Sha512 => bssl::NID_sha512,
+        };
+        // SAFETY: both ranges come with their lengths; the key is only read.
+        unsafe {
+            bssl::RSA_verify(
+                function,
+                digest.as_ptr(),
+                digest.len(),
+                signature.as_ptr(),
+                signature.len(),
+                self.0.as_ptr(),
+            )
+        }
+    }
+
+    fn verify_pss(&self, hash: HashFunction, digest: &[u8], signature: &[u8]) -> i32 {
+        // SAFETY: returns a static description.
+        let function = unsafe {
+            match hash {
+                HashFunction::Sha256 => bssl::EVP_sha256(),
+                HashFunction::Sha384 => bssl::EVP_sha384(),
+                HashFunction::Sha512 => bssl::EVP_sha512(),
+            }
+        };
+        let salt_size = hash.size() as i32;
+        // SAFETY: both ranges come with their lengths; the key is only read.
+        unsafe {
+            bssl::RSA_verify_pss_mgf1(
+                self.0.as_ptr(),
+                digest.as_ptr(),
+                digest.len(),
+                function,
+                function,
+                salt_size,
+                signature.as_ptr(),
+                signature.len(),
+            )
+        }
     }
 
     /// `representative` and `out` are as long as the modulus; false only where the representative is not below it, or without memory.
