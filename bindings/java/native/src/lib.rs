@@ -10,6 +10,7 @@
 #![allow(clippy::too_many_arguments)]
 
 mod aead;
+mod asymmetric;
 mod buffer;
 mod cipher;
 mod hash;

@@ -5,6 +5,9 @@ import java.util.Arrays;
 
 /** Reads the few forms of DER (X.690) that parameters and signatures have: definite lengths in their shortest form, no trailing bytes. */
 final class Der {
+    static final int INTEGER = 0x02;
+    static final int SEQUENCE = 0x30;
+
     private final byte[] bytes;
     private final int end;
     private int at;

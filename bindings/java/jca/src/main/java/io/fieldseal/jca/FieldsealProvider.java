@@ -40,6 +40,8 @@ public final class FieldsealProvider extends Provider {
             cipher("ChaCha20-Poly1305", List.of("1.2.840.113549.1.9.16.3.18", "OID.1.2.840.113549.1.9.16.3.18"));
             putService(new Entry(this, "AlgorithmParameters", "GCM", NONE, null, -1));
             digests();
+            p256();
+            rsa();
         } else {
             Fallback.log(status());
         }
@@ -66,6 +68,33 @@ public final class FieldsealProvider extends Provider {
         }
     }
 
+    private void p256() {
+        Map<String, String> keys = Map.of("SupportedKeyClasses",
+                "java.security.interfaces.ECPublicKey|java.security.interfaces.ECPrivateKey");
+        putService(new Entry(this, "KeyAgreement", "ECDH", NONE, keys, 0));
+        putService(new Entry(this, "KeyPairGenerator", "EC", List.of("EllipticCurve"), null, 0));
+        String[] names = {"NONEwithECDSA", "SHA1withECDSA", "SHA224withECDSA", "SHA256withECDSA", "SHA384withECDSA", "SHA512withECDSA"};
+        String[] arcs = {null, "1", "3.1", "3.2", "3.3", "3.4"};
+        for (int i = 0; i < names.length; i++) {
+            String oid = "1.2.840.10045.4." + arcs[i];
+            List<String> aliases = arcs[i] == null ? NONE : List.of(oid, "OID." + oid);
+            putService(new Entry(this, "Signature", names[i], aliases, keys, i - 1));
+            putService(new Entry(this, "Signature", names[i] + "inP1363Format", NONE, keys, i - 1));
+        }
+    }
+
+    private void rsa() {
+        Map<String, String> keys = Map.of("SupportedKeyClasses",
+                "java.security.interfaces.RSAPublicKey|java.security.interfaces.RSAPrivateCrtKey");
+        String[] names = {"SHA256withRSA", "SHA384withRSA", "SHA512withRSA"};
+        for (int i = 0; i < names.length; i++) {
+            String oid = "1.2.840.113549.1.1." + (11 + i);
+            putService(new Entry(this, "Signature", names[i], List.of(oid, "OID." + oid), keys, i));
+        }
+        String oid = "1.2.840.113549.1.1.10";
+        putService(new Entry(this, "Signature", "RSASSA-PSS", List.of("PSS", oid, "OID." + oid), keys, 0));
+    }
+
     /** The class that the entry makes, for lists of services. */
     private static String className(String type, String name) {
         switch (type) {
@@ -75,6 +104,13 @@ public final class FieldsealProvider extends Provider {
                 return NativeMac.class.getName();
             case "AlgorithmParameters":
                 return GcmParameters.class.getName();
+            case "KeyAgreement":
+                return EcdhAgreement.class.getName();
+            case "KeyPairGenerator":
+                return EcKeyPairGenerator.class.getName();
+            case "Signature":
+                return name.contains("ECDSA") ? EcdsaSignature.class.getName()
+                        : name.equals("RSASSA-PSS") ? RsaPssSignature.class.getName() : RsaSignature.class.getName();
             default:
                 return status().isNative() ? GcmCipher.class.getName() : ChunkedCipher.class.getName();
         }
@@ -98,9 +134,23 @@ public final class FieldsealProvider extends Provider {
                     return new NativeMac(algorithm);
                 case "AlgorithmParameters":
                     return new GcmParameters();
+                case "KeyAgreement":
+                    return new EcdhAgreement();
+                case "KeyPairGenerator":
+                    return new EcKeyPairGenerator();
+                case "Signature":
+                    return signature();
                 default:
                     return status().isNative() ? nativeCipher() : new ChunkedCipher(getAlgorithm());
             }
+        }
+
+        private Object signature() {
+            String name = getAlgorithm();
+            if (name.contains("ECDSA")) {
+                return new EcdsaSignature(algorithm, !name.endsWith("inP1363Format"));
+            }
+            return name.equals("RSASSA-PSS") ? new RsaPssSignature() : new RsaSignature(algorithm);
         }
 
         private Object nativeCipher() throws NoSuchAlgorithmException {
@@ -126,9 +176,22 @@ public final class FieldsealProvider extends Provider {
 
         @Override
         public boolean supportsParameter(Object parameter) {
-            if (getType().equals("MessageDigest") || getType().equals("AlgorithmParameters")) {
-                return super.supportsParameter(parameter);
+            switch (getType()) {
+                case "MessageDigest":
+                case "AlgorithmParameters":
+                case "KeyPairGenerator":
+                    return super.supportsParameter(parameter);
+                case "KeyAgreement":
+                    return parameter == null || P256.isKey(parameter);
+                case "Signature":
+                    return parameter == null || (getAlgorithm().contains("ECDSA") ? P256.isKey(parameter)
+                            : RsaKeys.isKey(parameter, getAlgorithm().equals("RSASSA-PSS")));
+                default:
+                    return isRawKey(parameter);
             }
+        }
+
+        private static boolean isRawKey(Object parameter) {
             return parameter == null || parameter instanceof Key && "RAW".equals(((Key) parameter).getFormat());
         }
     }

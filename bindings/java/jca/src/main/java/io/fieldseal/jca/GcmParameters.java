@@ -11,7 +11,6 @@ import javax.crypto.spec.GCMParameterSpec;
  * Parameters of GCM, encoded as RFC 5084, 3.2 has them: {@code SEQUENCE { OCTET STRING nonce, INTEGER tagSize DEFAULT 12 }}, in DER.
  */
 final class GcmParameters extends AlgorithmParametersSpi {
-    private static final int SEQUENCE = 0x30;
     private static final int OCTET_STRING = 4;
     private static final int INTEGER = 2;
     private static final int TAG_SIZE_DEFAULT = 12;
@@ -40,7 +39,7 @@ final class GcmParameters extends AlgorithmParametersSpi {
     @Override
     protected void engineInit(byte[] encoded) throws IOException {
         Der outer = new Der(encoded, 0, encoded.length);
-        Der sequence = outer.enter(SEQUENCE);
+        Der sequence = outer.enter(Der.SEQUENCE);
         outer.end();
         byte[] nonce = sequence.bytes(OCTET_STRING);
         int size = TAG_SIZE_DEFAULT;
@@ -73,12 +72,12 @@ final class GcmParameters extends AlgorithmParametersSpi {
     protected byte[] engineGetEncoded() {
         byte[] nonce = Der.encode(OCTET_STRING, iv);
         if (tagSize == TAG_SIZE_DEFAULT) {
-            return Der.encode(SEQUENCE, nonce);
+            return Der.encode(Der.SEQUENCE, nonce);
         }
         byte[] size = Der.encode(INTEGER, new byte[] {(byte) tagSize});
         byte[] content = Arrays.copyOf(nonce, nonce.length + size.length);
         System.arraycopy(size, 0, content, nonce.length, size.length);
-        return Der.encode(SEQUENCE, content);
+        return Der.encode(Der.SEQUENCE, content);
     }
 
     @Override

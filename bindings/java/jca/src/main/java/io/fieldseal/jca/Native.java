@@ -75,4 +75,23 @@ final class Native {
     static native void hashEnd(long hashing, byte[] output, int outputOffset);
 
     static native void hashRestart(long hashing);
+
+    static native boolean generateKeyPair(byte[] seed, byte[] scalar, byte[] point);
+
+    static native boolean agree(byte[] scalar, byte[] point, byte[] secret);
+
+    static native int signEcdsa(byte[] scalar, byte[] digest, byte[] signature);
+
+    static native int verifyEcdsa(byte[] point, byte[] digest, byte[] signature);
+
+    static native long rsaKey(byte[] modulus, byte[] publicExponent, byte[] privateExponent, byte[] prime1, byte[] prime2,
+            byte[] exponent1, byte[] exponent2, byte[] coefficient);
+
+    static native void freeRsaKey(long key);
+
+    static native void signRsa(long key, int scheme, byte[] digest, byte[] signature);
+
+    static native int verifyRsa(byte[] modulus, byte[] publicExponent, int scheme, byte[] digest, byte[] signature);
+
+    static native boolean isRsaKey(byte[] modulus, byte[] publicExponent);
 }

@@ -11,8 +11,9 @@ final class Slot {
     private static final int AEAD = 0;
     private static final int CIPHER = 1;
     private static final int HASHING = 2;
+    private static final int RSA_KEY = 3;
 
-    private static final Cleaner CLEANER = Cleaner.create();
+    static final Cleaner CLEANER = Cleaner.create();
 
     /** The native address, which is not 0. */
     final long address;
@@ -35,6 +36,11 @@ final class Slot {
         return new Slot(address, HASHING);
     }
 
+    /** Takes over an object of {@link Native#rsaKey}. */
+    static Slot ofRsaKey(long address) {
+        return new Slot(address, RSA_KEY);
+    }
+
     private static final class Release implements Runnable {
         private final long address;
         private final int kind;
@@ -52,6 +58,9 @@ final class Slot {
                     break;
                 case CIPHER:
                     Native.freeCipher(address);
+                    break;
+                case RSA_KEY:
+                    Native.freeRsaKey(address);
                     break;
                 default:
                     Native.freeHashing(address);

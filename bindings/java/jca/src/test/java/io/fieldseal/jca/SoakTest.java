@@ -9,7 +9,14 @@ import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.Key;
+import java.security.KeyFactory;
+import java.security.KeyPair;
+import java.security.KeyPairGenerator;
 import java.security.MessageDigest;
+import java.security.PrivateKey;
+import java.security.PublicKey;
+import java.security.Signature;
+import java.security.spec.PKCS8EncodedKeySpec;
 import java.util.ArrayList;
 import java.util.ConcurrentModificationException;
 import java.util.List;
@@ -33,6 +40,17 @@ import org.junit.jupiter.api.Test;
 class SoakTest {
     private static final int SECONDS = Integer.getInteger("seconds", 3);
     private static final int THREADS = 8;
+    private static final KeyPair RSA = rsa();
+
+    private static KeyPair rsa() {
+        try {
+            KeyPairGenerator generator = KeyPairGenerator.getInstance("RSA", "SunRsaSign");
+            generator.initialize(2048);
+            return generator.generateKeyPair();
+        } catch (java.security.GeneralSecurityException error) {
+            throw new AssertionError(error);
+        }
+    }
 
     @Test
     void nothingIsLeaked() throws Exception {
@@ -94,7 +112,10 @@ class SoakTest {
     private static void one(SplittableRandom random) throws Exception {
         byte[] text = new byte[random.nextInt(random.nextInt(20) == 0 ? 700_000 : 3000)];
         random.nextBytes(text);
-        switch (random.nextInt(4)) {
+        switch (random.nextInt(5)) {
+            case 2:
+                signature(text);
+                break;
             case 0:
                 MessageDigest digest = MessageDigest.getInstance("SHA-256", Both.FIELDSEAL);
                 digest.update(text);
@@ -112,6 +133,27 @@ class SoakTest {
                 cipher(text, random);
                 break;
         }
+    }
+
+    /** A fresh RSA key object each time, so that native keys come and go, and a fresh pair on P-256. */
+    private static void signature(byte[] text) throws Exception {
+        KeyFactory factory = KeyFactory.getInstance("RSA", "SunRsaSign");
+        PrivateKey rsa = factory.generatePrivate(new PKCS8EncodedKeySpec(RSA.getPrivate().getEncoded()));
+        KeyPairGenerator generator = KeyPairGenerator.getInstance("EC", Both.FIELDSEAL);
+        generator.initialize(256);
+        KeyPair ec = generator.generateKeyPair();
+        verified("SHA256withRSA", rsa, RSA.getPublic(), text);
+        verified("SHA256withECDSA", ec.getPrivate(), ec.getPublic(), text);
+    }
+
+    private static void verified(String name, PrivateKey key, PublicKey publicKey, byte[] text) throws Exception {
+        Signature signature = Signature.getInstance(name, Both.FIELDSEAL);
+        signature.initSign(key);
+        signature.update(text);
+        byte[] result = signature.sign();
+        signature.initVerify(publicKey);
+        signature.update(text);
+        assertTrue(signature.verify(result));
     }
 
     private static void cipher(byte[] text, SplittableRandom random) throws Exception {

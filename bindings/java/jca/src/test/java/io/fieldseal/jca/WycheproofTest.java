@@ -7,13 +7,24 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import java.math.BigInteger;
 import java.nio.file.Path;
 import java.security.GeneralSecurityException;
+import java.security.InvalidKeyException;
 import java.security.Key;
+import java.security.KeyFactory;
+import java.security.Signature;
+import java.security.SignatureException;
+import java.security.interfaces.ECPublicKey;
 import java.security.spec.AlgorithmParameterSpec;
+import java.security.spec.ECPrivateKeySpec;
+import java.security.spec.MGF1ParameterSpec;
+import java.security.spec.PSSParameterSpec;
+import java.security.spec.X509EncodedKeySpec;
 import java.util.Arrays;
 import java.util.HexFormat;
 import javax.crypto.Cipher;
+import javax.crypto.KeyAgreement;
 import javax.crypto.Mac;
 import javax.crypto.spec.GCMParameterSpec;
 import javax.crypto.spec.IvParameterSpec;
@@ -118,5 +129,76 @@ class WycheproofTest {
             assertEquals(isValid, Arrays.equals(tag, code));
             assertTrue(tag.length >= group.get("tagSize").asInt() / 8 || !isValid);
         });
+    }
+
+    private static KeyFactory keys(String algorithm) throws GeneralSecurityException {
+        return KeyFactory.getInstance(algorithm);
+    }
+
+    @Test
+    void ecdh() throws Exception {
+        each("ecdh_secp256r1", (group, test, isValid) -> {
+            boolean isPlain = test.get("result").asText().equals("valid");
+            ECPublicKey peer;
+            try {
+                peer = (ECPublicKey) keys("EC").generatePublic(new X509EncodedKeySpec(bytes(test, "public")));
+            } catch (GeneralSecurityException refused) {
+                // The JDK's key factory refuses the key before an agreement could.
+                assertEquals(false, isPlain);
+                return;
+            }
+            BigInteger scalar = new BigInteger(test.get("private").asText(), 16);
+            KeyAgreement agreement = KeyAgreement.getInstance("ECDH", Both.FIELDSEAL);
+            agreement.init(keys("EC").generatePrivate(new ECPrivateKeySpec(scalar, P256.PARAMETERS)));
+            try {
+                agreement.doPhase(peer, true);
+                assertArrayEquals(bytes(test, "shared"), agreement.generateSecret());
+                assertTrue(isValid);
+            } catch (InvalidKeyException refused) {
+                assertEquals(false, isPlain);
+            }
+        });
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"ecdsa_secp256r1_sha256", "ecdsa_secp256r1_sha512", "ecdsa_secp256r1_sha256_p1363"})
+    void ecdsa(String name) throws Exception {
+        String form = name.endsWith("p1363") ? "inP1363Format" : "";
+        each(name, (group, test, isValid) -> {
+            String algorithm = group.get("sha").asText().replace("-", "") + "withECDSA" + form;
+            verify(Signature.getInstance(algorithm, Both.FIELDSEAL), "EC", group, test, isValid);
+        });
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"rsa_signature_2048_sha256", "rsa_signature_3072_sha384", "rsa_signature_4096_sha512"})
+    void rsaPkcs1(String name) throws Exception {
+        each(name, (group, test, isValid) -> {
+            String algorithm = group.get("sha").asText().replace("-", "") + "withRSA";
+            boolean isStrict = !test.get("result").asText().equals("acceptable");
+            verify(Signature.getInstance(algorithm, Both.FIELDSEAL), "RSA", group, test, isValid && isStrict);
+        });
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"rsa_pss_2048_sha256_mgf1_32", "rsa_pss_4096_sha384_mgf1_48", "rsa_pss_4096_sha512_mgf1_64"})
+    void rsaPss(String name) throws Exception {
+        each(name, (group, test, isValid) -> {
+            Signature signature = Signature.getInstance("RSASSA-PSS", Both.FIELDSEAL);
+            String hash = group.get("sha").asText();
+            MGF1ParameterSpec mask = new MGF1ParameterSpec(group.get("mgfSha").asText());
+            signature.setParameter(new PSSParameterSpec(hash, "MGF1", mask, group.get("sLen").asInt(), 1));
+            verify(signature, "RSA", group, test, isValid);
+        });
+    }
+
+    private static void verify(Signature signature, String keys, JsonNode group, JsonNode test, boolean isValid) throws Exception {
+        signature.initVerify(keys(keys).generatePublic(new X509EncodedKeySpec(bytes(group, "publicKeyDer"))));
+        signature.update(bytes(test, "msg"));
+        try {
+            assertEquals(isValid, signature.verify(bytes(test, "sig")));
+        } catch (SignatureException malformed) {
+            assertEquals(false, isValid);
+        }
     }
 }
