@@ -1,7 +1,7 @@
 //! AES-GCM and ChaCha20-Poly1305: whole messages, and messages in pieces.
 //!
-//! Plaintext of a message that does not authenticate is overwritten with zeros before Java gets control. What is opened in pieces goes to a
-//! buffer that Java keeps to itself until the tag was checked.
+//! Plaintext of a message that does not authenticate is overwritten with zeros before Java gets control. The ciphertext of a message that
+//! is opened in pieces is collected until its end: then it is opened like a whole message.
 
 use std::ptr::NonNull;
 
@@ -231,57 +231,65 @@ impl AsRef<[u8]> for Tag {
     }
 }
 
-/// A message that is opened in pieces. The last bytes, which may be the tag, are held back.
+/// A message that is opened in pieces: its ciphertext and its tag, which are opened in one pass at the end.
 struct Opening {
-    stream: OpenStream,
-    tail: [u8; TAG_SIZE],
-    tail_size: usize,
+    nonce: AnyNonce,
+    aad: Vec<u8>,
+    received: Buffer,
     tag_size: usize,
-    plaintext: Buffer,
 }
 
 impl Opening {
-    fn new(key: &AeadKey, nonce: &[u8], aad: &[u8], tag_size: usize) -> Self {
-        let stream = stream(key.hazmat_open_stream_any_nonce(nonce, aad));
-        Self { stream, tail: [0; TAG_SIZE], tail_size: 0, tag_size, plaintext: Buffer::default() }
+    fn new(nonce: AnyNonce, aad: &[u8], tag_size: usize) -> Self {
+        Self { nonce, aad: aad.to_vec(), received: Buffer::default(), tag_size }
     }
 
-    fn update(&mut self, jvm: Jvm, input: Place, size: usize) -> Result<(), Thrown> {
-        let complete = (self.tail_size + size).saturating_sub(self.tag_size);
-        let from_tail = complete.min(self.tail_size);
-        let mut tail = self.tail;
-        self.open(jvm, Place::Address(NonNull::from(&mut tail).cast()), from_tail)?;
-        let read = complete - from_tail;
-        self.open(jvm, input, read)?;
-        self.tail.copy_within(from_tail..self.tail_size, 0);
-        let kept = self.tail_size - from_tail;
-        self.tail_size = kept + size - read;
-        input.after(read).read(jvm, &mut self.tail[kept..self.tail_size])
-    }
-
-    /// Decrypts bytes that are not of the tag.
-    fn open(&mut self, jvm: Jvm, input: Place, size: usize) -> Result<(), Thrown> {
-        let mut done = 0;
-        while done < size {
-            let room = self.plaintext.room();
-            let piece = room.len().min(size - done);
-            let places = Places {
-                input: input.after(done),
-                output: Place::Address(NonNull::from(room).cast()),
-                is_in_place: false,
-            };
-            places.pieces(jvm, piece, |text| open_piece(&mut self.stream, text))?;
-            self.plaintext.add(piece);
-            done += piece;
+    /// Writes the plaintext, which has `size` bytes. Whether the tag was right; if not, the output is zeros.
+    fn finish(self, jvm: Jvm, key: &AeadKey, output: Place, size: usize) -> Result<bool, Thrown> {
+        let Self { nonce, aad, received, tag_size } = self;
+        if received.size() != size + tag_size {
+            output.wipe(jvm, size)?;
+            return Ok(false);
         }
-        Ok(())
+        let tail: [u8; TAG_SIZE] = received.tail();
+        let tag = &tail[TAG_SIZE - tag_size..];
+        match received.segments().next() {
+            Some(first) if first.len() >= size => {
+                open(jvm, key, &nonce, &aad, &from_native(&first[..size], output), size, tag)
+            }
+            _ => open_segments(jvm, key, &nonce, &aad, &received, output, size, tag),
+        }
     }
+}
 
-    /// The plaintext if the tag was right.
-    fn finish(self) -> Option<Buffer> {
-        let is_right = self.tail_size == self.tag_size && self.stream.finish(&self.tail[..self.tag_size]).is_ok();
-        is_right.then_some(self.plaintext)
+fn from_native(text: &[u8], output: Place) -> Places {
+    Places { input: Place::Address(NonNull::from(text).cast()), output, is_in_place: false }
+}
+
+/// As [`open`], for a message in several segments.
+fn open_segments(
+    jvm: Jvm,
+    key: &AeadKey,
+    nonce: &AnyNonce,
+    aad: &[u8],
+    received: &Buffer,
+    output: Place,
+    size: usize,
+    tag: &[u8],
+) -> Result<bool, Thrown> {
+    let mut stream = stream(key.hazmat_open_stream_any_nonce(nonce.bytes(), aad));
+    let mut done = 0;
+    let processed = received.segments().try_for_each(|segment| {
+        let text = &segment[..segment.len().min(size - done)];
+        let places = from_native(text, output.after(done));
+        done += text.len();
+        places.pieces(jvm, text.len(), |text| open_piece(&mut stream, text))
+    });
+    let is_right = processed.is_ok() && stream.finish(tag).is_ok();
+    if !is_right {
+        output.wipe(jvm, size)?;
     }
+    processed.map(|()| is_right)
 }
 
 /// What Java holds for a cipher that is used more than once: its expanded key, and a message in pieces.
@@ -455,7 +463,7 @@ extern "system" fn java_begin(
                 if seals {
                     slot.sealing = Some(Sealing::new(key, nonce.bytes(), aad, size(tag_size)));
                 } else {
-                    slot.opening = Some(Opening::new(key, nonce.bytes(), aad, size(tag_size)));
+                    slot.opening = Some(Opening::new(nonce, aad, size(tag_size)));
                 }
                 Ok(())
             })
@@ -515,7 +523,7 @@ extern "system" fn java_seal_piece(
     })
 }
 
-/// `void openPiece(long slot, Object input, int inputOffset, int size, int kinds)`: the plaintext stays here until the end.
+/// `void openPiece(long slot, Object input, int inputOffset, int size, int kinds)`: keeps a part of the ciphertext or the tag.
 #[unsafe(export_name = "Java_io_fieldseal_jca_Native_openPiece")]
 extern "system" fn java_open_piece(
     environment: *mut JNIEnv,
@@ -532,14 +540,13 @@ extern "system" fn java_open_piece(
         let input = Place::new(jvm, (input, input_offset), input_is_array(kinds));
         slot.with(jvm, |slot| {
             let opening = slot.opening.as_mut().ok_or_else(|| jvm.misused())?;
-            opening.update(jvm, input, size(text_size))
+            opening.received.append(jvm, input, size(text_size))
         })
     });
 }
 
 /// `boolean openEnd(long slot, Object output, int outputOffset, int size, int kinds)`: writes the plaintext, which has this size, if the
-/// tag
-/// was right; otherwise zeros.
+/// tag was right; otherwise zeros.
 #[unsafe(export_name = "Java_io_fieldseal_jca_Native_openEnd")]
 extern "system" fn java_open_end(
     environment: *mut JNIEnv,
@@ -556,13 +563,9 @@ extern "system" fn java_open_end(
         let output = Place::new(jvm, (output, output_offset), output_is_array(kinds));
         slot.with(jvm, |slot| {
             let text_size = size(text_size);
-            let plaintext = slot.opening.take().ok_or_else(|| jvm.misused())?.finish();
-            let is_right = plaintext.as_ref().is_some_and(|plaintext| plaintext.size() == text_size);
-            match plaintext.filter(|_| is_right) {
-                Some(plaintext) => plaintext.move_to(jvm, output)?,
-                None => output.wipe(jvm, text_size)?,
-            }
-            Ok(is_right)
+            let opening = slot.opening.take().ok_or_else(|| jvm.misused())?;
+            let key = slot.key.as_ref().ok_or_else(|| jvm.misused())?;
+            opening.finish(jvm, key, output, text_size)
         })
     })
 }

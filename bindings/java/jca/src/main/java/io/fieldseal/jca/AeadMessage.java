@@ -9,8 +9,8 @@ import javax.crypto.AEADBadTagException;
 /**
  * A key and the message that is being sealed or opened under it. {@link AeadCipher} checks states, ranges and room.
  *
- * <p>A whole message is one native call. A message in pieces lives in a native slot, and so does the plaintext of one that is opened,
- * because nobody may see it before its tag was checked.
+ * <p>A whole message is one native call. A message in pieces lives in a native slot: one that is opened as ciphertext, until its end,
+ * because nobody may see plaintext before the tag was checked.
  *
  * <p>Places are an array or a direct buffer, an offset in it, and a bit of {@link Native#INPUT_IS_ARRAY} or {@link Native#OUTPUT_IS_ARRAY}.
  */
