@@ -2,14 +2,17 @@
 """The JCA provider beside SunJCE, Corretto, Conscrypt and BouncyCastle, warm and cold, and beside the crypto crate in Rust, in one run.
 
     bindings/java/bench/run.py --json results.json --plot throughput.svg
+    bindings/java/bench/run.py --result benches/results/java-crypto.json --machine D    for docs/measurements.md
     bindings/java/bench/run.py --quick                          one size, for a look
     bindings/java/bench/run.py --providers Fieldseal,SunJCE --jdks /usr/lib/jvm/java-17-openjdk-amd64
 
-Builds everything first. `--jdks` names the homes of JDKs, by default the one of `java` and JAVA_HOME_25. All providers run on the last one;
+Builds everything first; `--seconds` sets the length of a JMH iteration. `--jdks` names the homes of JDKs, by default the one of `java` and JAVA_HOME_25. All providers run on the last one;
 on the others, SunJCE and Fieldseal. Needs a quiet machine: figures are wall time.
 """
 
 import argparse
+import datetime
+import functools
 import json
 import os
 import re
@@ -25,6 +28,9 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 PROVIDERS = ["Fieldseal", "SunJCE", "Corretto", "Conscrypt", "BouncyCastle"]
 SIZES = [32, 256, 1024, 16_384, 65_536, 1 << 20, 10 << 20, 100 << 20]
+CTR_SIZES = [1024, 16_384, 1 << 20, 100 << 20]
+HASH_SIZES = [32, 512, 16_384, 1 << 20]
+HASHES = ["SHA-256", "SHA-512", "HmacSHA256"]
 COLD_SIZES = [10 << 20, 100 << 20]
 CHUNK_SIZE = 16_384
 NATIVE_ACCESS = "--enable-native-access=ALL-UNNAMED"
@@ -52,27 +58,79 @@ def reference():
     return rows
 
 
-def warm(jdk, providers, sizes, target):
-    """JMH in processes of its own; combinations without a meaning are left out."""
+def jmh(jdk, benchmark, seconds, target, parameters):
+    """JMH in processes of its own; its results."""
+    result = target / "jmh.json"
+    command = [f"{jdk}/bin/java", NATIVE_ACCESS, "-cp", class_path(), "org.openjdk.jmh.Main", benchmark, "-v", "SILENT", "-rf", "json",
+               "-rff", result, "-jvmArgsPrepend", NATIVE_ACCESS, "-w", f"{seconds * 1000:.0f}ms", "-r", f"{seconds * 1000:.0f}ms"]
+    for name, values in parameters.items():
+        command += ["-p", f"{name}={','.join(map(str, values))}"]
+    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+    return json.loads(result.read_text())
+
+
+def warm(jdk, providers, sizes, seconds, target):
+    """Combinations without a meaning are left out."""
     rows = []
     groups = [(["AES/GCM/NoPadding"], "entire", sizes), (["AES/GCM/NoPadding"], "chunked", [s for s in sizes if s > CHUNK_SIZE]),
-              (["AES/CTR/NoPadding"], "entire", [s for s in sizes if s >= 1024])]
+              (["AES/CTR/NoPadding"], "entire", [s for s in sizes if s in CTR_SIZES])]
     for transformations, calls, some in groups:
         if not some:
             continue
-        result = target / "jmh.json"
-        directions = "encrypt" if "CTR" in transformations[0] else "encrypt,decrypt"
-        command = [f"{jdk}/bin/java", NATIVE_ACCESS, "-cp", class_path(), "org.openjdk.jmh.Main", "CipherBenchmark", "-v", "SILENT",
-                   "-rf", "json", "-rff", result, "-jvmArgsPrepend", NATIVE_ACCESS,
-                   "-p", f"provider={','.join(providers)}", "-p", f"transformation={','.join(transformations)}",
-                   "-p", f"size={','.join(map(str, some))}", "-p", f"calls={calls}", "-p", f"direction={directions}"]
-        subprocess.run(command, check=True)
-        for it in json.loads(result.read_text()):
+        directions = ["encrypt"] if "CTR" in transformations[0] else ["encrypt", "decrypt"]
+        for it in jmh(jdk, "CipherBenchmark", seconds, target, {"provider": providers, "transformation": transformations, "size": some,
+                                                                "calls": [calls], "direction": directions}):
             parameters = it["params"]
             rows.append({"jdk": version(jdk), "provider": parameters["provider"], "mode": parameters["transformation"][4:7],
                          "size": int(parameters["size"]), "memory": parameters["memory"], "calls": parameters["calls"],
                          "direction": parameters["direction"], "ns": it["primaryMetric"]["score"]})
     return rows
+
+
+def keys(jdk, providers, seconds, target):
+    """Operations on P-256 and RSA-2048: nanoseconds of each."""
+    wanted = ["JDK" if provider == "SunJCE" else provider for provider in providers]
+    return [{"jdk": version(jdk), "provider": it["params"]["provider"], "operation": it["params"]["operation"],
+             "ns": it["primaryMetric"]["score"]} for it in jmh(jdk, "KeyBenchmark", seconds, target, {"provider": wanted})]
+
+
+def hashes(jdk, providers, seconds, target):
+    """Hash functions and HMAC: nanoseconds of each message."""
+    wanted = ["JDK" if provider == "SunJCE" else provider for provider in providers]
+    parameters = {"provider": wanted, "algorithm": HASHES, "size": HASH_SIZES}
+    return [{"jdk": version(jdk), "provider": it["params"]["provider"], "size": int(it["params"]["size"]),
+             "operation": f"{it['params']['algorithm']}, {size_name(int(it['params']['size']))}", "ns": it["primaryMetric"]["score"]}
+            for it in jmh(jdk, "HashBenchmark", seconds, target, parameters)]
+
+
+def stores(target):
+    """Key stores with a self-signed certificate on P-256 and one of RSA."""
+    files = []
+    for name, key in (("ec", ["-keyalg", "EC", "-groupname", "secp256r1"]), ("rsa", ["-keyalg", "RSA", "-keysize", "2048"])):
+        files.append(target / f"{name}.p12")
+        command = ["keytool", "-genkeypair", "-alias", "server", *key, "-dname", "CN=localhost", "-validity", "30", "-storetype", "PKCS12",
+                   "-keystore", files[-1], "-storepass", "changeit"]
+        subprocess.run(command, check=True, capture_output=True)
+    return files
+
+
+def drop_in(jdk, target):
+    """Software that knows nothing of the provider, without and with it first in the list: nanoseconds of each operation."""
+    # Tink would use Conscrypt if it were there.
+    jars = [jar for jar in (HERE / "target/libraries").glob("*.jar") if "conscrypt" not in jar.name]
+    path = ":".join(map(str, [HERE / "target/classes", *jars]))
+    rows = []
+    for provider in ("JDK", "Fieldseal"):
+        command = [f"{jdk}/bin/java", NATIVE_ACCESS, "-cp", path, "io.fieldseal.bench.DropIn", provider, *stores_once(target)]
+        lines = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout.splitlines()
+        for time, operation in (line.split(" ", 1) for line in lines):
+            rows.append({"jdk": version(jdk), "provider": provider, "operation": operation, "ns": float(time)})
+    return rows
+
+
+@functools.cache
+def stores_once(target):
+    return stores(target)
 
 
 def version(jdk):
@@ -128,6 +186,77 @@ def figures(rows, cold_rows):
     return found
 
 
+def key_figures(key_rows):
+    """Our operation that gains least over the JDK's."""
+    jdk_times = {(row["jdk"], row["operation"]): row["ns"] for row in key_rows if row["provider"] == "JDK"}
+    ratios = [(jdk_times[row["jdk"], row["operation"]] / row["ns"], row) for row in key_rows
+              if row["provider"] == "Fieldseal" and (row["jdk"], row["operation"]) in jdk_times]
+    if not ratios:
+        return []
+    least, row = min(ratios, key=lambda it: it[0])
+    return [{"figure": "P-256 and RSA-2048, times as fast as the JDK, least", "result": f"{least:.1f} (JDK {row['jdk']}, {row['operation']})",
+             "bar": "1", "met": least >= 1}]
+
+
+def drop_in_cells(rows):
+    """A row for each operation and JDK: microseconds without and with the provider, and their ratio."""
+    times = {(row["operation"], row["jdk"], row["provider"]): row["ns"] for row in rows}
+    cells = []
+    for operation, jdk in dict.fromkeys((row["operation"], row["jdk"]) for row in rows):
+        without, with_it = times[operation, jdk, "JDK"], times[operation, jdk, "Fieldseal"]
+        cells.append([operation, jdk, f"{without / 1000:,.0f}", f"{with_it / 1000:,.0f}", f"{without / with_it:.1f}"])
+    return cells
+
+
+def table(title, columns, rows):
+    return {"title": title, "columns": columns, "rows": [[str(cell) for cell in row] for row in rows]}
+
+
+def by_provider(title, rows):
+    """A row for each operation and JDK, a column for each provider."""
+    names = list(dict.fromkeys(row["provider"] for row in rows))
+    times = {(row["operation"], row["jdk"], row["provider"]): row["ns"] / 1000 for row in rows}
+    cells = [[operation, f"JDK {jdk}", *[f"{times[operation, jdk, name]:,.2f}" if (operation, jdk, name) in times else "" for name in names]]
+             for operation, jdk in dict.fromkeys((row["operation"], row["jdk"]) for row in rows)]
+    return table(title, ["operation", "on", *names], cells)
+
+
+def tables(rows, cold_rows, key_rows, hash_rows, drop_in_rows):
+    """For people: throughput of each provider in MiB/s, first calls, and microseconds of key operations."""
+    providers = [name for name in ["crypto crate", *PROVIDERS] if any(row["provider"] == name for row in rows)]
+    shapes = sorted({(row["mode"], row["calls"], row["direction"], row["memory"], row["size"], row["jdk"]) for row in rows
+                     if row["jdk"] != "Rust"})
+    cells = []
+    for mode, calls, direction, memory, size, jdk in shapes:
+        line = []
+        for provider in providers:
+            of = [row for row in rows if row["provider"] == provider and row["jdk"] in (jdk, "Rust") and row["memory"] in (memory, "native")
+                  and (row["mode"], row["calls"], row["direction"], row["size"]) == (mode, calls, direction, size)]
+            line.append("" if not of else f"{of[0]['ns']:,.0f} ns" if size <= 1024 else f"{speed(of[0]):,.0f}")
+        cells.append([f"{mode}, {calls}, {direction}", f"{memory}, JDK {jdk}", size_name(size), *line])
+    first = [[f"{row['calls']}, {row['direction']}", f"{row['memory']}, JDK {row['jdk']}", size_name(row["size"]), row["provider"],
+              f"{speed(row, row['callsNs'][0]):,.0f}", f"{speed(row, row['callsNs'][-1]):,.0f}"] for row in cold_rows if row["size"] > 0]
+    return [table("Warm, MiB/s; up to 1 KiB, time of a message", ["cipher", "memory", "size", *providers], cells),
+            table("A fresh virtual machine, AES-GCM, MiB/s", ["shape", "memory", "size", "provider", "call 1", "call 5"], first),
+            by_provider("P-256 and RSA-2048, µs an operation", key_rows),
+            by_provider("Hash functions and HMAC, µs a message", hash_rows),
+            table("Software that knows nothing of the provider, µs an operation", ["operation", "JDK", "without", "with", "times as fast"],
+                  drop_in_cells(drop_in_rows))]
+
+
+def size_name(size):
+    return f"{size} B" if size < 1024 else f"{size >> 10} KiB" if size < 1 << 20 else f"{size >> 20} MiB"
+
+
+def result(options, found, measured):
+    """A result file of this repository."""
+    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short=7", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    return {"area": "The packages for Java", "command": f"bindings/java/bench/run.py --seconds {options.seconds:g}", "machine": options.machine,
+            "commit": commit, "date": datetime.date.today().isoformat(), "conditions": options.conditions,
+            "figures": [{"figure": it["figure"], "result": it["result"], "ratio": "", "bar": it["bar"], "met": it["met"]} for it in found],
+            "tables": tables(*measured)}
+
+
 def name(row):
     return f"JDK {row['jdk']}, {row['size']} bytes, {row['memory']}, {row['calls']}, {row['direction']}"
 
@@ -170,7 +299,11 @@ def arguments():
     parser.add_argument("--jdks", default=",".join(homes))
     parser.add_argument("--providers", default=",".join(PROVIDERS))
     parser.add_argument("--runs", type=int, default=9, help="fresh virtual machines for each start-up figure")
+    parser.add_argument("--seconds", type=float, default=1, help="length of an iteration of JMH")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--result", type=Path, help="a file of benches/results to write")
+    parser.add_argument("--machine", default="", help="the machine's letter in benches/results/index.json")
+    parser.add_argument("--conditions", default="a quiet machine")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path)
     return parser.parse_args()
@@ -183,17 +316,23 @@ def main():
     target.mkdir(parents=True)
     sizes = [1024, 1 << 20] if options.quick else SIZES
     jdks = options.jdks.split(",")
-    rows, cold_rows = reference(), []
+    rows, cold_rows, key_rows, hash_rows, drop_in_rows = reference(), [], [], [], []
     for jdk in jdks:
         wanted = options.providers.split(",")
         providers = wanted if jdk == jdks[-1] else [it for it in wanted if it in ("Fieldseal", "SunJCE")]
-        rows += warm(jdk, providers, sizes, target)
-        cold_rows += cold(jdk, providers, 3 if options.quick else options.runs)
-    found = figures(rows, cold_rows)
+        rows += warm(jdk, providers, sizes, options.seconds, target)
+        key_rows += keys(jdk, providers, options.seconds, target)
+        hash_rows += hashes(jdk, providers, options.seconds, target)
+        drop_in_rows += drop_in(jdk, target)
+        # BouncyCastle has no native code to load, and takes seconds for a call.
+        cold_rows += cold(jdk, [it for it in providers if it != "BouncyCastle"], 3 if options.quick else options.runs)
+    found = figures(rows, cold_rows) + key_figures(key_rows)
     for figure in found:
         print(f"{figure['figure']}: {figure['result']} (bar: {figure['bar']}, {'met' if figure['met'] else 'NOT MET'})")
     if options.json:
-        options.json.write_text(json.dumps({"figures": found, "warm": rows, "cold": cold_rows}, indent=1) + "\n")
+        options.json.write_text(json.dumps({"figures": found, "warm": rows, "cold": cold_rows, "keys": key_rows, "hashes": hash_rows, "dropIn": drop_in_rows}, indent=1) + "\n")
+    if options.result:
+        options.result.write_text(json.dumps(result(options, found, (rows, cold_rows, key_rows, hash_rows, drop_in_rows)), indent=2, ensure_ascii=False) + "\n")
     if options.plot:
         options.plot.write_text(plot(rows, cold_rows))
 

@@ -1,8 +1,8 @@
-//! ECDSA signatures on P-256 (FIPS 186-5): several by one key side by side where the CPU has SIMD lanes, otherwise by BoringSSL, one after
-//! the other. BoringSSL verifies.
+//! ECDSA signatures on P-256 (FIPS 186-5): several by one key side by side where the CPU has SIMD lanes, otherwise by BoringSSL, one
+//! after the other. BoringSSL verifies.
 //!
-//! Signing takes constant time in the key and the nonces. Nonces are hedged: derived from fresh randomness, the key and the message, so that a weak
-//! generator alone does not repeat one (as RFC 6979, 3.6 suggests, and as BoringSSL does).
+//! Signing takes constant time in the key and the nonces. Nonces are hedged: derived from fresh randomness, the key and the message, so
+//! that a weak generator alone does not repeat one (as RFC 6979, 3.6 suggests, and as BoringSSL does).
 
 use fieldseal_lanes::ec::ecdsa::{Signature, SigningKey};
 use fieldseal_lanes::ec::{self, FixedBase, Scalar};

@@ -1,8 +1,8 @@
 //! RSA signatures (RFC 8017) with keys of 2,048 bits and more: several by one key side by side, where the CPU has AVX-512 IFMA and the key
 //! 2,048, 3,072 or 4,096 bits; otherwise by BoringSSL, one after the other. BoringSSL verifies.
 //!
-//! Signing takes constant time in the key and the message. Every signature is checked with the public exponent before it is returned, by the lanes as
-//! well as by the library.
+//! Signing takes constant time in the key and the message. Every signature is checked with the public exponent before it is returned, by
+//! the lanes as well as by the library.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

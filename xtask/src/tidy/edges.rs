@@ -138,8 +138,8 @@ const LIBRARIES: [Library; 10] = [
     },
     Library {
         names: &["rand", "fastrand", "getrandom"],
-        allowed_in: &["engine", "client", "net", "relay", "load", "cli"],
-        instead: "take the generator as a parameter; the engine chooses it, and net for signatures of TLS",
+        allowed_in: &["engine", "client", "net", "relay", "load", "cli", "bindings"],
+        instead: "take the generator as a parameter; the engine chooses it, net for signatures of TLS, bindings for their callers",
     },
 ];
 

@@ -62,8 +62,8 @@ fn public_key(jvm: Jvm, point: jbyteArray) -> Result<Option<PublicKey>, Thrown> 
     Ok(PublicKey::from_sec1(Curve::P256, &jvm.bytes(point)?).ok())
 }
 
-/// `boolean generateKeyPair(byte[] seed, byte[] scalar, byte[] point)`: a private key and its uncompressed point. `seed` is 32 random bytes,
-/// or null for the system's randomness. False if the seed is not between 1 and the order of the curve: draw another.
+/// `boolean generateKeyPair(byte[] seed, byte[] scalar, byte[] point)`: a private key and its uncompressed point. `seed` is 32 random
+/// bytes, or null for the system's randomness. False if the seed is not between 1 and the order of the curve: draw another.
 #[unsafe(export_name = "Java_io_fieldseal_jca_Native_generateKeyPair")]
 extern "system" fn java_generate_key_pair(
     environment: *mut JNIEnv,
@@ -104,8 +104,8 @@ extern "system" fn java_agree(
     })
 }
 
-/// `int signEcdsa(byte[] scalar, byte[] digest, byte[] signature)`: the size of the signature, which is DER of at most 72 bytes; 0 if the key
-/// is not valid.
+/// `int signEcdsa(byte[] scalar, byte[] digest, byte[] signature)`: the size of the signature, which is DER of at most 72 bytes; 0 if the
+/// key is not valid.
 #[unsafe(export_name = "Java_io_fieldseal_jca_Native_signEcdsa")]
 extern "system" fn java_sign_ecdsa(
     environment: *mut JNIEnv,

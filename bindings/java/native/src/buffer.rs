@@ -10,8 +10,8 @@ use std::sync::{Mutex, PoisonError};
 use crate::jvm::{Jvm, Thrown};
 use crate::memory::Place;
 
-/// The first segment has room for this many pieces like the first one, so that a short message lies in one; each further segment is twice as
-/// long as the one before, up to the maximum.
+/// The first segment has room for this many pieces like the first one, so that a short message lies in one; each further segment is twice
+/// as long as the one before, up to the maximum.
 const FIRST_PIECES: usize = 4;
 const SEGMENT_SIZE_MIN: usize = 4 * 1024;
 const SEGMENT_SIZE_MAX: usize = 1024 * 1024;

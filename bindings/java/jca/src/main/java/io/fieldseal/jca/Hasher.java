@@ -2,11 +2,15 @@ package io.fieldseal.jca;
 
 import java.lang.ref.Reference;
 import java.nio.ByteBuffer;
+import java.security.DigestException;
+import java.security.GeneralSecurityException;
+import java.security.MessageDigest;
+import java.security.ProviderException;
 import java.util.Arrays;
 
 /**
  * The message of a hash function or of HMAC. Up to {@link #BUFFER_SIZE_MAX} bytes wait in an array and are hashed in one native call; only a
- * longer message in pieces has a native object.
+ * longer message in pieces has a native object. Digests of up to {@link #JDK_SIZE_MAX} bytes are the JDK's, which spare the native call.
  */
 final class Hasher implements Cloneable {
     static final int SHA_1 = 0;
@@ -15,11 +19,18 @@ final class Hasher implements Cloneable {
     static final int SHA_384 = 3;
     static final int SHA_512 = 4;
 
+    /** Where the JDK's digests, compiled, and a native call take about the same time. */
+    private static final int JDK_SIZE_MAX = 256;
     private static final int BUFFER_SIZE_MIN = 128;
     private static final int BUFFER_SIZE_MAX = 4096;
     private static final int[] SIZES = {20, 28, 32, 48, 64};
 
+    private static final String[] NAMES = {"SHA-1", "SHA-224", "SHA-256", "SHA-384", "SHA-512"};
+    /** The JDK's digests, made when they are first used, and copied for each hasher. */
+    private static final MessageDigest[] OF_JDK = new MessageDigest[NAMES.length];
+
     private final int algorithm;
+    private MessageDigest ofJdk;
     /** The key of HMAC; null for a digest. */
     private byte[] key;
     private byte[] buffer = new byte[BUFFER_SIZE_MIN];
@@ -157,7 +168,9 @@ final class Hasher implements Cloneable {
         // Taken once, as in AeadMessage.
         byte[] message = buffer;
         int size = buffered;
-        if (key == null) {
+        if (key == null && size <= JDK_SIZE_MAX) {
+            digestByJdk(message, size, output, offset);
+        } else if (key == null) {
             Native.digest(algorithm, message, 0, size, output, offset);
         } else {
             Slot it = isKeyUsed ? open() : slot;
@@ -169,6 +182,30 @@ final class Hasher implements Cloneable {
             }
         }
         wipeBuffer();
+    }
+
+    private void digestByJdk(byte[] message, int size, byte[] output, int offset) {
+        try {
+            if (ofJdk == null) {
+                ofJdk = copyOfJdk(algorithm);
+            }
+            ofJdk.update(message, 0, size);
+            ofJdk.digest(output, offset, SIZES[algorithm]);
+        } catch (DigestException error) {
+            throw new ProviderException(error);
+        }
+    }
+
+    private static MessageDigest copyOfJdk(int algorithm) {
+        try {
+            // A race makes the same object twice.
+            if (OF_JDK[algorithm] == null) {
+                OF_JDK[algorithm] = MessageDigest.getInstance(NAMES[algorithm], "SUN");
+            }
+            return (MessageDigest) OF_JDK[algorithm].clone();
+        } catch (GeneralSecurityException | CloneNotSupportedException error) {
+            throw new ProviderException("the JDK's digest " + NAMES[algorithm] + " is missing", error);
+        }
     }
 
     /** Discards the message. */
@@ -192,6 +229,7 @@ final class Hasher implements Cloneable {
             copy.buffer = buffer.clone();
             copy.key = key == null ? null : key.clone();
             copy.slot = null;
+            copy.ofJdk = null;
             if (isBegun) {
                 Slot it = slot;
                 try {
