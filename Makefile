@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run setup test check artillery node go node-asan java java-bench upstreams loom constant-time miri aarch64 audit bench fuzz fuzz-api publishable dist dist-test suites-of-python suites-of-packages
+.PHONY: help run setup test check artillery node go node-asan java java-bench upstreams loom constant-time miri aarch64 audit bench fuzz fuzz-api publishable dist dist-test suite-of-rust suites-of-python suites-of-packages
 
 # Tools that setup installs come before the machine's own.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
@@ -18,6 +18,8 @@ BENCH ?= *
 ONCE ?=
 
 say = @printf '== %s\n' '$(1)'
+# Runs a suite, and prints the seconds that it took.
+timed = @SECONDS=0; $(1); printf '== %s: %s s\n' '$(1)' "$$SECONDS"
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,25 +39,27 @@ check: setup ## fmt, clippy, tidy and deny, as CI runs them
 
 # The tests of other languages use the program that the Rust tests built: alone, it would be built again with fewer features.
 test: check ## everything: the checks, all tests with the fuzz corpora, the other languages
-	$(call say,test: the Rust workspace with its doc tests)
-	@cargo test --workspace --profile checked $(if $(CI),--no-fail-fast)
-	@$(MAKE) --no-print-directory loom
-	$(call say,publish: the packages of fieldseal-protocol and fieldseal-client)
-	@scripts/publishable.sh pack
-	$(call say,test: the other languages)
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=line suites-of-python suites-of-packages
+	$(call say,build: the Rust workspace and its tests)
+	@cargo test --workspace --profile checked --no-run
+	$(call say,test: Rust and the other languages)
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync=line suite-of-rust suites-of-python suites-of-packages
 	$(call say,test: a load report and the client in a browser)
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/browser/run.sh
 
-# Two at a time, as they wait much: for servers, timeouts and downloads. Each installs by other package managers than the other.
+# Three at a time, as they wait much: for servers, timeouts and downloads. Each installs by other package managers than the others.
+suite-of-rust:
+	$(call timed,cargo test --workspace --profile checked $(if $(CI),--no-fail-fast))
+	$(call timed,$(MAKE) --no-print-directory loom)
+	$(call timed,scripts/publishable.sh pack)
+suites-of-python suites-of-packages: export FIELDSEAL := $(TARGET)/checked/fieldseal
 suites-of-python:
-	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/interop/run.sh
-	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/upstreams/run.sh
+	$(call timed,tests/interop/run.sh)
+	$(call timed,tests/upstreams/run.sh)
 suites-of-packages:
-	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/artillery/run.sh
-	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/node/run.sh
-	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/java/run.sh
-	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/go/run.sh
+	$(call timed,tests/artillery/run.sh)
+	$(call timed,tests/node/run.sh)
+	$(call timed,tests/java/run.sh)
+	$(call timed,tests/go/run.sh)
 
 publishable: ## whether the client's and the protocol's packages are complete: a publication without its last step
 	$(call say,publish: a dry run of fieldseal-protocol and fieldseal-client)
