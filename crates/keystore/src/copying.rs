@@ -79,5 +79,9 @@ pub fn copy_store(
             "the original was changed while it was copied: remove the copy, and copy it again while nobody changes it",
         ));
     }
+    if matches!(to, StoreAddress::Database(_)) {
+        // Engines need it, and may log in with a role that only reads.
+        to.open(OpenMode::Existing, environment()?, limits)?.token_secret()?;
+    }
     Ok(Copied { row_count: content.row_count(), report })
 }

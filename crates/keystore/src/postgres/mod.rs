@@ -28,14 +28,14 @@ use crate::model::Fault;
 use crate::sql::copy::Content as Rows;
 use crate::sql::value::{RANGE, Row, Sql, Type, Value};
 use crate::sql::{Backend, OpenMode, SqlKeystore, schema as common};
-use crate::store::{Environment, Generation, Limits};
+use crate::store::{Environment, Generation, Keystore, Limits};
 use crate::wrapping::StoreId;
 
 /// How long a process may do something else in the middle of a change, such as wait for a root key in hardware, before the server
 /// rolls the change back: it may have been stopped, or its machine be gone, and others wait for its lock.
 const IDLE_MAX: Duration = Duration::from_secs(30);
 
-/// A [`Keystore`](crate::Keystore) in a database of PostgreSQL. Threads may share it; their calls queue. `Limits::store_size_max` does
+/// A [`Keystore`] in a database of PostgreSQL. Threads may share it; their calls queue. `Limits::store_size_max` does
 /// not apply.
 pub type PostgresKeystore = SqlKeystore<Postgres>;
 
@@ -64,11 +64,10 @@ impl PostgresKeystore {
     ) -> Result<Self, Error> {
         let root_key = environment.root_key.id();
         let mut database = Postgres::connect(settings, &limits)?;
-        if mode == OpenMode::CreateIfMissing {
-            database.create_if_blank(|sql| {
+        let created = mode == OpenMode::CreateIfMissing
+            && database.create_if_blank(|sql| {
                 common::create(sql, &schema::TABLES, root_key, environment.rng.as_mut()).map(drop)
             })?;
-        }
         let found = database.read(|sql| {
             match identify(sql)? {
                 Content::Blank => return Err(Error::NoStore(database.link.location())),
@@ -81,7 +80,12 @@ impl PostgresKeystore {
         if found.is_older() {
             database.change(|sql| common::migrate(sql, &schema::TABLES))?;
         }
-        Ok(Self::new(database, found.id, environment, limits))
+        let store = Self::new(database, found.id, environment, limits);
+        if created {
+            // Engines need it, and may log in with a role that only reads.
+            store.token_secret()?;
+        }
+        Ok(store)
     }
 
     /// Whether a database has a store.

@@ -152,6 +152,11 @@ impl PostgresUrl {
         }
         Ok(Self { user: decoded(user)?, hosts, database: decoded(database)? })
     }
+
+    /// Whether a server is not reached through a Unix socket.
+    pub fn uses_network(&self) -> bool {
+        self.hosts.iter().any(|host| matches!(host, Host::Network(..)))
+    }
 }
 
 /// Decodes a part that must not be empty.

@@ -173,7 +173,6 @@ fn a_role_that_only_reads_is_enough_for_an_engine() {
     let place = Place::new(Kind::Postgres);
     let store = place.open();
     store.create_app(&app("a"), NewKeys::generated()).expect("made");
-    store.token_secret().expect("made");
     let name = format!("reader_{}", place.database());
     place.server().sql(
         place.database(),
