@@ -53,6 +53,8 @@ pub(super) struct Session {
     pub(super) number: u64,
     /// Counts warnings that the server sent on this connection.
     pub(super) warnings: AtomicU64,
+    /// Ends the connection. Its own, so that what was meant for one never ends the next.
+    abandoned: Arc<Notify>,
 }
 
 enum State {
@@ -69,8 +71,6 @@ struct Shared {
     settings: PostgresSettings,
     state: Mutex<State>,
     turned: Condvar,
-    /// The current connection is of no use any more.
-    abandoned: Notify,
     stopped: Notify,
     hint: Mutex<Option<Hint>>,
     /// What limits the durability of changes, as of the last connect.
@@ -92,7 +92,6 @@ impl Link {
             settings: settings.clone(),
             state: Mutex::new(State::Connecting),
             turned: Condvar::new(),
-            abandoned: Notify::new(),
             stopped: Notify::new(),
             hint: Mutex::new(None),
             limits: Mutex::default(),
@@ -147,7 +146,7 @@ impl Link {
     }
 
     /// Waits for a call on `session`, no longer than `limit` and a grace. A connection whose answer does not come is given up: what
-    /// it would return later belongs to nobody.
+    /// it would return later belongs to nobody. So is one that the server ends: the next [`Link::session`] is another one.
     pub(super) fn call<T, F>(&self, session: &Arc<Session>, limit: Duration, make: F) -> Result<T, CallError>
     where
         T: Send + 'static,
@@ -158,15 +157,19 @@ impl Link {
         let task = self.handle.spawn(async move {
             let _ = sender.send(make.call(&own.client).await);
         });
-        match receiver.recv_timeout(limit.saturating_add(GRACE)) {
-            Ok(outcome) => outcome.map_err(CallError::from),
+        let error = match receiver.recv_timeout(limit.saturating_add(GRACE)) {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) => CallError::from(error),
             Err(RecvTimeoutError::Timeout) => {
                 task.abort();
-                self.abandon(session);
-                Err(CallError::TimedOut)
+                CallError::TimedOut
             }
-            Err(RecvTimeoutError::Disconnected) => Err(CallError::Lost),
+            Err(RecvTimeoutError::Disconnected) => CallError::Lost,
+        };
+        if error.is_lost() || matches!(error, CallError::TimedOut) {
+            self.abandon(session);
         }
+        Err(error)
     }
 
     /// Sends a command whose outcome does not matter; later calls are served after it.
@@ -182,7 +185,7 @@ impl Link {
             && Arc::ptr_eq(current, session)
         {
             *state = State::Connecting;
-            self.shared.abandoned.notify_one();
+            session.abandoned.notify_one();
         }
     }
 }
@@ -244,10 +247,10 @@ async fn keep_connected(shared: &Arc<Shared>) {
         };
         let reason = match attempt {
             Ok((session, task)) => {
-                let began = Instant::now();
+                let (began, abandoned) = (Instant::now(), Arc::clone(&session.abandoned));
                 shared.note_connected(number);
                 shared.turn(State::Up(session));
-                if !serve(shared, task).await {
+                if !serve(shared, &abandoned, task).await {
                     return;
                 }
                 shared.turn(State::Connecting);
@@ -283,10 +286,10 @@ impl Shared {
 }
 
 /// Waits for the end of the connection; false if the store is to be closed.
-async fn serve(shared: &Arc<Shared>, mut task: Task<()>) -> bool {
+async fn serve(shared: &Arc<Shared>, abandoned: &Notify, mut task: Task<()>) -> bool {
     tokio::select! {
         _ = &mut task => true,
-        () = shared.abandoned.notified() => {
+        () = abandoned.notified() => {
             task.abort();
             true
         }
@@ -412,7 +415,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let session = Arc::new(Session { client, number, warnings: AtomicU64::new(0) });
+    let session = Arc::new(Session { client, number, warnings: AtomicU64::new(0), abandoned: Arc::default() });
     // Weak: the connection ends when nobody can use it any more.
     let (of_task, shared) = (Arc::downgrade(&session), Arc::clone(shared));
     let task = tokio::spawn(async move {

@@ -185,7 +185,19 @@ impl Postgres {
             session = self.link.session()?;
             begin(&session).map_err(|error| error.of(self.link.location()))?;
         }
-        Ok(Transaction { database: self, session, is_open: true })
+        Ok(Transaction { database: self, session, is_open: true, is_lost: false })
+    }
+
+    fn read_in<T>(
+        &self,
+        transaction: &mut Transaction<'_>,
+        read: &impl Fn(&mut dyn Sql) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        if self.id.is_some() {
+            let row = transaction.first("SELECT store_id FROM store", &[])?;
+            self.check_id(row.as_ref())?;
+        }
+        read(transaction)
     }
 
     /// Checks that the row of the table `store` is that of the store that was opened.
@@ -207,17 +219,20 @@ fn milliseconds(time: Duration) -> u128 {
 impl Backend for Postgres {
     const NAME: &'static str = "PostgresKeystore";
 
-    fn read<T>(&self, read: impl FnOnce(&mut dyn Sql) -> Result<T, Error>) -> Result<T, Error> {
+    fn read<T>(&self, read: impl Fn(&mut dyn Sql) -> Result<T, Error>) -> Result<T, Error> {
         let _turn = self.lock();
         let begin = format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {}", self.limits_of_read());
         let mut transaction = self.begin(&begin)?;
-        if self.id.is_some() {
-            let row = transaction.first("SELECT store_id FROM store", &[])?;
-            self.check_id(row.as_ref())?;
+        let mut outcome = self.read_in(&mut transaction, &read);
+        if outcome.is_err() && transaction.is_lost {
+            // A read changes nothing, so it can be made again, once.
+            transaction = self.begin(&begin)?;
+            outcome = self.read_in(&mut transaction, &read);
         }
-        let outcome = read(&mut transaction)?;
-        transaction.finish("COMMIT");
-        Ok(outcome)
+        if outcome.is_ok() {
+            transaction.finish("COMMIT");
+        }
+        outcome
     }
 
     fn change<T>(&self, apply: impl FnOnce(&mut dyn Sql) -> Result<T, Error>) -> Result<T, Error> {
@@ -313,13 +328,19 @@ struct Transaction<'d> {
     database: &'d Postgres,
     session: Arc<Session>,
     is_open: bool,
+    /// The server ended the connection, and with it the transaction.
+    is_lost: bool,
 }
 
 impl Transaction<'_> {
-    fn call<T: Send + 'static>(&self, call: impl AsyncCall<T>) -> Result<T, Error> {
+    fn call<T: Send + 'static>(&mut self, call: impl AsyncCall<T>) -> Result<T, Error> {
         // The server knows the limit, and whether the statement waits for a lock: ours is only for a server that does not respond.
         let limit = self.database.statement_timeout.saturating_add(self.database.busy_timeout);
-        self.database.link.call(&self.session, limit, call).map_err(|error| error.of(self.database.link.location()))
+        self.database.link.call(&self.session, limit, call).map_err(|error| {
+            self.is_lost |= error.is_lost();
+            self.is_open &= !self.is_lost;
+            error.of(self.database.link.location())
+        })
     }
 
     /// Ends it without waiting.

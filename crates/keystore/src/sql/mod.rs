@@ -49,8 +49,8 @@ pub trait Backend: Send + Sync {
     /// The store's type in `Debug` output.
     const NAME: &'static str;
 
-    /// Runs `read` on one state of the store.
-    fn read<T>(&self, read: impl FnOnce(&mut dyn Sql) -> Result<T, Error>) -> Result<T, Error>;
+    /// Runs `read` on one state of the store; once more if the connection to the store ends meanwhile.
+    fn read<T>(&self, read: impl Fn(&mut dyn Sql) -> Result<T, Error>) -> Result<T, Error>;
 
     /// Runs `apply` as one change that no other overlaps: all of it and a new generation, or nothing.
     fn change<T>(&self, apply: impl FnOnce(&mut dyn Sql) -> Result<T, Error>) -> Result<T, Error>;

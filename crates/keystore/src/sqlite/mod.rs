@@ -106,7 +106,7 @@ impl Sqlite {
 impl Backend for Sqlite {
     const NAME: &'static str = "SqliteKeystore";
 
-    fn read<T>(&self, read: impl FnOnce(&mut dyn Sql) -> Result<T, Error>) -> Result<T, Error> {
+    fn read<T>(&self, read: impl Fn(&mut dyn Sql) -> Result<T, Error>) -> Result<T, Error> {
         let mut inner = self.lock()?;
         let transaction = inner.connection.transaction()?;
         let outcome = read(&mut Statements(&transaction))?;

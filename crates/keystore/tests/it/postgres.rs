@@ -186,7 +186,7 @@ fn a_role_that_only_reads_is_enough_for_an_engine() {
     let reader =
         PostgresKeystore::open(&settings, OpenMode::Existing, environment(), Limits::default()).expect("opened");
     assert!(reader.load_app(&app("a")).expect("read").is_some());
-    reader.token_secret().expect("read");
+    reader.token_secret().expect("made with the store");
     assert_eq!(reader.generation().expect("read").changes, store.generation().expect("read").changes);
     assert!(matches!(reader.rotate(&app("a")), Err(Error::Storage(_))), "and for nothing else");
 }
@@ -212,18 +212,61 @@ fn changes_are_hinted_at_and_connections_made_again() {
         while hints.try_recv().is_ok() {}
         let before = reader.generation().expect("read");
         place.server().end_connections(place.database());
-        // Reads and the beginning of changes are made again on another connection. If that was ended as well, the caller is told.
-        while reader.load_app(&app("a")).is_err() {}
-        assert!(reader.load_app(&app("a")).expect("read").is_some());
+        // Reads and the beginning of changes are repeated on another connection.
+        assert!(reader.load_app(&app("a")).expect("repeated").is_some());
         wait();
         let after = reader.generation().expect("read");
         assert!(after.replacements > before.replacements, "what happened meanwhile is unknown");
-        while let Err(error) = writer.rotate(&app("a")) {
-            assert!(matches!(error, Error::Unreachable { .. }), "{error}");
-        }
+        writer.rotate(&app("a")).expect("repeated");
         wait();
     }
     assert_eq!(reader.load_app(&app("a")).expect("read").expect("there").versions.len(), 4);
+}
+
+#[test]
+fn reads_whose_connection_ends_are_repeated_once_and_changes_are_not() {
+    let place = Place::new(Kind::Postgres);
+    let store = place.open();
+    store.create_app(&app("a"), NewKeys::generated()).expect("made");
+    // Ends the connection of whoever touches a key, if it is doomed.
+    place.server().sql(
+        place.database(),
+        &format!(
+            "CREATE TABLE public.doomed (pid int);
+             GRANT SELECT ON public.doomed TO {ROLE};
+             CREATE FUNCTION public.spare() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
+                 IF EXISTS (SELECT FROM public.doomed WHERE pid = pg_backend_pid() OR pid = 0) THEN
+                     PERFORM pg_terminate_backend(pg_backend_pid());
+                 END IF;
+                 RETURN true;
+             END $$;
+             CREATE POLICY sparing ON fieldseal.key_pair USING (public.spare());
+             ALTER TABLE fieldseal.key_pair ENABLE ROW LEVEL SECURITY;
+             ALTER TABLE fieldseal.key_pair FORCE ROW LEVEL SECURITY"
+        ),
+    );
+    let doom = |pid: &str| place.server().sql(place.database(), &format!("INSERT INTO public.doomed {pid}"));
+    let doom_current = || {
+        let of_store = "application_name = 'fieldseal' AND datname = current_database()";
+        doom(&format!("SELECT pid FROM pg_stat_activity WHERE {of_store}"));
+    };
+    let before = store.generation().expect("read");
+    doom_current();
+    assert!(store.load_app(&app("a")).expect("repeated on another connection").is_some());
+    let after = store.generation().expect("read");
+    assert_eq!((after.changes, after.replacements), (before.changes, before.replacements + 1));
+
+    doom_current();
+    let refused = store.rotate(&app("a"));
+    assert!(matches!(refused, Err(Error::Unreachable { .. })), "{refused:?}");
+    assert_eq!(store.load_app(&app("a")).expect("read").expect("there").versions.len(), 1, "nothing was changed");
+    assert_eq!(store.rotate(&app("a")).expect("on another connection").version, 2);
+
+    doom("VALUES (0)");
+    let refused = store.load_app(&app("a"));
+    assert!(matches!(refused, Err(Error::Unreachable { .. })), "not repeated for ever: {refused:?}");
+    place.server().sql(place.database(), "DELETE FROM public.doomed");
+    assert_eq!(patiently(|| store.load_app(&app("a"))).expect("there").versions.len(), 2);
 }
 
 #[test]
