@@ -1,5 +1,7 @@
 //! Counters of an engine, for metrics: the effect of its caches, and the work that they save.
 
+use std::time::Duration;
+
 /// An engine's counters at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -17,6 +19,11 @@ pub struct Counters {
     pub opening_keys: CacheCounters,
     /// Key agreements for decryption since the engine's start.
     pub opening_agreements: u64,
+    /// How long ago the store last responded to the check for changes.
+    pub store_silence: Duration,
+    /// How often the caches were cleared, because the store had changed, was connected again or has been silent for too long; the first
+    /// look at the store is one.
+    pub store_resyncs: u64,
 }
 
 /// Counters and size of a cache since the engine's start.

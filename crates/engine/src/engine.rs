@@ -199,7 +199,19 @@ impl Engine {
             spare_keys: spares.counters(),
             opening_keys: openings.counters(),
             opening_agreements: opening_agreements.load(Ordering::Relaxed),
+            store_silence: self.store_silence(),
+            store_resyncs: self.epoch(),
         }
+    }
+
+    fn store_silence(&self) -> Duration {
+        let answered = Duration::from_millis(self.shared.store.answered_ms.load(Ordering::Relaxed));
+        self.now().saturating_sub(answered)
+    }
+
+    /// Registers `hint`, which is called when the store may have changed and [`Engine::maintain`] should run soon. It must not block.
+    pub fn on_store_change(&self, hint: Box<dyn Fn() + Send + Sync>) {
+        self.store().on_change(hint);
     }
 
     /// The caller with this certificate, if its grant is valid.

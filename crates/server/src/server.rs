@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -32,6 +32,8 @@ use fieldseal_service::Service;
 
 /// How often [`Service::maintain`] is called.
 const MAINTENANCE_PERIOD: Duration = Duration::from_secs(1);
+/// The delay of a call that the service requests, which bounds how often it can request one.
+const MAINTENANCE_PAUSE: Duration = Duration::from_millis(5);
 /// Task polls between two polls of the sockets. With the runtime's default of 61, a few connections that move large frames, at tens of
 /// microseconds per poll, would keep a small request waiting in its socket for milliseconds.
 const TURNS_BETWEEN_EVENTS: u32 = 2;
@@ -254,15 +256,28 @@ fn bind_on(runtime: &Runtime, address: SocketAddr) -> io::Result<(SocketAddr, Tc
 
 /// The thread that calls [`Service::maintain`] and flushes the log of refusals; it ends on drop.
 struct Maintenance {
-    stop: Option<Sender<()>>,
+    turns: SyncSender<Turn>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// Why the thread of [`Maintenance`] wakes before its period is over.
+enum Turn {
+    /// The service requested a call.
+    Due,
+    Stop,
 }
 
 impl Maintenance {
     fn start<S: Service>(service: Arc<S>, refusals: Arc<RefusalLog>) -> io::Result<Maintenance> {
-        let (stop, stopped) = channel::<()>();
+        // Requests that arrive while one waits are covered by it.
+        let (turns, next) = sync_channel(1);
+        let due = turns.clone();
+        service.on_maintenance_due(Box::new(move || {
+            // Full: a turn is due already. Disconnected: the thread has ended.
+            let _ = due.try_send(Turn::Due);
+        }));
         let thread = std::thread::Builder::new().name("fieldseal-tidy".to_owned()).spawn(move || {
-            while stopped.recv_timeout(MAINTENANCE_PERIOD) == Err(RecvTimeoutError::Timeout) {
+            while wait_for_turn(&next) {
                 let call = std::panic::AssertUnwindSafe(|| service.maintain());
                 if std::panic::catch_unwind(call).is_err() {
                     tracing::error!("maintenance panicked");
@@ -270,13 +285,26 @@ impl Maintenance {
                 refusals.log_overdue(clock::now());
             }
         })?;
-        Ok(Maintenance { stop: Some(stop), thread: Some(thread) })
+        Ok(Maintenance { turns, thread: Some(thread) })
+    }
+}
+
+/// Waits until maintenance is due; false if the thread must end.
+fn wait_for_turn(turns: &Receiver<Turn>) -> bool {
+    let mut due = clock::now() + MAINTENANCE_PERIOD;
+    loop {
+        match turns.recv_timeout(due.saturating_duration_since(clock::now())) {
+            Ok(Turn::Stop) | Err(RecvTimeoutError::Disconnected) => return false,
+            Ok(Turn::Due) => due = due.min(clock::now() + MAINTENANCE_PAUSE),
+            Err(RecvTimeoutError::Timeout) => return true,
+        }
     }
 }
 
 impl Drop for Maintenance {
     fn drop(&mut self) {
-        drop(self.stop.take());
+        // Blocks while another turn is due. An error means that the thread has ended.
+        let _ = self.turns.send(Turn::Stop);
         if let Some(thread) = self.thread.take() {
             // It catches the service's panics, so its result is of no interest.
             let _ = thread.join();

@@ -94,6 +94,11 @@ pub trait Service: Send + Sync + 'static {
 
     /// Called once a second on its own thread, to refresh keys and expire caches.
     fn maintain(&self) {}
+
+    /// Registers `due`, which the service calls when [`Service::maintain`] should run soon. It must not block.
+    fn on_maintenance_due(&self, due: Box<dyn Fn() + Send + Sync>) {
+        drop(due);
+    }
 }
 
 /// A request in progress. Dropped as soon as it is done, cancelled or late.

@@ -113,6 +113,10 @@ impl Service for EngineService {
         self.engine.counters()
     }
 
+    fn on_maintenance_due(&self, due: Box<dyn Fn() + Send + Sync>) {
+        self.engine.on_store_change(due);
+    }
+
     fn maintain(&self) {
         let mut lost = self.store_lost_since.lock().unwrap_or_else(PoisonError::into_inner);
         match (self.engine.maintain(), *lost) {

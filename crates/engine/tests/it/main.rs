@@ -5,3 +5,4 @@ mod common;
 mod corpus;
 mod engine;
 mod reports;
+mod shared_store;

@@ -231,7 +231,25 @@ impl Snapshot {
         const ENTRIES: Named = Named::plain("cache_entries", "Entries in each cache");
         const AGREEMENTS: Named =
             Named::plain("opening_agreements", "Key agreements for decryption, which cached opening keys avoid");
-        let Counters { apps, grants, api_keys, sessions, spare_keys, opening_keys, opening_agreements } = self.engine;
+        const SILENCE: Named = Named::seconds(
+            "keystore_silence",
+            "Time since the key store last responded, checked once a second. Beyond engine.store_silence_max the engine refuses requests",
+        );
+        const RESYNCS: Named = Named::plain(
+            "keystore_resyncs",
+            "How often cached keys and grants were dropped: the key store had changed, was connected again, or was silent for too long",
+        );
+        let Counters {
+            apps,
+            grants,
+            api_keys,
+            sessions,
+            spare_keys,
+            opening_keys,
+            opening_agreements,
+            store_silence,
+            store_resyncs,
+        } = self.engine;
         let caches = [
             ("apps", apps),
             ("grants", grants),
@@ -245,7 +263,9 @@ impl Snapshot {
             .flat_map(|(cache, counters)| [([*cache, "hit"], counters.hits), ([*cache, "miss"], counters.misses)]);
         out.counters(LOOKUPS, ["cache", "result"], lookups)?;
         out.gauges(ENTRIES, ["cache"], caches.map(|(cache, counters)| ([cache], counters.entries as u64)))?;
-        out.counter(AGREEMENTS, opening_agreements)
+        out.counter(AGREEMENTS, opening_agreements)?;
+        out.gauge(SILENCE, store_silence.as_secs_f64())?;
+        out.counter(RESYNCS, store_resyncs)
     }
 
     fn write_cpu(&self, out: &mut Writer<'_>) -> fmt::Result {

@@ -573,3 +573,13 @@ fn maintenance_continues_after_a_panic() {
     test_server.service.maintenance_panics.store(true, Ordering::SeqCst);
     wait_until("it was called twice", || test_server.service.maintained.load(Ordering::SeqCst) >= 2);
 }
+
+#[test]
+fn maintenance_runs_when_the_service_requests_it() {
+    let TestServer { service, .. } = &TestServer::new();
+    // At one call per second this would exceed the patience of every test.
+    wait_until("it was called on request", || {
+        service.maintenance_due.lock().unwrap().as_ref().expect("registered")();
+        service.maintained.load(Ordering::SeqCst) >= 500
+    });
+}

@@ -278,7 +278,17 @@ fn the_engines_answers_are_counted_to_the_byte() {
 }
 
 fn assert_cache_metrics(counters: &Counters, metrics: &str) {
-    let Counters { apps, grants, api_keys, sessions, spare_keys, opening_keys, opening_agreements } = *counters;
+    let Counters {
+        apps,
+        grants,
+        api_keys,
+        sessions,
+        spare_keys,
+        opening_keys,
+        opening_agreements,
+        store_silence: _,
+        store_resyncs,
+    } = *counters;
     for (cache, counted) in [
         ("apps", apps),
         ("grants", grants),
@@ -300,6 +310,8 @@ fn assert_cache_metrics(counters: &Counters, metrics: &str) {
     }
     assert!(opening_agreements > 0);
     assert_eq!(sample(metrics, "fieldseal_opening_agreements_total"), opening_agreements as f64);
+    assert_eq!(sample(metrics, "fieldseal_keystore_resyncs_total"), store_resyncs as f64);
+    assert!(sample(metrics, "fieldseal_keystore_silence_seconds") >= 0.0);
 }
 
 #[test]

@@ -181,6 +181,8 @@ pub(crate) struct TestService {
     pub steps: Arc<AtomicUsize>,
     pub maintained: AtomicUsize,
     pub maintenance_panics: AtomicBool,
+    /// Requests maintenance, once a server has started.
+    pub maintenance_due: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
     pub is_unready: AtomicBool,
     pub cancellations: Mutex<Vec<Arc<Cancellation>>>,
     /// Names of the clients that were admitted, in order.
@@ -260,6 +262,10 @@ impl Service for TestService {
     fn readiness(&self) -> Result<(), String> {
         let is_unready = self.is_unready.load(Ordering::SeqCst);
         if is_unready { Err("as the test wishes".to_owned()) } else { Ok(()) }
+    }
+
+    fn on_maintenance_due(&self, due: Box<dyn Fn() + Send + Sync>) {
+        *self.maintenance_due.lock().unwrap() = Some(due);
     }
 
     fn maintain(&self) {

@@ -1,0 +1,83 @@
+//! Engines that share a store on PostgreSQL: a change reaches all, and one whose store is away goes on for as long as it may.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use crate::common::{ManualClock, app, grant};
+use fieldseal_engine::admin::{
+    ClientName, Environment, Limits, LocalRootKey, NewKeys, OpenMode, Operation, PostgresKeystore, PostgresSettings,
+    Roles, system_clock,
+};
+use fieldseal_engine::{Engine, ErrorKind, Settings, system_random};
+use fieldseal_testkit::postgres::{Durability, PostgresServer};
+
+const ROOT_KEY: &str = "fieldseal-root-key-1:WlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlo=";
+
+/// An engine on the store, with a clock of its own.
+fn engine(settings: &PostgresSettings) -> (Engine, ManualClock) {
+    let environment = Environment {
+        root_key: Box::new(LocalRootKey::from_text(ROOT_KEY).expect("a root key")),
+        clock: Box::new(system_clock),
+        rng: Box::new(system_random()),
+    };
+    let store = PostgresKeystore::open(settings, OpenMode::CreateIfMissing, environment, Limits::default());
+    let clock = ManualClock::default();
+    (Engine::with_clock(Box::new(store.expect("opened")), Settings::default(), Box::new(clock.clone())), clock)
+}
+
+#[test]
+fn a_revocation_reaches_every_engine() {
+    let server = PostgresServer::shared();
+    let settings = server.settings(&server.database());
+    let engines = [engine(&settings).0, engine(&settings).0];
+    engines[0].store().create_app(&app("acme"), NewKeys::generated()).expect("made");
+    let caller = grant(&engines[0], "shop", &[Operation::Encrypt], Roles::Any);
+    let (sender, hints) = mpsc::channel();
+    engines[1].on_store_change(Box::new(move || {
+        // Nobody listens any more once the test has ended.
+        let _ = sender.send(());
+    }));
+    for engine in &engines {
+        engine.maintain().expect("refreshed");
+        engine.admit(&caller).expect("granted");
+    }
+    engines[0].store().disable_client(&ClientName::parse("shop").expect("a name")).expect("revoked");
+    // Until the hint comes, as on a pooler that drops it, the poll finds the change.
+    let _ = hints.recv_timeout(Duration::from_secs(1));
+    for engine in &engines {
+        engine.maintain().expect("refreshed");
+        assert_eq!(engine.admit(&caller).expect_err("revoked").kind, ErrorKind::Forbidden);
+    }
+}
+
+#[test]
+fn an_engine_without_its_store_goes_on_and_then_fails_closed() {
+    let server = PostgresServer::start(Durability::Fast, &[]);
+    let (engine, clock) = engine(&server.settings(&server.database()));
+    engine.store().create_app(&app("acme"), NewKeys::generated()).expect("made");
+    let caller = grant(&engine, "shop", &[Operation::Encrypt], Roles::Any);
+    let stranger = ClientName::parse("stranger").expect("a name");
+    engine.admit(&caller).expect("granted");
+    server.kill();
+    clock.advance(59);
+    assert_eq!(engine.maintain().expect_err("away").kind, ErrorKind::Unavailable);
+    engine.admit(&caller).expect("what is known stays in use");
+    engine.readiness().expect("and the engine ready");
+    let unknown = engine.client(stranger.as_str(), [7; 32]).expect_err("what is not known is not");
+    assert_eq!(unknown.kind, ErrorKind::Unavailable);
+    assert!(
+        unknown.cause().expect("a cause").contains("cannot use the keystore") && !unknown.message.contains("postgres")
+    );
+    assert_eq!(engine.counters().store_silence, Duration::from_secs(59));
+    clock.advance(1);
+    assert!(engine.maintain().is_err() && engine.readiness().is_err());
+    assert_eq!(engine.admit(&caller).expect_err("60 s are over").kind, ErrorKind::Unavailable);
+    let resyncs = engine.counters().store_resyncs;
+    server.start_again();
+    while engine.maintain().is_err() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    engine.admit(&caller).expect("back");
+    engine.readiness().expect("back");
+    assert!(engine.counters().store_resyncs > resyncs, "what happened meanwhile is unknown");
+}
