@@ -52,7 +52,8 @@ struct StoreWatch {
     answered_ms: AtomicU64,
 }
 
-/// How much longer than `store_silence_max` a call of [`Engine::maintain`] may hang, in a store that does not even return an error.
+/// How much longer than `store_silence_max` cached grants and keys stay in use while a call of [`Engine::maintain`] hangs, because the
+/// store does not even return an error.
 const STORE_HANG_MAX: Duration = Duration::from_secs(10);
 
 struct Blinding {
@@ -127,7 +128,7 @@ impl Engine {
         let forgets = match &answered {
             Ok(changed) => *changed,
             // Grants that cannot be refreshed any more are not trusted forever.
-            Err(_) => self.shared.directory.silence(now) >= self.settings().store_silence_max,
+            Err(_) => self.shared.directory.silence(self.now()) >= self.settings().store_silence_max,
         };
         self.note_answer(now, answered.is_ok(), forgets);
         if forgets {
@@ -149,13 +150,17 @@ impl Engine {
     /// # Errors
     /// [`ErrorKind::Unavailable`].
     pub fn readiness(&self) -> Result<(), Error> {
-        let store = &self.shared.store;
-        let silence_ms = milliseconds(self.now()).saturating_sub(store.answered_ms.load(Ordering::Relaxed));
-        let hangs = silence_ms >= milliseconds(self.settings().store_silence_max.saturating_add(STORE_HANG_MAX));
-        if hangs || store.is_silent.load(Ordering::Relaxed) {
-            return Err(Error::new(ErrorKind::Unavailable, "the key store does not answer"));
+        if self.shared.store.is_silent.load(Ordering::Relaxed) {
+            return Err(silent_store());
         }
-        Ok(())
+        self.check_store_hang()
+    }
+
+    /// Checks that [`Engine::maintain`] has not been waiting for the store for longer than `store_silence_max`, and so has not cleared the
+    /// caches.
+    fn check_store_hang(&self) -> Result<(), Error> {
+        let hangs = self.store_silence() >= self.settings().store_silence_max.saturating_add(STORE_HANG_MAX);
+        if hangs { Err(silent_store()) } else { Ok(()) }
     }
 
     /// Clears caches; running requests check their permissions again.
@@ -298,6 +303,9 @@ impl Engine {
     /// The caller's current permissions.
     pub(crate) fn rights(&self, caller: &Caller) -> Result<Rights, Error> {
         let directory = &self.shared.directory;
+        if *caller != Caller::Owner {
+            self.check_store_hang()?;
+        }
         match caller {
             Caller::Owner => Ok(Rights::Everything),
             Caller::Client { name, certificate_sha256 } => Rights::granted(directory.client(name)?, certificate_sha256),
@@ -394,6 +402,10 @@ impl Engine {
     pub(crate) fn put_opening(&self, app: &Arc<App>, ephemeral: EphemeralId, opening: Arc<Opening>) {
         self.shared.openings.put(app, ephemeral, opening, self.now());
     }
+}
+
+fn silent_store() -> Error {
+    Error::new(ErrorKind::Unavailable, "the key store does not answer")
 }
 
 fn milliseconds(time: Duration) -> u64 {

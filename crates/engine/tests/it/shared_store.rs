@@ -1,5 +1,6 @@
 //! Engines that share a store on PostgreSQL: a change reaches all, and one whose store is away goes on for as long as it may.
 
+use std::process::Command;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -80,4 +81,36 @@ fn an_engine_without_its_store_goes_on_and_then_fails_closed() {
     engine.admit(&caller).expect("back");
     engine.readiness().expect("back");
     assert!(engine.counters().store_resyncs > resyncs, "what happened meanwhile is unknown");
+}
+
+#[test]
+fn an_engine_whose_store_hangs_fails_closed_too() {
+    let server = PostgresServer::shared();
+    let database = server.database();
+    let (engine, clock) = engine(&server.settings(&database));
+    engine.store().create_app(&app("acme"), NewKeys::generated()).expect("made");
+    let caller = grant(&engine, "shop", &[Operation::Encrypt], Roles::Any);
+    engine.maintain().expect("refreshed");
+    engine.admit(&caller).expect("granted");
+    let of_store =
+        format!("SELECT pid FROM pg_stat_activity WHERE datname = '{database}' AND application_name = 'fieldseal'");
+    let pid = server.sql("postgres", &of_store);
+    let signal = |name: &str| assert!(Command::new("kill").args([name, &pid]).status().expect("kill runs").success());
+    signal("-STOP");
+    std::thread::scope(|scope| {
+        // It waits for as long as the statement timeout, which is longer than grants may stay in use.
+        let maintained = scope.spawn(|| engine.maintain());
+        clock.advance(69);
+        let in_time = engine.admit(&caller);
+        clock.advance(1);
+        let late = [engine.admit(&caller), engine.readiness()];
+        signal("-CONT");
+        in_time.expect("60 s and 10 s are not over");
+        for refused in late {
+            assert_eq!(refused.expect_err("70 s are over").kind, ErrorKind::Unavailable);
+        }
+        maintained.join().expect("no panic").expect("it responds");
+    });
+    engine.maintain().expect("it responds");
+    engine.admit(&caller).expect("back");
 }
