@@ -42,6 +42,11 @@ struct Known {
 }
 
 impl Known {
+    /// Whether the cache is of this generation, which was read before what is to be cached. The first one is that of the cache.
+    fn is_of(&mut self, generation: Generation) -> bool {
+        *self.generation.get_or_insert(generation) == generation
+    }
+
     fn find_app(&mut self, name: &AppName) -> Option<Arc<App>> {
         self.app_lookups.note(self.apps.get(name).map(Arc::clone))
     }
@@ -129,7 +134,7 @@ impl Directory {
         let generation = self.store.generation()?;
         let Some(key) = self.store.api_key(id)?.map(Arc::new) else { return Ok(None) };
         let mut known = self.known();
-        if known.generation.is_none_or(|of_known| of_known == generation) {
+        if known.is_of(generation) {
             known.api_keys.insert(id.clone(), Arc::clone(&key));
         }
         Ok(Some(key))
@@ -148,7 +153,7 @@ impl Directory {
         let app = Arc::new(App { name: name.clone(), keys });
         let mut known = self.known();
         // Keys that were read before a change must not outlive the refresh that follows it.
-        if known.generation.is_none_or(|of_known| of_known == generation) {
+        if known.is_of(generation) {
             known.apps.insert(name.clone(), Arc::clone(&app));
         }
         Ok(app)
@@ -164,7 +169,7 @@ impl Directory {
             .map(Arc::new)
             .ok_or_else(|| Error::new(ErrorKind::Forbidden, format!("client {name} is not known to this engine")))?;
         let mut known = self.known();
-        if known.generation.is_none_or(|of_known| of_known == generation) {
+        if known.is_of(generation) {
             known.clients.insert(name.clone(), Arc::clone(&grant));
         }
         Ok(grant)
