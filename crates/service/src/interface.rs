@@ -19,10 +19,12 @@ pub struct PeerIdentity {
     pub certificate_sha256: [u8; 32],
 }
 
-/// The service refuses the caller. The connection ends with `forbidden`.
+/// The service refuses the caller. The connection ends with `code`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refused {
+    /// `forbidden`, or `unavailable` while the service cannot look callers up.
+    pub code: ErrorCode,
     /// One sentence, sent to the client and written to the log. Contains no secret.
     pub message: String,
 }
@@ -51,7 +53,7 @@ pub trait Service: Send + Sync + 'static {
     /// that has started is not interrupted. A panic closes the connection with `internal`.
     ///
     /// # Errors
-    /// If the service does not know the certificate's name.
+    /// If the service does not know the certificate's name, or cannot look it up.
     fn authenticate(&self, peer: &PeerIdentity) -> Result<Arc<Self::Caller>, Refused>;
 
     /// The tenant of a request of this caller that names `app`; without one, the tenant of the caller's connection. Called on a network

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fieldseal_engine::pool::Cancellation;
-use fieldseal_engine::{Caller, Counters, Engine, Report};
+use fieldseal_engine::{Caller, Counters, Engine, ErrorKind, Report};
 use fieldseal_protocol::{ErrorCode, ErrorObject, Limits};
 
 use crate::interface::{PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written};
@@ -66,7 +66,11 @@ impl Service for EngineService {
 
     fn authenticate(&self, peer: &PeerIdentity) -> Result<Arc<Caller>, Refused> {
         let caller = self.engine.client(&peer.name, peer.certificate_sha256);
-        caller.map(Arc::new).map_err(|error| Refused { message: error.to_string() })
+        caller.map(Arc::new).map_err(|error| {
+            let is_away = error.kind == ErrorKind::Unavailable;
+            let code = if is_away { ErrorCode::Unavailable } else { ErrorCode::Forbidden };
+            Refused { code, message: error.to_string() }
+        })
     }
 
     fn tenant<'a>(&self, caller: &'a Caller, app: Option<&'a str>) -> Tenant<'a> {

@@ -226,7 +226,7 @@ async fn authenticate<S: Service>(
     let mut asking = spawn_blocking(move || service.authenticate(&peer));
     match timeout_at(deadline, &mut asking).await {
         Ok(Ok(Ok(caller))) => Ok(caller),
-        Ok(Ok(Err(Unknown { message }))) => Err(ErrorObject::new(ErrorCode::Forbidden, message)),
+        Ok(Ok(Err(Unknown { code, message }))) => Err(ErrorObject::new(code, message)),
         Ok(Err(_)) => Err(ErrorObject::new(ErrorCode::Internal, "the engine failed to look the caller up")),
         Err(_) => {
             // Removes it from the queue, if it has not started.

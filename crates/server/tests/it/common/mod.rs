@@ -224,7 +224,7 @@ impl Service for TestService {
         }
         if peer.name == "stranger" || self.forbidden.lock().unwrap().contains(&peer.name) {
             let message = "no client of this name".to_owned();
-            return Err(Refused { message });
+            return Err(Refused { code: ErrorCode::Forbidden, message });
         }
         self.admitted.lock().unwrap().push(peer.name.clone());
         Ok(Arc::new(Caller { name: peer.name.clone() }))
