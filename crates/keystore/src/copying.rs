@@ -54,7 +54,7 @@ pub struct Copied {
 /// `environment` is called once for each store that is opened.
 ///
 /// # Errors
-/// [`Error::NotEmpty`] when there is something at `to`; [`Error::Inconsistent`] when the original was changed meanwhile;
+/// [`Error::NotEmpty`] when there is something at `to`; [`Error::ChangedMeanwhile`];
 /// and those of opening.
 pub fn copy_store(
     from: &StoreAddress<'_>,
@@ -75,9 +75,7 @@ pub fn copy_store(
     }
     let report = to.open(OpenMode::Existing, environment()?, limits)?.check()?;
     if read()? != content {
-        return Err(Error::Inconsistent(
-            "the original was changed while it was copied: remove the copy, and copy it again while nobody changes it",
-        ));
+        return Err(Error::ChangedMeanwhile(from.location()));
     }
     if matches!(to, StoreAddress::Database(_)) {
         // Engines need it, and may log in with a role that only reads.

@@ -23,6 +23,11 @@ pub enum Error {
     /// A store that must be empty, or must not exist, has content.
     #[error("{0} has a keystore already: nothing was changed")]
     NotEmpty(Location),
+    /// The original of a copy was changed while it was copied, so that the copy may lack the change.
+    #[error(
+        "the keystore at {0} was changed while it was copied: remove the copy, and copy it again while nobody changes it"
+    )]
+    ChangedMeanwhile(Location),
     /// Another store was put in the place of the one that is open.
     #[error(
         "{0} is not the keystore any more that this program opened, but another one: put it back, or restart to use this one"

@@ -1,5 +1,6 @@
 //! Copies between databases: everything is there afterwards, in both directions, and nothing is overwritten.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use crate::common::{Kind, Place, app, client, environment, grant, key};
@@ -84,6 +85,25 @@ fn nothing_is_overwritten_and_nothing_half_copied() {
         empty.try_open(OpenMode::Existing, environment(), Limits::default()).err(),
         Some(Error::NoStore(_))
     ));
+}
+
+#[test]
+fn an_original_that_is_changed_meanwhile_is_noticed() {
+    let (file, database) = (Place::new(Kind::Sqlite), Place::new(Kind::Postgres));
+    fill(&file);
+    let settings = database.settings();
+    let opened = Cell::new(0);
+    let environment = || {
+        opened.set(opened.get() + 1);
+        if opened.get() == 2 {
+            // The original has been read, and the copy is opened to be checked.
+            file.open().rotate(&app("a")).expect("rotated");
+        }
+        Ok(environment())
+    };
+    let to = StoreAddress::Database(&settings);
+    let copied = copy_store(&StoreAddress::File(file.path()), &to, environment, Limits::default());
+    assert!(matches!(copied, Err(Error::ChangedMeanwhile(_))), "{copied:?}");
 }
 
 /// The list of columns that are copied is complete: a column that it lacks would have its default in the copy.
