@@ -3,7 +3,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use fieldseal_engine::admin::{Environment, LocalRootKey, OpenMode, SqliteKeystore, system_clock};
+use fieldseal_engine::admin::{
+    Environment, Keystore, Limits, LocalRootKey, OpenMode, PostgresKeystore, PostgresSettings, SqliteKeystore,
+    StoreAddress, system_clock,
+};
 use fieldseal_engine::{Engine, admin, system_random};
 use zeroize::Zeroizing;
 
@@ -23,6 +26,30 @@ const CONFIG_FILE: &str = "fieldseal.toml";
 pub(crate) struct Context {
     global: GlobalArguments,
     loaded: Loaded,
+}
+
+/// Where a store is.
+pub(crate) enum Place {
+    /// A file of SQLite.
+    File(PathBuf),
+    /// A database of PostgreSQL.
+    Database(PostgresSettings),
+}
+
+impl Place {
+    pub(crate) fn address(&self) -> StoreAddress<'_> {
+        match self {
+            Self::File(path) => StoreAddress::File(path),
+            Self::Database(settings) => StoreAddress::Database(settings),
+        }
+    }
+
+    fn exists(&self, limits: &Limits) -> Outcome<bool> {
+        match self {
+            Self::File(path) => Ok(path.exists()),
+            Self::Database(settings) => Ok(PostgresKeystore::exists(settings, limits)?),
+        }
+    }
 }
 
 /// Whether something was created or existed before.
@@ -97,8 +124,12 @@ impl Context {
         self.folder().join("certs")
     }
 
-    fn store_path(&self) -> PathBuf {
-        self.path(&self.config().store.path)
+    /// Where the store is.
+    pub(crate) fn place(&self) -> Place {
+        match self.config().store.database(self.folder()) {
+            Some(settings) => Place::Database(settings),
+            None => Place::File(self.path(&self.config().store.path)),
+        }
     }
 
     fn root_key_path(&self) -> PathBuf {
@@ -106,20 +137,25 @@ impl Context {
     }
 
     /// Opens the store, which must exist.
-    pub(crate) fn store(&self) -> Outcome<SqliteKeystore> {
-        let path = self.store_path();
-        if !path.exists() {
+    pub(crate) fn store(&self) -> Outcome<Box<dyn Keystore>> {
+        let place = self.place();
+        if let Place::File(path) = &place
+            && !path.exists()
+        {
             return Err(admin::Error::NoStore(path.as_path().into()).into());
         }
-        self.open(OpenMode::Existing, self.root_key()?)
+        self.open(&place, OpenMode::Existing, self.root_key()?)
     }
 
     /// Everything that prevents the store from being opened.
     pub(crate) fn store_problems(&self) -> Vec<Failure> {
-        let path = self.store_path();
-        let missing = (!path.exists()).then(|| admin::Error::NoStore(path.as_path().into()).into());
+        let place = self.place();
+        let missing = match &place {
+            Place::File(path) if !path.exists() => Some(admin::Error::NoStore(path.as_path().into()).into()),
+            _ => None,
+        };
         match (missing, self.root_key()) {
-            (None, Ok(root_key)) => self.open(OpenMode::Existing, root_key).err().into_iter().collect(),
+            (None, Ok(root_key)) => self.open(&place, OpenMode::Existing, root_key).err().into_iter().collect(),
             // A root key is created together with the store.
             (Some(missing), Ok(_)) => vec![missing],
             (Some(missing), Err(failure)) if failure.exit == Exit::Unreachable => vec![missing],
@@ -129,7 +165,7 @@ impl Context {
 
     /// Opens the engine over the store.
     pub(crate) fn engine(&self) -> Outcome<Engine> {
-        Ok(Engine::new(Box::new(self.store()?), self.config().engine.clone()))
+        Ok(Engine::new(self.store()?, self.config().engine.clone()))
     }
 
     /// An engine over an empty temporary store, for commands that need no keys.
@@ -143,13 +179,13 @@ impl Context {
     }
 
     /// Opens the store, or creates it with its root key; notes on standard error what was created.
-    pub(crate) fn store_or_new(&self) -> Outcome<SqliteKeystore> {
-        let path = self.store_path();
-        if path.exists() {
-            return self.open(OpenMode::CreateIfMissing, self.root_key()?);
+    pub(crate) fn store_or_new(&self) -> Outcome<Box<dyn Keystore>> {
+        let place = self.place();
+        if place.exists(&self.config().keystore)? {
+            return self.open(&place, OpenMode::CreateIfMissing, self.root_key()?);
         }
         let (store, key_created) = self.new_store()?;
-        note(format_args!("created the keystore {}", path.display()));
+        note(format_args!("created the keystore {}", place.address().location()));
         if key_created == Created::Now {
             let key_path = self.root_key_path();
             let advice = "back it up separately; the keystore cannot be read without it";
@@ -159,13 +195,20 @@ impl Context {
     }
 
     /// Creates a store, and its root key if it is missing; returns whether the root key was created.
-    pub(crate) fn new_store(&self) -> Outcome<(SqliteKeystore, Created)> {
+    pub(crate) fn new_store(&self) -> Outcome<(Box<dyn Keystore>, Created)> {
         let (key, key_created) = self.root_key_or_new()?;
-        Ok((self.open(OpenMode::CreateIfMissing, key)?, key_created))
+        Ok((self.open(&self.place(), OpenMode::CreateIfMissing, key)?, key_created))
     }
 
-    fn open(&self, mode: OpenMode, root_key: LocalRootKey) -> Outcome<SqliteKeystore> {
-        Ok(SqliteKeystore::open(&self.store_path(), mode, environment(root_key), self.config().keystore)?)
+    fn open(&self, place: &Place, mode: OpenMode, root_key: LocalRootKey) -> Outcome<Box<dyn Keystore>> {
+        let limits = self.config().keystore;
+        let Place::Database(settings) = place else {
+            return Ok(place.address().open(mode, environment(root_key), limits)?);
+        };
+        let store = PostgresKeystore::open(settings, mode, environment(root_key), limits)?;
+        // A running engine logs them, now and after each connect.
+        store.durability_limits().iter().for_each(|limit| note(format_args!("fieldseal: warning: {limit}")));
+        Ok(Box::new(store))
     }
 
     fn root_key_from_environment(&self) -> Outcome<Option<LocalRootKey>> {

@@ -151,6 +151,8 @@ impl From<admin::Error> for Failure {
             | E::NewerSchema { .. }
             | E::WrongRootKey { .. }
             | E::Busy
+            | E::Unreachable { .. }
+            | E::Unconfirmed(_)
             | E::RootKey(_)
             | E::Io { .. }
             | E::Storage(_)

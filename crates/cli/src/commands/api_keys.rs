@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fieldseal_engine::admin::{ApiKey, ApiKeyId, ApiOperation, AppName, Keystore, NewApiKey, RoleName, Roles};
+use fieldseal_engine::admin::{ApiKey, ApiKeyId, ApiOperation, AppName, NewApiKey, RoleName, Roles};
 use fieldseal_engine::{ApiKeySecret, system_random};
 use serde_json::{Value, json};
 

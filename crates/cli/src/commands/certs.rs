@@ -63,7 +63,7 @@ pub(super) fn run(context: &Context, command: CertsCommand) -> Outcome {
 }
 
 fn store(context: &Context) -> Outcome<Box<dyn Keystore>> {
-    Ok(Box::new(context.store()?))
+    context.store()
 }
 
 fn path(path: &Path) -> String {

@@ -4,7 +4,7 @@ use fieldseal_engine::{Curve, EcContext, admin, system_random};
 use std::path::Path;
 
 use fieldseal_engine::admin::{
-    AppName, AppSummary, KeyState, Keystore, NewKeys, VersionSummary, public_key_pem, read_private_key_pem,
+    AppName, AppSummary, KeyState, NewKeys, VersionSummary, public_key_pem, read_private_key_pem,
 };
 use serde_json::{Value, json};
 

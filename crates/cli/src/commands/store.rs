@@ -1,6 +1,5 @@
 //! `store check`: checks everything in the keystore and reports its faults.
 
-use fieldseal_engine::admin::Keystore;
 use serde_json::json;
 
 use crate::arguments::StoreCommand;

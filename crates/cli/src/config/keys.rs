@@ -7,12 +7,14 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use fieldseal_config::{Item, Kind, Value};
+use fieldseal_engine::admin::SslMode;
 use fieldseal_engine::{Curve, EmptyStrings, Keying};
 use fieldseal_net::tls::PrivateKeyBatching;
 use fieldseal_net::{LogFormat, Network};
 use fieldseal_server::Scheduling;
 
 use super::Config;
+use super::store::StoreUrl;
 
 /// One key of the configuration.
 pub(crate) struct Key {
@@ -137,7 +139,8 @@ pub(crate) static KEYS: &[Key] = &[
         "engine.store_silence_max",
         0,
         engine.store_silence_max,
-        "How long known grants and keys stay in use while the keystore does not respond."
+        "How long known grants and keys stay in use while the keystore does not respond; then requests are refused and `/readyz` fails. A \
+         longer time bridges longer outages, but until the keystore responds nothing that was revoked or disabled is refused."
     ),
     flag!(
         "engine.wipe_buffers",
@@ -218,11 +221,57 @@ pub(crate) static KEYS: &[Key] = &[
         "Maximum memory of a compiled pattern of `match` or `search`. The time to compile a pattern grows with it and counts towards \
          `filter_steps_max`."
     ),
-    path!("keystore.path", store.path, "The SQLite file with apps, keys and grants."),
+    path!("keystore.path", store.path, "The SQLite file with apps, keys and grants, unless `keystore.url` is set."),
     path!(
         "keystore.root_key_file",
         store.root_key_file,
         "The file with the root key. The environment variable `FIELDSEAL_ROOT_KEY`, which holds the key's text, overrides it."
+    ),
+    Key {
+        name: "keystore.url",
+        kind: Kind::AnyText,
+        about: "The PostgreSQL database with apps, keys and grants, which several engines can share: \
+                `postgres://USER@HOST:PORT/DATABASE`, without a password. Of several servers (`HOST:PORT,HOST:PORT`) the engine uses the \
+                primary. A host that begins with `%2F` is the folder of a Unix socket. Empty: the file of `keystore.path`; to set both is \
+                an error.",
+        default_text: None,
+        get: |config| Value::Text(config.store.url.text().to_owned()),
+        set: |config, value| config.store.url = StoreUrl::read(value.text()),
+    },
+    choice!("keystore.sslmode", store.sslmode,
+        "How the PostgreSQL server is authenticated. `verify-full`: TLS with a certificate that `keystore.authorities` have issued and \
+         that names the host. Weaker, with a warning: `verify-ca` (any name), `require` (any certificate), `disable` (no TLS). Unix \
+         sockets do not use TLS.",
+        "verify-full" => SslMode::VerifyFull, "verify-ca" => SslMode::VerifyCa, "require" => SslMode::Require,
+        "disable" => SslMode::Disable),
+    optional_path!(
+        "keystore.authorities",
+        store.authorities,
+        "The certificate authorities that are trusted to issue the PostgreSQL server's certificate, in PEM. This file and the next three \
+         are read at every connect."
+    ),
+    optional_path!(
+        "keystore.certificate",
+        store.certificate,
+        "The certificate chain for the login to PostgreSQL, in PEM, the client's own certificate first."
+    ),
+    optional_path!("keystore.private_key", store.private_key, "The private key of `keystore.certificate`, in PEM."),
+    optional_path!(
+        "keystore.password_file",
+        store.password_file,
+        "The file whose first line is the password for the login to PostgreSQL. Only its owner may have access to it."
+    ),
+    time!(
+        "keystore.connect_timeout",
+        1,
+        store.connect_timeout,
+        "Maximum time to connect to one PostgreSQL server, including TLS and login."
+    ),
+    time!(
+        "keystore.statement_timeout",
+        1,
+        store.statement_timeout,
+        "Maximum time of a statement in PostgreSQL, and of the wait for the confirmation that a change is durable."
     ),
     number!(
         "keystore.app_count_max",
@@ -258,7 +307,7 @@ pub(crate) static KEYS: &[Key] = &[
         "keystore.store_size_max",
         Kind::Size(1 << 20, 1 << 40),
         keystore.store_size_max,
-        "Maximum size of the store."
+        "Maximum size of the store's file. Does not apply to PostgreSQL."
     ),
     time!(
         "keystore.busy_timeout",
@@ -298,20 +347,14 @@ pub(crate) static KEYS: &[Key] = &[
         "How long after a full TLS handshake a client can resume its session, which costs a fraction. Its certificate and its grants \
          are checked again each time. 0 disables resumption; at most seven days count."
     ),
-    Key {
-        name: "server.session_ticket_keys",
-        kind: Kind::OptionalPath,
-        about: "The keys of session tickets, which engines behind one name share so that each can resume sessions of the others: lines \
+    optional_path!(
+        "server.session_ticket_keys",
+        certificates.session_ticket_keys,
+        "The keys of session tickets, which engines behind one name share so that each can resume sessions of the others: lines \
          of 64 hexadecimal digits (`openssl rand -hex 32`). The first seals, all open. To rotate, add the new key at the end of every \
          engine's file, then move it to the front, and remove the old one after a session's lifetime. Whoever has such a key can \
-         resume sessions of clients. Without a file each engine makes its own keys and replaces them once per lifetime.",
-        default_text: None,
-        get: |config| {
-            let path = config.certificates.session_ticket_keys.as_deref();
-            Value::Text(path.map_or_else(|| "off".to_owned(), |path| path.to_string_lossy().into_owned()))
-        },
-        set: |config, value| config.certificates.session_ticket_keys = value.optional_path().map(PathBuf::from),
-    },
+         resume sessions of clients. Without a file each engine makes its own keys and replaces them once per lifetime."
+    ),
     number!(
         "server.verified_chains_max",
         Kind::Count(0, 1 << 20),

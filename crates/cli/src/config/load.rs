@@ -111,12 +111,21 @@ pub(crate) fn load(sources: &Sources<'_>) -> Loaded {
     apply_environment(&mut loaded, &sources.environment);
     apply_settings(&mut loaded, sources.settings);
     loaded.warnings.extend(loaded.config.warnings());
-    if loaded.problems.is_empty()
-        && let Err(problems) = loaded.config.check()
-    {
-        loaded.problems = problems;
+    if loaded.problems.is_empty() {
+        loaded.problems = loaded.config.check().err().unwrap_or_default();
+        loaded.problems.extend(ambiguous_store(&loaded));
     }
     loaded
+}
+
+/// The problem that the key store is in two places, whichever of the sources name them.
+fn ambiguous_store(loaded: &Loaded) -> Option<String> {
+    let both = loaded.is_set("keystore.path") && loaded.config.store.url.is_set();
+    both.then(|| {
+        "keystore.path and keystore.url are both set: remove keystore.path to use the database, or set keystore.url to \"\" to use the \
+         file"
+            .to_owned()
+    })
 }
 
 fn read_file(path: &Path, presence: Presence) -> Result<Option<String>, String> {
@@ -286,6 +295,16 @@ mod tests {
     fn inconsistent_keys_are_reported() {
         let problems = loaded("[server]\nqueue_bytes_max = \"1MiB\"\n", &[], &[]).problems;
         assert!(problems.len() == 1 && problems[0].contains("`queue_bytes_max`"), "{problems:?}");
+    }
+
+    #[test]
+    fn a_key_store_in_two_places_is_refused() {
+        let url = "[keystore]\nurl = \"postgres://u@%2Frun/k\"\n";
+        let of = |settings: &[&str]| loaded(url, &[], settings).problems;
+        assert_eq!(of(&[]), Vec::<String>::new());
+        let problems = of(&["keystore.path=keystore.db"]);
+        assert!(problems.len() == 1 && problems[0].contains("are both set"), "{problems:?}");
+        assert_eq!(of(&["keystore.path=keystore.db", "keystore.url="]), Vec::<String>::new());
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod docs;
 mod keys;
 mod load;
 mod schema;
+mod store;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -24,6 +25,7 @@ use fieldseal_server::{Scheduling, ServerSettings, TlsSettings};
 pub(crate) use keys::{KEYS, Key};
 pub(crate) use load::{Loaded, Origin, Presence, Sources, load};
 pub(crate) use schema::{engine_schema, relay_schema};
+pub(crate) use store::StorePlace;
 
 /// The default address of the operator port: loopback, because anyone who can reach the port can read its content.
 const OPERATOR_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 3444);
@@ -37,8 +39,8 @@ pub(crate) struct Config {
     pub wipe_buffers: bool,
     /// Limits of the store.
     pub keystore: admin::Limits,
-    /// Paths of the store.
-    pub store: StorePaths,
+    /// Where the store is.
+    pub store: StorePlace,
     /// The listener; its certificates are read from [`Config::certificates`] when it starts.
     pub server: ServerSettings,
     /// The listener's certificates.
@@ -51,15 +53,6 @@ pub(crate) struct Config {
     pub input: Input,
     /// The log of `serve` and `dev`.
     pub log: Log,
-}
-
-/// The location of the store; relative paths start at the folder that `--dir` names.
-#[derive(Debug, Clone)]
-pub(crate) struct StorePaths {
-    /// The SQLite file.
-    pub path: PathBuf,
-    /// The file with the root key.
-    pub root_key_file: PathBuf,
 }
 
 /// PEM files of the listener; relative paths start at the folder that `--dir` names.
@@ -207,7 +200,7 @@ impl Default for Config {
             engine: Settings::default(),
             wipe_buffers: false,
             keystore: admin::Limits::default(),
-            store: StorePaths { path: "keystore.db".into(), root_key_file: "root.key".into() },
+            store: StorePlace::default(),
             server: ServerSettings {
                 operator: OperatorSettings { address: Some(OPERATOR_ADDRESS), ..OperatorSettings::default() },
                 ..ServerSettings::new(no_certificates)
@@ -246,7 +239,8 @@ impl Config {
         let is_fair = self.server.scheduling == Scheduling::Fair;
         let unfair = "server.scheduling is first-come-first-served: small requests wait for large ones; it is for demonstrations, and for \
                       nothing else";
-        if is_fair { Vec::new() } else { vec![unfair.to_owned()] }
+        let unfair = (!is_fair).then(|| unfair.to_owned());
+        unfair.into_iter().chain(self.store.warning()).collect()
     }
 
     /// Checks settings that depend on one another.
@@ -254,7 +248,7 @@ impl Config {
     /// # Errors
     /// A sentence for each problem.
     pub(crate) fn check(&self) -> Result<(), Vec<String>> {
-        let mut problems = Vec::new();
+        let mut problems = self.store.problems();
         if let Err(error) = self.server.validate() {
             problems.push(format!("section [server]: {error}"));
         }

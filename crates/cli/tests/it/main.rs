@@ -18,4 +18,5 @@ mod paths;
 mod relay;
 mod reload;
 mod scripts;
+mod shared_store;
 mod shutdown;

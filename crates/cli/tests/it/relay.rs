@@ -3,12 +3,9 @@
 use std::io::Write;
 use std::net::TcpStream;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
-use crate::common::{Running, TestFolder};
+use crate::common::{Running, TestFolder, until};
 
-/// A passing test never waits for it.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Values in a request that occupies one worker for seconds: a key agreement each.
 const MANY: usize = 100_000;
 
@@ -17,14 +14,6 @@ fn metric(engine: &Running, sample: &str) -> u64 {
     let text = engine.probe("/metrics");
     let value = text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
     value.map_or(0, |value| value.parse().expect("a number"))
-}
-
-fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !condition() {
-        assert!(began.elapsed() < PATIENCE, "waited too long until {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 fn start_relay(test_folder: &TestFolder, engine: &Running) -> Running {

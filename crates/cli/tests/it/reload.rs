@@ -4,28 +4,16 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
-use crate::common::{Running, TestFolder};
+use crate::common::{Running, TestFolder, until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// A passing test never waits for it.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !condition() {
-        assert!(began.elapsed() < PATIENCE, "waited too long until {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 /// The log of a program, one JSON object per line, as it arrives.
-struct Log(Arc<Mutex<Vec<Value>>>);
+pub(crate) struct Log(Arc<Mutex<Vec<Value>>>);
 
 impl Log {
-    fn of(running: &mut Running) -> Self {
+    pub(crate) fn of(running: &mut Running) -> Self {
         let lines = Arc::<Mutex<Vec<Value>>>::default();
         let (kept, stderr) = (Arc::clone(&lines), running.child.stderr.take().expect("piped"));
         std::thread::spawn(move || {
@@ -37,12 +25,12 @@ impl Log {
     }
 
     /// Lines whose message contains `words`.
-    fn about(&self, words: &str) -> Vec<Value> {
+    pub(crate) fn about(&self, words: &str) -> Vec<Value> {
         let has = |line: &&Value| line["message"].as_str().is_some_and(|message| message.contains(words));
         self.0.lock().unwrap().iter().filter(has).cloned().collect()
     }
 
-    fn wait_for(&self, words: &str, count: usize) -> Value {
+    pub(crate) fn wait_for(&self, words: &str, count: usize) -> Value {
         until(&format!("the log has {words:?}"), || self.about(words).len() >= count);
         self.about(words).pop().expect("it is there")
     }
@@ -56,7 +44,7 @@ fn serve(test_folder: &TestFolder, more: &[&str]) -> (Running, Log) {
     (engine, log)
 }
 
-fn signal(running: &Running, signal: Signal) {
+pub(crate) fn signal(running: &Running, signal: Signal) {
     kill_process(Pid::from_child(&running.child), signal).expect("it runs");
 }
 

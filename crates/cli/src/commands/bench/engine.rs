@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fieldseal_client::{ClientSettings, ClientTls};
-use fieldseal_engine::admin::{AppName, Apps, ClientName, Keystore, NewKeys, Operation, Roles};
+use fieldseal_engine::admin::{AppName, Apps, ClientName, NewKeys, Operation, Roles};
 use fieldseal_load::accounting::Process;
 use fieldseal_net::tls::LEAF_DAYS;
 use tempfile::TempDir;
@@ -28,8 +28,9 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval for polling the end of the process.
 const STOP_POLL: Duration = Duration::from_millis(5);
 /// Paths that must be in the engine's own folder, whatever the environment sets.
-const PATH_KEYS: [&str; 7] = [
+const PATH_KEYS: [&str; 8] = [
     "keystore.path=keystore.db",
+    "keystore.url=",
     "keystore.root_key_file=root.key",
     "server.certificate=certs/server.pem",
     "server.private_key=certs/server.key",
@@ -148,7 +149,7 @@ fn set_up(context: &Context) -> Outcome<(PathBuf, PathBuf)> {
         roles: Roles::Any,
         pinning: Pinning::ThisOne,
     };
-    issue(context, &store, &ClientName::parse(NAME).expect("a name by its rule"), grant, LEAF_DAYS)
+    issue(context, &*store, &ClientName::parse(NAME).expect("a name by its rule"), grant, LEAF_DAYS)
 }
 
 /// A child process with its folder; both are removed on drop.

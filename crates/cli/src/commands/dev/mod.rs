@@ -41,7 +41,7 @@ pub(super) fn run(context: &Context, arguments: &DevArguments) -> Outcome {
         store.create_app(&app, NewKeys::generated())?;
     }
     make_certificates(context)?;
-    let (certificate, key) = make_client(context, &store, &app)?;
+    let (certificate, key) = make_client(context, &*store, &app)?;
     let folder = context.certificates();
     let authority = folder.join("ca.pem");
     let mut settings = context.config().server.clone();
@@ -70,7 +70,7 @@ pub(super) fn run(context: &Context, arguments: &DevArguments) -> Outcome {
     let warning = descriptors::fit_engine(&mut settings, beside, limit).map_err(Failure::usage)?;
     log::start(quiet_unless_asked(context));
     warning.iter().for_each(|warning| tracing::warn!("{warning}"));
-    let engine = Engine::new(Box::new(store), context.config().engine.clone());
+    let engine = Engine::new(store, context.config().engine.clone());
     let ready = |server: &Server| {
         server.watch_certificates(identity.certificates);
         let start = |ports| DevRelay::start(context, server.local_addr(), app.as_str(), ports, limit);

@@ -40,6 +40,23 @@ macro_rules! path {
     };
 }
 
+/// A path, or none.
+macro_rules! optional_path {
+    ($name:literal, $($field:ident).+, $about:literal) => {
+        Key {
+            name: $name,
+            kind: Kind::OptionalPath,
+            about: $about,
+            default_text: None,
+            get: |config| {
+                let path = config.$($field).+.as_deref();
+                Value::Text(path.map_or_else(|| "off".to_owned(), |path| path.to_string_lossy().into_owned()))
+            },
+            set: |config, value| config.$($field).+ = value.optional_path().map(PathBuf::from),
+        }
+    };
+}
+
 /// One of several words, each representing a value.
 macro_rules! choice {
     ($name:literal, $($field:ident).+, $about:literal, $($word:literal => $value:expr),+) => {

@@ -7,6 +7,7 @@ use fieldseal_net::{ClientBound, OperatorSettings};
 use fieldseal_server::{ApiSettings, HttpSettings, ServerSettings};
 
 use super::*;
+use crate::config::StorePlace;
 
 #[test]
 fn names_and_variables_are_unique_and_well_formed() {
@@ -69,7 +70,7 @@ fn each_key_has_its_own_place() {
 /// Does not compile when a setting is added: add a key above, then its name here.
 #[test]
 fn every_setting_of_the_crates_has_a_key() {
-    let Config { engine, keystore, server, .. } = Config::default();
+    let Config { engine, keystore, server, store, .. } = Config::default();
     let Settings {
         curve: _,
         keying: _,
@@ -111,6 +112,18 @@ fn every_setting_of_the_crates_has_a_key() {
         store_size_max: _,
         busy_timeout: _,
     } = keystore;
+    let StorePlace {
+        path: _,
+        root_key_file: _,
+        url: _,
+        sslmode: _,
+        authorities: _,
+        certificate: _,
+        private_key: _,
+        password_file: _,
+        connect_timeout: _,
+        statement_timeout: _,
+    } = store;
     let ServerSettings {
         address: _,
         operator:
@@ -200,7 +213,7 @@ fn every_setting_of_the_crates_has_a_key() {
     }
     let sections: BTreeSet<_> = KEYS.iter().map(|key| key.parts().0).collect();
     let count = |section: &str| KEYS.iter().filter(|key| key.parts().0 == section).count();
-    assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (16, 12, 9, 53));
+    assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (16, 12, 17, 53));
     // `ClientBounds::default` destructures the client's settings.
     assert_eq!((count("client"), count("operator"), count("api")), (11, 5, 30));
     assert!(sections.contains("input") && sections.contains("log"));
