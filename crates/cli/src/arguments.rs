@@ -86,7 +86,7 @@ pub(crate) enum Command {
     /// Manage API keys, which programs use to call the engine over HTTP
     #[command(subcommand)]
     ApiKeys(ApiKeysCommand),
-    /// Check the keystore
+    /// Check or copy the keystore
     #[command(subcommand)]
     Store(StoreCommand),
     /// Check or print the configuration
@@ -695,6 +695,27 @@ pub(crate) enum StoreCommand {
     #[command(after_help = "Example:\n  fieldseal store check")]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: counts of apps, key versions, clients, API keys; faults")))]
     Check {
+        /// The form.
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Copy the keystore between a SQLite file and the configured store, such as a PostgreSQL database
+    #[command(after_help = "\
+The copy is the same keystore under the same root key. The command compares every row with the original and opens every key of the copy. \
+It never overwrites a keystore. Make no changes to the original meanwhile, and use only one of the two afterwards: changes are not merged.
+
+Examples:
+  fieldseal store copy --from keystore.db --set keystore.url=postgres://fieldseal@db.internal/keys
+  fieldseal store copy --to backup/keystore.db")]
+    #[command(group(clap::ArgGroup::new("file").required(true)))]
+    #[command(mut_arg("json", |it| it.help("Print one line of JSON: the number of rows, apps, key versions, clients and API keys")))]
+    Copy {
+        /// Copy this SQLite file to the configured store
+        #[arg(long, value_name = "FILE", group = "file")]
+        from: Option<PathBuf>,
+        /// Copy the configured store to this SQLite file
+        #[arg(long, value_name = "FILE", group = "file")]
+        to: Option<PathBuf>,
         /// The form.
         #[command(flatten)]
         form: Form,

@@ -211,6 +211,12 @@ impl Context {
         Ok(Box::new(store))
     }
 
+    /// Returns what a store needs besides its place, for each time that one is opened under the root key.
+    pub(crate) fn environments(&self) -> Outcome<impl Fn() -> Result<Environment, admin::Error>> {
+        let root_key = self.root_key()?.to_text();
+        Ok(move || Ok(environment(LocalRootKey::from_text(&root_key)?)))
+    }
+
     fn root_key_from_environment(&self) -> Outcome<Option<LocalRootKey>> {
         let Some(text) = root_key_text()? else { return Ok(None) };
         match LocalRootKey::from_text(&text) {

@@ -1,4 +1,5 @@
-//! The program over a key store on PostgreSQL: the same commands, several engines, outages, and no password in sight.
+//! The program over a key store on PostgreSQL: the same commands, several engines, outages, copies from and to a file, and no password in
+//! sight.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -120,6 +121,31 @@ fn every_command_works_on_a_database() {
     std::fs::rename(place.folder.path(".fieldseal/root.key"), place.folder.path("root.key")).expect("moved");
     assert!(place.run(&["keys", "create", "other"]).fails(3).contains("no root key at"));
     assert!(!place.folder.path(".fieldseal/root.key").exists());
+}
+
+#[test]
+fn a_store_is_copied_to_a_database_and_back() {
+    let place = Place::new();
+    let file = ["--set", "keystore.url="];
+    place.run(&[&["keys", "create", "acme"], &file[..]].concat()).ok();
+    place.run(&[&["keys", "rotate", "acme"], &file[..]].concat()).ok();
+    let from = place.folder.path(".fieldseal/keystore.db");
+    let from = from.to_str().expect("text");
+    let copied = place.run(&["store", "copy", "--from", from]).text();
+    let counts = "apps 1, key versions 2, clients 0: every row was compared, every key was opened";
+    assert!(copied.contains(counts), "{copied}");
+    assert!(place.run(&["store", "copy", "--from", from]).fails(1).contains("has a keystore already"));
+    let back = place.run(&["store", "copy", "--to", "backup/keystore.db", "--json"]).ok();
+    let back: Value = serde_json::from_slice(&back).expect("JSON");
+    assert_eq!((&back["apps"], &back["key_versions"], &back["api_keys"]), (&1.into(), &2.into(), &0.into()), "{back}");
+    assert!(back["rows"].as_u64() > Some(6), "{back}");
+    let at = place.folder.path("backup/keystore.db");
+    let at = format!("keystore.path={}", at.display());
+    place.run(&["store", "check", "--set", "keystore.url=", "--set", &at]).ok();
+    let missing = place.run(&["store", "copy", "--from", "none.db"]);
+    assert!(missing.fails(3).contains("no keystore at none.db"));
+    place.run(&["store", "copy"]).fails(2);
+    place.run(&["store", "copy", "--from", from, "--to", from]).fails(2);
 }
 
 /// Asserts that no password is in what a command printed or in what `/proc` shows.
