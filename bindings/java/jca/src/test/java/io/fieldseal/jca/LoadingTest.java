@@ -77,6 +77,61 @@ class LoadingTest {
         }
     }
 
+    /** As a module, which a modular program requires; the native library in a jar on the class path, or in the module itself. */
+    @Test
+    void onTheModulePath() throws Exception {
+        Path program = program();
+        String separate = module(Path.of(CLASSES) + File.pathSeparator + program, "-cp", NATIVES);
+        assertTrue(separate.startsWith("module io.fieldseal.jca, native: true"), separate);
+        Path uber = folder.resolve("uber");
+        copy(Path.of(CLASSES), uber);
+        copy(Path.of(NATIVES), uber);
+        String together = module(uber + File.pathSeparator + program);
+        assertTrue(together.startsWith("module io.fieldseal.jca, native: true"), together);
+    }
+
+    private static String module(String path, String... options) throws Exception {
+        List<String> command = new ArrayList<>(List.of(Path.of(System.getProperty("java.home"), "bin", "java").toString()));
+        command.addAll(List.of(options));
+        command.addAll(List.of("--module-path", path, "-m", "program/program.Main"));
+        Process process = new ProcessBuilder(command).start();
+        String output = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        assertEquals(0, process.waitFor(), output);
+        return output;
+    }
+
+    /** Compiles a module that requires the provider's and finds it as a service. */
+    private Path program() throws Exception {
+        Path sources = Files.createDirectories(folder.resolve("sources/program"));
+        Path description = sources.resolveSibling("module-info.java");
+        Files.writeString(description, "module program { requires io.fieldseal.jca; uses java.security.Provider; }");
+        Files.writeString(sources.resolve("Main.java"), String.join("\n", "package program;", "public class Main {",
+                "    public static void main(String[] arguments) {",
+                "        for (var it : java.util.ServiceLoader.load(java.security.Provider.class)) {",
+                "            if (it instanceof io.fieldseal.jca.FieldsealProvider) {",
+                "                var status = io.fieldseal.jca.FieldsealProvider.status();",
+                "                System.out.println(it.getClass().getModule() + \", native: \" + status.isNative() + \" \" + status.reason());",
+                "            }", "        }", "    }", "}"));
+        Path classes = folder.resolve("program");
+        int result = javax.tools.ToolProvider.getSystemJavaCompiler().run(null, null, null, "--module-path", CLASSES, "-d",
+                classes.toString(), description.toString(), sources.resolve("Main.java").toString());
+        assertEquals(0, result);
+        return classes;
+    }
+
+    private static void copy(Path from, Path to) throws java.io.IOException {
+        try (Stream<Path> all = Files.walk(from)) {
+            for (Path it : (Iterable<Path>) all::iterator) {
+                Path target = to.resolve(from.relativize(it).toString());
+                if (Files.isDirectory(it)) {
+                    Files.createDirectories(target);
+                } else {
+                    Files.copy(it, target);
+                }
+            }
+        }
+    }
+
     @Test
     void fromAFile() throws Exception {
         String file = NATIVES + "/io/fieldseal/jca/native/" + NativeLibrary.platform() + "/" + System.mapLibraryName("fieldseal_java");
