@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run setup test check artillery node go node-asan java java-bench upstreams loom constant-time miri aarch64 audit bench fuzz fuzz-api publishable dist dist-test suite-of-rust suites-of-python suites-of-packages
+.PHONY: help run setup test check artillery node go node-asan java java-bench upstreams deploy kubernetes loom constant-time miri aarch64 audit bench fuzz fuzz-api publishable dist dist-test suite-of-rust suites-of-python suites-of-packages
 
 # Tools that setup installs come before the machine's own.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
@@ -55,6 +55,7 @@ suites-of-python suites-of-packages: export FIELDSEAL := $(TARGET)/checked/field
 suites-of-python:
 	$(call timed,tests/interop/run.sh)
 	$(call timed,tests/upstreams/run.sh)
+	$(call timed,tests/deploy/run.sh)
 suites-of-packages:
 	$(call timed,tests/artillery/run.sh)
 	$(call timed,tests/node/run.sh)
@@ -101,6 +102,14 @@ node-asan: setup ## the native part of @fieldseal/crypto under AddressSanitizer
 upstreams: setup ## ambiguous requests through the relay to PHP, Express, Flask, Django, Go, Rack and Tomcat
 	@cargo build --profile checked --package fieldseal-cli
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/upstreams/run.sh
+
+deploy: setup ## the chart, Envoy's configuration, the Compose file, alert rules and dashboard (UPDATE=1: write generated files)
+	@cargo build --profile checked --package fieldseal-cli
+	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/deploy/run.sh
+
+kubernetes: setup ## the manifests against a real API server, which is built once, for about 12 minutes
+	@scripts/setup.sh kubernetes
+	@tests/deploy/kubernetes.sh
 
 loom: setup ## every interleaving of the pool's threads
 	$(call say,loom: fieldseal-pool)

@@ -5,6 +5,7 @@
 #   scripts/setup.sh test    tools for a build, the checks and the tests
 #   scripts/setup.sh fuzz    tools for a build and the fuzz targets
 #   scripts/setup.sh dist    tools for a build and the packages of a release
+#   scripts/setup.sh kubernetes   tools for a build and `make kubernetes`
 #
 # Debian packages need root; without it the script names them and ends with 1. Our own tools go to .tools/ and nowhere else.
 set -euo pipefail
@@ -12,9 +13,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 purpose=${1:-build}
 case $purpose in
-build | test | fuzz | dist) ;;
+build | test | fuzz | dist | kubernetes) ;;
 *)
-  echo "usage: scripts/setup.sh build|test|fuzz|dist" >&2
+  echo "usage: scripts/setup.sh build|test|fuzz|dist|kubernetes" >&2
   exit 2
   ;;
 esac
@@ -49,6 +50,9 @@ packages() {
     # systemd-analyze checks the units that the package installs.
     [[ $(uname) != Linux ]] || has systemd-analyze || missing+=(systemd)
   fi
+  if [[ $purpose == kubernetes ]]; then
+    has openssl || missing+=(openssl)
+  fi
   if [[ $purpose == dist ]]; then
     has objcopy || missing+=(binutils)
     has dpkg-shlibdeps || missing+=(dpkg-dev)
@@ -62,6 +66,25 @@ packages() {
   echo "== setup: apt-get install ${missing[*]}"
   apt-get update -qq
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+}
+
+# unpack PACKAGE PROGRAM…: takes programs out of a Debian package into .tools/bin. Installing it would also start its server, on all addresses.
+unpack() {
+  local package=$1 program folder is_complete=yes
+  shift
+  for program; do PATH=$PWD/.tools/bin:$PATH has "$program" || is_complete=; done
+  [[ -z $is_complete ]] || return 0
+  if ! has apt-get || ! has dpkg-deb; then
+    echo "setup: install these programs first: $*" >&2
+    exit 1
+  fi
+  echo "== setup: unpack $* of the Debian package $package"
+  folder=$(mktemp -d)
+  [[ $(id -u) != 0 ]] || apt-get update -qq
+  (cd "$folder" && apt-get download -qq -o APT::Sandbox::User=root "$package" && dpkg-deb --extract ./*.deb content)
+  mkdir -p .tools/bin
+  for program; do install -m 755 "$folder/content/usr/bin/$program" .tools/bin/; done
+  rm -rf "$folder"
 }
 
 rust() {
@@ -94,7 +117,11 @@ tool() {
 packages
 rust
 case $purpose in
-test) tool cargo-deny 0.20.2 ;;
+test)
+  tool cargo-deny 0.20.2
+  unpack prometheus prometheus promtool
+  ;;
+kubernetes) unpack etcd-server etcd ;;
 fuzz) tool cargo-fuzz 0.13.2 ;;
 dist)
   tool cargo-deb 3.8.0
