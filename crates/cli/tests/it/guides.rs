@@ -1,6 +1,6 @@
 //! Runs the reference and the guides: the shell blocks of each page of `docs` and `docs/guides`, in their order, as one script in an
-//! empty folder. The metrics that other blocks name are those of the reference. tests/interop/test_pages.py runs the pages that start
-//! an engine. This file also runs the program of docs/start/rust.md, and compares docs/errors.md with the code.
+//! empty folder. The metrics that other blocks and the alert rules name are those of the reference. tests/interop/test_pages.py runs the
+//! pages that start an engine. This file also runs the program of docs/start/rust.md, and compares docs/errors.md with the code.
 //! Blocks of kind `console` need an installed package, and the test of the packages runs them. No test runs a block after a comment that
 //! gives the reason.
 
@@ -150,16 +150,18 @@ fn alerts_name_metrics_that_there_are() {
     let references = ["docs/metrics.md", "docs/relay.md"].map(|path| read(&root().join(path)));
     let rows = references.iter().flat_map(|text| text.lines()).filter(|line| line.starts_with("| `"));
     let known: BTreeSet<&str> = rows.flat_map(metrics).collect();
-    let mut seen = 0;
+    let rules = ("deploy/prometheus/alerts.yml".to_owned(), read(&root().join("deploy/prometheus/alerts.yml")));
+    let mut texts = vec![rules];
     for (name, page) in pages() {
-        for block in blocks(&page).iter().filter(|block| matches!(block.kind, "yaml" | "promql")) {
-            for metric in metrics(&block.text) {
-                assert!(known.contains(metric), "{name}: there is no metric {metric}");
-                seen += 1;
-            }
-        }
+        let shown = blocks(&page).into_iter().filter(|block| matches!(block.kind, "yaml" | "promql"));
+        texts.extend(shown.map(|block| (name.clone(), block.text)));
     }
-    assert!(seen > 5, "alerts name metrics");
+    let named: Vec<_> =
+        texts.iter().flat_map(|(name, text)| metrics(text).into_iter().map(move |one| (name, one))).collect();
+    assert!(named.len() > 5, "alerts name metrics");
+    for (name, metric) in named {
+        assert!(known.contains(metric), "{name}: there is no metric {metric}");
+    }
 }
 
 #[test]
