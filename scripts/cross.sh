@@ -67,7 +67,10 @@ build() {
   triple=$(rust_target "$target")
   echo "== cross: $target"
   rustup target add "$triple" >/dev/null 2>&1
-  local versioned=$triple
+  local versioned=$triple headers
+  # The headers of the compiler itself, such as stddef.h, which bindgen does not find by itself for musl.
+  headers=$(.tools/zig/bin/python3 -c 'import ziglang, pathlib; print(pathlib.Path(ziglang.__file__).parent / "lib/include")')
+  export "BINDGEN_EXTRA_CLANG_ARGS_${triple//-/_}=-isystem $headers"
   [[ $target != *-gnu ]] || versioned=$triple.$GLIBC
   # A library for musl that is loaded must be linked dynamically.
   RUSTFLAGS=$([[ $target == *-musl ]] && echo '-Ctarget-feature=-crt-static' || true) CARGO_TARGET_DIR=target/cross \

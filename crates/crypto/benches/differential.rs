@@ -41,6 +41,9 @@ fn is_part(argument: &str) -> bool {
     argument.parse::<u64>().is_err() && !argument.starts_with('-')
 }
 
+/// Signatures by one key of RSA.
+const MESSAGES_OF_KEY: usize = 10_000;
+
 /// Checks groups from the seed `first` on until there were so many inputs, on all cores.
 fn run(what: &str, wanted: u64, first: u64, check: impl Fn(u64) -> Result<u64, String> + Sync) -> Result<(), String> {
     if !wanted_part(what) {
@@ -103,7 +106,7 @@ fn run_curves_and_rsa(
     let wanted = if matches!(kernel, rsa::Kernel::Model) { wanted / 100 } else { wanted };
     for size in [256, 384, 512] {
         run(&format!("signatures of RSA-{} by {}", 8 * size, kernel.name()), wanted, first, |seed| {
-            let group = signatures::Group::new(size, seed);
+            let group = signatures::Group::new(size, MESSAGES_OF_KEY.min(wanted as usize), seed);
             group.check(&[(kernel, usize::MAX)]).map(|()| group.len())
         })?;
     }

@@ -9,8 +9,6 @@ use p256::elliptic_curve::bigint::{Encoding, U64, U2048, U3072, U4096};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-/// Signatures by one key: making a key costs as much as some hundred of them.
-const MESSAGES: usize = 400;
 const EXPONENTS: [u64; 5] = [3, 17, 65_537, 0xffff_fffb, 0xffff_ffff_ffff_ffc5];
 
 /// A key and message representatives, as random as their seed.
@@ -60,8 +58,8 @@ fn prime(rng: &mut StdRng, size: usize, exponent: &BigNumRef) -> BigNum {
 }
 
 impl Group {
-    /// Those of a seed, with a modulus of so many bytes.
-    pub(crate) fn new(size: usize, seed: u64) -> Self {
+    /// Those of a seed, with a modulus of so many bytes. Making a key costs as much as some hundred signatures, some thousand for 4,096 bits.
+    pub(crate) fn new(size: usize, messages: usize, seed: u64) -> Self {
         let rng = &mut StdRng::seed_from_u64(seed);
         let public_exponent = EXPONENTS[rng.random_range(0..EXPONENTS.len())];
         let exponent = number(&public_exponent.to_be_bytes());
@@ -80,7 +78,7 @@ impl Group {
                 compute(|out, context| out.nnmod(&number(&bytes), &modulus, context))
             }
         };
-        let messages = (0..MESSAGES).map(|_| message()).collect();
+        let messages = (0..messages).map(|_| message()).collect();
         Self { modulus, public_exponent, primes, messages }
     }
 
