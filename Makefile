@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run setup test check artillery node go node-asan java java-bench upstreams deploy kubernetes loom constant-time miri aarch64 audit bench fuzz fuzz-api publishable dist dist-test suite-of-rust suites-of-python suites-of-packages
+.PHONY: help run setup test check artillery node go node-asan java java-bench upstreams deploy kubernetes loom constant-time miri aarch64 audit bench fuzz fuzz-api publishable dist dist-test suite-of-rust suites-of-node suites-of-others
 
 # Tools that setup installs come before the machine's own.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
@@ -18,8 +18,8 @@ BENCH ?= *
 ONCE ?=
 
 say = @printf '== %s\n' '$(1)'
-# Runs a suite, and prints the seconds that it took.
-timed = @SECONDS=0; $(1); printf '== %s: %s s\n' '$(1)' "$$SECONDS"
+# Runs a suite, and prints the seconds that it took. Without make's own variables: cargo would look for its job server.
+timed = @SECONDS=0; unset MAKEFLAGS MFLAGS; $(1); printf '== %s: %s s\n' '$(1)' "$$SECONDS"
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,23 +42,23 @@ test: check ## everything: the checks, all tests with the fuzz corpora, the othe
 	$(call say,build: the Rust workspace and its tests)
 	@cargo test --workspace --profile checked --no-run
 	$(call say,test: Rust and the other languages)
-	@$(MAKE) --no-print-directory --jobs 3 --output-sync=line suite-of-rust suites-of-python suites-of-packages
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync=line suite-of-rust suites-of-node suites-of-others
 	$(call say,test: a load report and the client in a browser)
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/browser/run.sh
 
-# Three at a time, as they wait much: for servers, timeouts and downloads. Each installs by other package managers than the others.
+# Three at a time, as they wait much: for servers, timeouts and downloads. Suites that install or build the same packages are in one list.
 suite-of-rust:
 	$(call timed,cargo test --workspace --profile checked $(if $(CI),--no-fail-fast))
 	$(call timed,$(MAKE) --no-print-directory loom)
 	$(call timed,scripts/publishable.sh pack)
-suites-of-python suites-of-packages: export FIELDSEAL := $(TARGET)/checked/fieldseal
-suites-of-python:
+suites-of-node suites-of-others: export FIELDSEAL := $(TARGET)/checked/fieldseal
+suites-of-node:
+	$(call timed,tests/artillery/run.sh)
+	$(call timed,tests/node/run.sh)
+suites-of-others:
 	$(call timed,tests/interop/run.sh)
 	$(call timed,tests/upstreams/run.sh)
 	$(call timed,tests/deploy/run.sh)
-suites-of-packages:
-	$(call timed,tests/artillery/run.sh)
-	$(call timed,tests/node/run.sh)
 	$(call timed,tests/java/run.sh)
 	$(call timed,tests/go/run.sh)
 
