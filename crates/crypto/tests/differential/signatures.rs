@@ -58,7 +58,8 @@ fn prime(rng: &mut StdRng, size: usize, exponent: &BigNumRef) -> BigNum {
 }
 
 impl Group {
-    /// Those of a seed, with a modulus of so many bytes. Making a key costs as much as some hundred signatures, some thousand for 4,096 bits.
+    /// Those of a seed, with a modulus of so many bytes. Making a key costs as much as some hundred signatures, some thousand for 4,096
+    /// bits.
     pub(crate) fn new(size: usize, messages: usize, seed: u64) -> Self {
         let rng = &mut StdRng::seed_from_u64(seed);
         let public_exponent = EXPONENTS[rng.random_range(0..EXPONENTS.len())];
