@@ -7,13 +7,11 @@ import java.security.AlgorithmParameters;
 import java.security.GeneralSecurityException;
 import java.security.InvalidAlgorithmParameterException;
 import java.security.InvalidKeyException;
-import java.security.InvalidParameterException;
 import java.security.PrivateKey;
 import java.security.ProviderException;
 import java.security.PublicKey;
 import java.security.SecureRandom;
 import java.security.SignatureException;
-import java.security.SignatureSpi;
 import java.security.spec.AlgorithmParameterSpec;
 import java.security.spec.ECParameterSpec;
 import java.util.Arrays;
@@ -22,7 +20,7 @@ import java.util.Arrays;
  * ECDSA on P-256 (FIPS 186-5), of a hash or of a digest that the caller computed, as DER or as r and s side by side (IEEE P1363). The
  * nonce is derived from the system's randomness, the key and the message; the caller's generator is not used.
  */
-final class EcdsaSignature extends SignatureSpi {
+final class EcdsaSignature extends NativeSignature {
     /** Instead of a hash function: the caller passes digests. */
     static final int NONE = -1;
 
@@ -177,18 +175,6 @@ final class EcdsaSignature extends SignatureSpi {
         } catch (GeneralSecurityException error) {
             throw new ProviderException("Error retrieving EC parameters", error);
         }
-    }
-
-    @Override
-    @Deprecated
-    protected void engineSetParameter(String name, Object value) throws InvalidParameterException {
-        throw new UnsupportedOperationException("setParameter() not supported");
-    }
-
-    @Override
-    @Deprecated
-    protected Object engineGetParameter(String name) throws InvalidParameterException {
-        throw new UnsupportedOperationException("getParameter() not supported");
     }
 
     /** What is signed: a message to be hashed, or a digest of at most 64 bytes. */

@@ -6,14 +6,12 @@ import java.security.AlgorithmParameters;
 import java.security.GeneralSecurityException;
 import java.security.InvalidAlgorithmParameterException;
 import java.security.InvalidKeyException;
-import java.security.InvalidParameterException;
 import java.security.PrivateKey;
 import java.security.ProviderException;
 import java.security.PublicKey;
 import java.security.SecureRandom;
 import java.security.Signature;
 import java.security.SignatureException;
-import java.security.SignatureSpi;
 import java.security.spec.AlgorithmParameterSpec;
 import java.security.spec.MGF1ParameterSpec;
 import java.security.spec.PSSParameterSpec;
@@ -23,7 +21,7 @@ import java.util.List;
  * RSASSA-PSS (RFC 8017, 8.1) with the parameters of TLS: MGF1 with the hash function of the message, a salt as long as the hash. The JDK's
  * implementation serves other parameters, and decides which are valid.
  */
-final class RsaPssSignature extends SignatureSpi {
+final class RsaPssSignature extends NativeSignature {
     private static final String NAME = "RSASSA-PSS";
     private static final List<String> HASHES = List.of("SHA-256", "SHA-384", "SHA-512");
     private static final int[] SALT_SIZES = {32, 48, 64};
@@ -207,17 +205,5 @@ final class RsaPssSignature extends SignatureSpi {
         } catch (GeneralSecurityException error) {
             throw new ProviderException(error);
         }
-    }
-
-    @Override
-    @Deprecated
-    protected void engineSetParameter(String name, Object value) throws InvalidParameterException {
-        throw new UnsupportedOperationException("setParameter() not supported");
-    }
-
-    @Override
-    @Deprecated
-    protected Object engineGetParameter(String name) throws InvalidParameterException {
-        throw new UnsupportedOperationException("getParameter() not supported");
     }
 }

@@ -5,16 +5,14 @@ import java.nio.ByteBuffer;
 import java.security.AlgorithmParameters;
 import java.security.InvalidAlgorithmParameterException;
 import java.security.InvalidKeyException;
-import java.security.InvalidParameterException;
 import java.security.PrivateKey;
 import java.security.PublicKey;
 import java.security.SecureRandom;
 import java.security.SignatureException;
-import java.security.SignatureSpi;
 import java.security.spec.AlgorithmParameterSpec;
 
 /** RSASSA-PKCS1-v1_5 (RFC 8017, 8.2). */
-final class RsaSignature extends SignatureSpi {
+final class RsaSignature extends NativeSignature {
     private final RsaMessage message;
 
     /** {@code scheme} is one of {@link RsaMessage}. */
@@ -72,18 +70,6 @@ final class RsaSignature extends SignatureSpi {
     @Override
     protected AlgorithmParameters engineGetParameters() {
         return null;
-    }
-
-    @Override
-    @Deprecated
-    protected void engineSetParameter(String name, Object value) throws InvalidParameterException {
-        throw new UnsupportedOperationException("setParameter() not supported");
-    }
-
-    @Override
-    @Deprecated
-    protected Object engineGetParameter(String name) throws InvalidParameterException {
-        throw new UnsupportedOperationException("getParameter() not supported");
     }
 
     /** A message under a key and a scheme. */
