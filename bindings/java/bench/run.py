@@ -6,11 +6,13 @@
     bindings/java/bench/run.py --quick                          one size, for a look
     bindings/java/bench/run.py --providers Fieldseal,SunJCE --jdks /usr/lib/jvm/java-17-openjdk-amd64
 
-Builds everything first; `--seconds` sets the length of a JMH iteration. `--jdks` names the homes of JDKs, by default the one of `java` and JAVA_HOME_25. All providers run on the last one;
-on the others, SunJCE and Fieldseal. Needs a quiet machine: figures are wall time.
+Builds everything first; `--seconds` sets the length of a JMH iteration. `--jdks` names the homes of JDKs, by default the one of `java` and
+JAVA_HOME_25. All providers run on the last one; on the others, SunJCE and Fieldseal. Needs a quiet machine: figures are wall time. A run
+that was stopped goes on with `--resume --json` and the same file.
 """
 
 import argparse
+import dataclasses
 import datetime
 import functools
 import json
@@ -20,6 +22,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from plot import plot
@@ -52,9 +55,9 @@ def reference():
     output = subprocess.run(command, check=True, cwd=ROOT, capture_output=True, text=True).stdout
     rows = []
     for line in output.splitlines():
-        mode, size, calls, direction, time = line.split()
+        mode, size, calls, direction, nanoseconds = line.split()
         rows.append({"jdk": "Rust", "provider": "crypto crate", "mode": mode, "size": int(size), "memory": "native",
-                     "calls": calls, "direction": direction, "ns": float(time)})
+                     "calls": calls, "direction": direction, "ns": float(nanoseconds)})
     return rows
 
 
@@ -123,8 +126,8 @@ def drop_in(jdk, target):
     for provider in ("JDK", "Fieldseal"):
         command = [f"{jdk}/bin/java", NATIVE_ACCESS, "-cp", path, "io.fieldseal.bench.DropIn", provider, *stores_once(target)]
         lines = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout.splitlines()
-        for time, operation in (line.split(" ", 1) for line in lines):
-            rows.append({"jdk": version(jdk), "provider": provider, "operation": operation, "ns": float(time)})
+        for nanoseconds, operation in (line.split(" ", 1) for line in lines):
+            rows.append({"jdk": version(jdk), "provider": provider, "operation": operation, "ns": float(nanoseconds)})
     return rows
 
 
@@ -156,8 +159,8 @@ def cold(jdk, providers, runs):
     return rows
 
 
-def speed(row, time=None):
-    return row["size"] / (time or row["ns"]) * 1e9 / (1 << 20)
+def speed(row, nanoseconds=None):
+    return row["size"] / (nanoseconds or row["ns"]) * 1e9 / (1 << 20)
 
 
 def figures(rows, cold_rows):
@@ -306,9 +309,63 @@ def arguments():
     parser.add_argument("--result", type=Path, help="a file of benches/results to write")
     parser.add_argument("--machine", default="", help="the machine's letter in benches/results/index.json")
     parser.add_argument("--conditions", default="a quiet machine")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, help="a file to write what was measured to, after each part")
+    parser.add_argument("--resume", action="store_true", help="take the parts that the file of --json has from there")
     parser.add_argument("--plot", type=Path)
     return parser.parse_args()
+
+
+PARTS = {
+    "reference": lambda run: reference() if run.is_last else [],
+    "warm": lambda run: warm(run.jdk, run.providers, run.sizes, run.options.seconds, run.target),
+    "keys": lambda run: keys(run.jdk, run.providers, run.options.seconds, run.target),
+    "hashes": lambda run: hashes(run.jdk, run.providers, run.options.seconds, run.target),
+    "dropIn": lambda run: drop_in(run.jdk, run.target),
+    # BouncyCastle has no native code to load, and takes seconds for a call.
+    "cold": lambda run: cold(run.jdk, [it for it in run.providers if it != "BouncyCastle"], run.runs),
+}
+"""Rows of each part on one JDK, in the order of the run."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """What the parts on one JDK need to know."""
+
+    options: argparse.Namespace
+    target: Path
+    jdk: str
+    is_last: bool
+
+    @property
+    def providers(self):
+        wanted = self.options.providers.split(",")
+        return wanted if self.is_last else [it for it in wanted if it in ("Fieldseal", "SunJCE")]
+
+    @property
+    def sizes(self):
+        return [1024, 1 << 20] if self.options.quick else SIZES
+
+    @property
+    def runs(self):
+        return 3 if self.options.quick else self.options.runs
+
+
+def measure(options, target):
+    """The rows of all parts; each part is written to the file of --json when it is done, and taken from there with --resume."""
+    done = json.loads(options.json.read_text())["parts"] if options.resume and options.json.exists() else {}
+    jdks = options.jdks.split(",")
+    for jdk in jdks:
+        run = Run(options, target, jdk, jdk == jdks[-1])
+        for part, rows_of in PARTS.items():
+            key = f"{part} {version(jdk)}"
+            if key in done:
+                continue
+            began = time.monotonic()
+            done[key] = rows_of(run)
+            print(f"java-bench: {part} on JDK {version(jdk)}: {time.monotonic() - began:.0f} s", file=sys.stderr)
+            if options.json:
+                options.json.write_text(json.dumps({"parts": done}, indent=1) + "\n")
+    return {part: [row for key, rows in done.items() if key.split()[0] == part for row in rows] for part in PARTS}
 
 
 def main():
@@ -316,27 +373,16 @@ def main():
     target = HERE / "target/run"
     build(target)
     target.mkdir(parents=True)
-    sizes = [1024, 1 << 20] if options.quick else SIZES
-    jdks = options.jdks.split(",")
-    rows, cold_rows, key_rows, hash_rows, drop_in_rows = reference(), [], [], [], []
-    for jdk in jdks:
-        wanted = options.providers.split(",")
-        providers = wanted if jdk == jdks[-1] else [it for it in wanted if it in ("Fieldseal", "SunJCE")]
-        rows += warm(jdk, providers, sizes, options.seconds, target)
-        key_rows += keys(jdk, providers, options.seconds, target)
-        hash_rows += hashes(jdk, providers, options.seconds, target)
-        drop_in_rows += drop_in(jdk, target)
-        # BouncyCastle has no native code to load, and takes seconds for a call.
-        cold_rows += cold(jdk, [it for it in providers if it != "BouncyCastle"], 3 if options.quick else options.runs)
-    found = figures(rows, cold_rows) + key_figures(key_rows)
+    measured = measure(options, target)
+    rows = measured["reference"] + measured["warm"]
+    found = figures(rows, measured["cold"]) + key_figures(measured["keys"])
     for figure in found:
         print(f"{figure['figure']}: {figure['result']} (bar: {figure['bar']}, {'met' if figure['met'] else 'NOT MET'})")
-    if options.json:
-        options.json.write_text(json.dumps({"figures": found, "warm": rows, "cold": cold_rows, "keys": key_rows, "hashes": hash_rows, "dropIn": drop_in_rows}, indent=1) + "\n")
     if options.result:
-        options.result.write_text(json.dumps(result(options, found, (rows, cold_rows, key_rows, hash_rows, drop_in_rows)), indent=2, ensure_ascii=False) + "\n")
+        everything = (rows, measured["cold"], measured["keys"], measured["hashes"], measured["dropIn"])
+        options.result.write_text(json.dumps(result(options, found, everything), indent=2, ensure_ascii=False) + "\n")
     if options.plot:
-        options.plot.write_text(plot(rows, cold_rows))
+        options.plot.write_text(plot(rows, measured["cold"]))
 
 
 if __name__ == "__main__":
