@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run setup test check artillery node go node-asan java java-bench upstreams deploy kubernetes loom constant-time miri aarch64 audit bench fuzz fuzz-api publishable dist dist-test suite-of-rust suites-of-node suites-of-others
+.PHONY: help run setup test check artillery node go node-asan java java-bench python spark upstreams deploy kubernetes loom constant-time miri aarch64 audit bench fuzz fuzz-api publishable dist dist-test suite-of-rust suites-of-node suites-of-others
 
 # Tools that setup installs come before the machine's own.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
@@ -61,6 +61,7 @@ suites-of-others:
 	$(call timed,tests/deploy/run.sh)
 	$(call timed,tests/java/run.sh)
 	$(call timed,tests/go/run.sh)
+	$(call timed,tests/python/run.sh)
 
 publishable: ## whether the client's and the protocol's packages are complete: a publication without its last step
 	$(call say,publish: a dry run of fieldseal-protocol and fieldseal-client)
@@ -90,6 +91,14 @@ java: setup ## the Java packages on each JDK (CASES=1000000 SECONDS_OF_SOAK=300:
 go: setup ## the Go client: gofmt, go vet, tests under the race detector (FUZZ=60s: fuzzing, too)
 	@cargo build --profile checked --package fieldseal-cli
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/go/run.sh
+
+python: setup ## the Python package: its wheel and its tests (CASES=1000000: longer)
+	@cargo build --profile checked --package fieldseal-cli
+	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/python/run.sh
+
+spark: setup ## the Python package's functions for Spark, on a local Spark (JDK 17; downloads half a gigabyte once)
+	@cargo build --profile checked --package fieldseal-cli
+	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/python/run.sh spark
 
 java-bench: ## the JCA provider beside others on each JDK, for most of an hour; writes target/java-bench.json and .svg
 	@scripts/setup.sh build

@@ -49,7 +49,7 @@ impl Target {
 pub(crate) struct Package {
     /// Folder relative to the repository's root.
     pub folder: String,
-    /// Name without the project's prefix, as in the table of crates; `bindings` for every binding.
+    /// Name without the project's prefix, as in the table of crates; see [`crate_name`] for bindings.
     pub name: String,
     /// Its direct dependencies.
     pub dependencies: Vec<Dependency>,
@@ -123,12 +123,19 @@ fn library(item: &cargo_metadata::Package) -> Library {
 fn package(root: &Path, item: &cargo_metadata::Package) -> Package {
     let manifest = relative(root, item.manifest_path.as_std_path());
     let folder = manifest.trim_end_matches("Cargo.toml").trim_end_matches('/').to_owned();
-    let name = if folder.starts_with("bindings/") { "bindings" } else { short(&item.name) };
     Package {
-        name: name.to_owned(),
+        name: crate_name(&folder).unwrap_or(short(&item.name)).to_owned(),
         folder,
         dependencies: item.dependencies.iter().map(dependency).collect(),
         targets: item.targets.iter().map(|item| target(root, item)).collect(),
+    }
+}
+
+/// The name of a binding in the table of crates: one for all, except for the binding that runs the engine.
+pub(crate) fn crate_name(folder: &str) -> Option<&'static str> {
+    match folder {
+        "bindings/python" => Some("python"),
+        _ => folder.starts_with("bindings/").then_some("bindings"),
     }
 }
 

@@ -7,7 +7,7 @@ use super::{Finding, Repository};
 use crate::metadata::{Package, Use, short};
 
 /// Crate, and the crates that its shipped code may import.
-const EDGES: [(&str, &[&str]); 20] = [
+const EDGES: [(&str, &[&str]); 21] = [
     ("lanes", &[]),
     ("crypto", &["lanes"]),
     ("envelope", &["lanes", "crypto"]),
@@ -26,6 +26,7 @@ const EDGES: [(&str, &[&str]); 20] = [
     ("load", &["client", "config"]),
     ("cli", &["config", "engine", "service", "net", "server", "client", "relay", "load"]),
     ("bindings", &["crypto", "client", "protocol"]),
+    ("python", &["engine", "client", "protocol"]),
     (
         "testkit",
         &[
@@ -48,7 +49,7 @@ struct Library {
 }
 
 /// The first entry that names a library decides.
-const LIBRARIES: [Library; 10] = [
+const LIBRARIES: [Library; 11] = [
     Library {
         names: &["tokio-boring"],
         allowed_in: &["http", "server", "client", "relay", "keystore"],
@@ -112,9 +113,9 @@ const LIBRARIES: [Library; 10] = [
     },
     Library {
         names: &["tokio", "tokio-*"],
-        allowed_in: &["keystore", "net", "http", "server", "client", "relay", "load", "cli"],
-        instead: "keep this crate free of a runtime; network code stands in net, http, server, client, relay, load, cli and the store on \
-                  PostgreSQL",
+        allowed_in: &["keystore", "net", "http", "server", "client", "relay", "load", "cli", "python"],
+        instead: "keep this crate free of a runtime; network code stands in net, http, server, client, relay, load, cli, python and the \
+                  store on PostgreSQL",
     },
     Library {
         names: &["hyper", "hyper-*", "http-body*"],
@@ -132,13 +133,18 @@ const LIBRARIES: [Library; 10] = [
         instead: "only the bindings speak with Node; keep what they convert in protocol or crypto",
     },
     Library {
+        names: &["pyo3", "pyo3-*", "arrow-*"],
+        allowed_in: &["python"],
+        instead: "only the binding for Python speaks with it; keep what it converts in engine or protocol",
+    },
+    Library {
         names: &["jni", "jni-*"],
         allowed_in: &["bindings"],
         instead: "only the bindings speak with Java; keep what they convert in crypto",
     },
     Library {
         names: &["rand", "fastrand", "getrandom"],
-        allowed_in: &["engine", "client", "net", "relay", "load", "cli", "bindings"],
+        allowed_in: &["engine", "client", "net", "relay", "load", "cli", "bindings", "python"],
         instead: "take the generator as a parameter; the engine chooses it, net for signatures of TLS, bindings for their callers",
     },
 ];
@@ -283,6 +289,9 @@ mod tests {
         assert_eq!(edges("bindings/node/wire", &[("napi", Use::Shipped), ("napi-build", Use::Shipped)]), "");
         assert!(edges("crates/client", &[("napi-derive", Use::Shipped)]).contains("only the bindings speak with Node"));
         assert_eq!(edges("bindings/java/native", &[("jni-sys", Use::Shipped)]), "");
+        let python = [("fieldseal-engine", Use::Shipped), ("pyo3", Use::Shipped), ("tokio", Use::Shipped)];
+        assert_eq!(edges("bindings/python", &python), "");
+        assert!(edges("crates/engine", &[("pyo3", Use::Shipped)]).contains("only the binding for Python"));
         assert!(edges("crates/crypto", &[("jni", Use::Shipped)]).contains("only the bindings speak with Java"));
         assert_eq!(edges("crates/relay", &[("tokio", Use::Shipped), ("tokio-util", Use::Shipped)]), "");
         assert!(edges("crates/engine", &[("rusqlite", Use::Shipped)]).contains("store through the keystore"));

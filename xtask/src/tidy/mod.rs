@@ -115,7 +115,7 @@ pub(crate) fn run(repository: &Repository) -> Vec<Finding> {
 #[cfg(test)]
 mod sample {
     use super::*;
-    use crate::metadata::{Dependency, Target, Use};
+    use crate::metadata::{Dependency, Target, Use, crate_name};
 
     /// Creates a repository of these files, with a library package for every `…/Cargo.toml` among them.
     pub(super) fn repository(files: &[(&str, &str)]) -> Repository {
@@ -127,7 +127,7 @@ mod sample {
     /// Creates a library package in `folder` with these dependencies.
     pub(super) fn package(folder: &str, dependencies: &[(&str, Use)]) -> Package {
         let last = folder.rsplit('/').next().unwrap_or_default();
-        let name = if folder.starts_with("bindings/") { "bindings" } else { last };
+        let name = crate_name(folder).unwrap_or(last);
         Package {
             folder: folder.into(),
             name: name.into(),

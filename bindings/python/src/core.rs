@@ -1,0 +1,359 @@
+//! An engine as Python sees it: the calls that block a thread, those of asyncio, and the rules of a process that forks.
+
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use fieldseal_client::{Client, ClientSettings, ClientTls};
+use fieldseal_engine::Engine;
+use fieldseal_protocol::Retry;
+use pyo3::prelude::*;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_util::sync::CancellationToken;
+use zeroize::Zeroizing;
+
+use crate::delivery::{Delivery, Slot};
+use crate::fault::Fault;
+use crate::objects::{self, Form};
+use crate::options::{Direction, Options, duration};
+use crate::work::{Done, Work};
+use crate::{folder, local, remote};
+
+/// How often a call that blocks runs the handlers of signals, for example of Ctrl-C.
+const SIGNALS: Duration = Duration::from_millis(50);
+/// How often a local engine looks for changes of its store.
+const MAINTENANCE: Duration = Duration::from_secs(1);
+/// Threads that drive connections.
+const THREADS: usize = 1;
+
+/// Where calls run.
+#[derive(Clone)]
+enum Backend {
+    Local(Engine),
+    Remote(Client),
+}
+
+/// An engine in this process, or a client of remote ones.
+#[pyclass(frozen, module = "fieldseal._native")]
+pub(crate) struct Core {
+    /// Always present until the drop.
+    parts: Option<(Backend, Runtime)>,
+    /// Cancelled when the engine is closed; each call has a child.
+    open: CancellationToken,
+    /// The process that made it.
+    process: u32,
+    /// The time limit of calls that have none.
+    timeout: Option<Duration>,
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        let Some((backend, runtime)) = self.parts.take() else { return };
+        if self.process == std::process::id() {
+            self.open.cancel();
+            runtime.shutdown_background();
+        } else {
+            // The threads of the runtime do not exist in this process, and may have held its locks when it was forked.
+            let _ = ManuallyDrop::new((backend, runtime));
+        }
+    }
+}
+
+#[pymethods]
+impl Core {
+    /// Opens the engine of a folder; `root_key` overrides its file.
+    #[staticmethod]
+    #[pyo3(signature = (folder, root_key=None, timeout=None))]
+    fn open(py: Python<'_>, folder: PathBuf, root_key: Option<String>, timeout: Option<f64>) -> Result<Self, Fault> {
+        let root_key = root_key.map(Zeroizing::new);
+        let timeout = timeout.map(|seconds| duration("timeout", seconds)).transpose()?;
+        py.detach(|| {
+            refresh_generator()?;
+            let (engine, runtime) = (folder::open(&folder, root_key.as_deref().map(String::as_str))?, runtime()?);
+            let maintained = engine.clone();
+            runtime.spawn(async move {
+                let mut ticks = interval(MAINTENANCE);
+                ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+                loop {
+                    ticks.tick().await;
+                    // The engine itself refuses calls once the store has been silent for too long.
+                    let _ = maintained.maintain();
+                }
+            });
+            Ok(Self::new(Backend::Local(engine), runtime, timeout))
+        })
+    }
+
+    /// Creates a client; its first call connects.
+    #[staticmethod]
+    #[pyo3(signature = (
+        addresses, ca, certificate, key, *, server_name=None, connections_max=None, connect_timeout=None, timeout=None,
+        retries_max=None,
+    ))]
+    #[allow(clippy::too_many_arguments, reason = "keyword arguments of Python")]
+    fn connect(
+        addresses: Vec<String>,
+        ca: Vec<u8>,
+        certificate: Vec<u8>,
+        key: Vec<u8>,
+        server_name: Option<String>,
+        connections_max: Option<usize>,
+        connect_timeout: Option<f64>,
+        timeout: Option<f64>,
+        retries_max: Option<u32>,
+    ) -> Result<Self, Fault> {
+        let private_key_pem = Zeroizing::new(key);
+        let tls = ClientTls { authorities_pem: ca, certificate_chain_pem: certificate, private_key_pem };
+        let mut settings = ClientSettings { addresses, server_name, ..ClientSettings::new("", tls) };
+        if let Some(count) = connections_max {
+            settings.connections_max = count;
+        }
+        if let Some(count) = retries_max {
+            settings.retries_max = count;
+        }
+        if let Some(seconds) = connect_timeout {
+            settings.connect_timeout = duration("connect_timeout", seconds)?;
+        }
+        if let Some(seconds) = timeout {
+            settings.request_timeout = duration("timeout", seconds)?;
+        }
+        let runtime = runtime()?;
+        let client = Client::new(settings)?;
+        Ok(Self::new(Backend::Remote(client), runtime, None))
+    }
+
+    /// Whether calls are made by clients of a remote engine.
+    #[getter]
+    fn is_remote(&self) -> bool {
+        matches!(self.parts, Some((Backend::Remote(_), _)))
+    }
+
+    /// Ends calls that are running, and refuses others.
+    fn close(&self) {
+        self.open.cancel();
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.open.is_cancelled()
+    }
+
+    /// Runs a call and returns its result, or with `report` a pair of result and report.
+    #[pyo3(signature = (method, encrypts, input, options, report=false))]
+    fn call<'py>(
+        &self,
+        py: Python<'py>,
+        method: &str,
+        encrypts: bool,
+        input: &Bound<'py, PyAny>,
+        options: Py<Options>,
+        report: bool,
+    ) -> Result<Bound<'py, PyAny>, Fault> {
+        let (work, form) = read(method, encrypts, input, options)?;
+        let done = match self.parts()? {
+            (Backend::Local(engine), _) => {
+                let limit = self.limit(&work);
+                py.detach(|| local::run(engine, &work, &mut between_steps(&self.open, limit, true)))?
+            }
+            (Backend::Remote(client), runtime) => {
+                let open = self.open.clone();
+                let call = remote(client.clone(), Arc::new(work), open);
+                let ended = block_on(py, runtime, call)?;
+                return finish(py, ended.0, &form, &ended.1, report);
+            }
+        };
+        finish(py, done, &form, &work, report)
+    }
+
+    /// Starts a call; `notify` is called without arguments by a thread of this engine once [`Task::result`] is there, through
+    /// `event_loop.call_soon_threadsafe`.
+    #[pyo3(signature = (method, encrypts, input, options, event_loop, notify, report=false))]
+    #[allow(clippy::too_many_arguments, reason = "as `call`, with the event loop")]
+    fn start(
+        &self,
+        method: &str,
+        encrypts: bool,
+        input: &Bound<'_, PyAny>,
+        options: Py<Options>,
+        event_loop: Py<PyAny>,
+        notify: Py<PyAny>,
+        report: bool,
+    ) -> Result<Task, Fault> {
+        let (backend, runtime) = self.parts()?;
+        let (work, form) = read(method, encrypts, input, options)?;
+        let cancel = self.open.child_token();
+        let work = Arc::new(work);
+        let task = Task { slot: Arc::default(), cancel: cancel.clone(), form, report };
+        let deliver = Delivery::new(&task.slot, event_loop, notify);
+        match backend {
+            Backend::Local(engine) => {
+                let (engine, limit) = (engine.clone(), self.limit(&work));
+                let open = self.open.clone();
+                runtime.spawn_blocking(move || {
+                    let outcome = refresh_generator()
+                        .and_then(|()| local::run(&engine, &work, &mut between_steps(&cancel, limit, false)))
+                        .map(|done| (done, work));
+                    deliver.send(outcome.map_err(|fault| ended(&open, &cancel).unwrap_or(fault)));
+                });
+            }
+            Backend::Remote(client) => {
+                let (client, open) = (client.clone(), self.open.clone());
+                runtime.spawn(async move {
+                    let outcome = remote(client, work, cancel.clone()).await;
+                    deliver.send(outcome.map_err(|fault| ended(&open, &cancel).unwrap_or(fault)));
+                });
+            }
+        }
+        Ok(task)
+    }
+}
+
+impl Core {
+    fn new(backend: Backend, runtime: Runtime, timeout: Option<Duration>) -> Self {
+        let open = CancellationToken::new();
+        Self { parts: Some((backend, runtime)), open, process: std::process::id(), timeout }
+    }
+
+    /// Checks that a call may begin.
+    fn parts(&self) -> Result<&(Backend, Runtime), Fault> {
+        if self.process != std::process::id() {
+            let message = format!("the engine belongs to process {}: create one after the fork", self.process);
+            return Err(Fault::new("forked", Retry::Never, message));
+        }
+        if self.open.is_cancelled() {
+            return Err(Fault::closed());
+        }
+        refresh_generator()?;
+        self.parts.as_ref().ok_or_else(Fault::closed)
+    }
+
+    fn limit(&self, work: &Work) -> Option<Instant> {
+        work.options().timeout.or(self.timeout).and_then(|time| Instant::now().checked_add(time))
+    }
+}
+
+fn read(method: &str, encrypts: bool, input: &Bound<'_, PyAny>, options: Py<Options>) -> Result<(Work, Form), Fault> {
+    let direction = if encrypts { Direction::Encrypt } else { Direction::Decrypt };
+    let (input, form) = objects::input(method, direction, input)?;
+    Ok((Work { direction, input, options }, form))
+}
+
+fn finish<'py>(
+    py: Python<'py>,
+    done: Done,
+    form: &Form,
+    work: &Work,
+    with_report: bool,
+) -> Result<Bound<'py, PyAny>, Fault> {
+    let report = with_report.then(|| objects::report(py, &done.report)).transpose()?;
+    let result = objects::result(py, done, form, work.direction, work.options().column_type.as_ref())?;
+    match report {
+        None => Ok(result),
+        Some(report) => Ok((result, report).into_pyobject(py)?.into_any()),
+    }
+}
+
+/// A remote call that ends when `cancel` does.
+async fn remote(client: Client, work: Arc<Work>, cancel: CancellationToken) -> Result<(Done, Arc<Work>), Fault> {
+    let done = cancel.run_until_cancelled(remote::run(client, Arc::clone(&work))).await;
+    Ok((done.unwrap_or_else(|| Err(Fault::closed()))?, work))
+}
+
+/// Waits for a call, and in between runs the handlers of signals; their exceptions end the call.
+fn block_on<T: Send>(
+    py: Python<'_>,
+    runtime: &Runtime,
+    call: impl Future<Output = Result<T, Fault>> + Send,
+) -> Result<T, Fault> {
+    let mut call = Box::pin(call);
+    loop {
+        match py.detach(|| runtime.block_on(async { timeout(SIGNALS, call.as_mut()).await })) {
+            Ok(ended) => return ended,
+            Err(_) => py.check_signals()?,
+        }
+    }
+}
+
+/// The check between two steps of a local call: cancellation, the time limit, and signals if the call runs on a thread of Python.
+fn between_steps(
+    cancel: &CancellationToken,
+    limit: Option<Instant>,
+    handles_signals: bool,
+) -> impl FnMut() -> Result<(), Fault> {
+    let mut signals_at = Instant::now() + SIGNALS;
+    move || {
+        if cancel.is_cancelled() {
+            return Err(Fault::closed());
+        }
+        let now = Instant::now();
+        if limit.is_some_and(|limit| now >= limit) {
+            return Err(Fault::deadline());
+        }
+        if handles_signals && now >= signals_at {
+            signals_at = now + SIGNALS;
+            Python::attach(|py| py.check_signals())?;
+        }
+        Ok(())
+    }
+}
+
+/// Why a call ended, if it was cancelled: the engine was closed, or the call itself.
+fn ended(open: &CancellationToken, cancel: &CancellationToken) -> Option<Fault> {
+    match (open.is_cancelled(), cancel.is_cancelled()) {
+        (true, _) => Some(Fault::closed()),
+        (false, true) => Some(Fault::cancelled()),
+        (false, false) => None,
+    }
+}
+
+fn runtime() -> Result<Runtime, Fault> {
+    let built = Builder::new_multi_thread().worker_threads(THREADS).thread_name("fieldseal-py").enable_all().build();
+    built.map_err(|error| Fault::settings(format!("no thread can be started: {error}")))
+}
+
+/// Gives the generator of this thread a new seed if the process was forked since: it would repeat the parent's nonces and keys.
+fn refresh_generator() -> Result<(), Fault> {
+    thread_local! {
+        /// The process whose seed the generator of this thread has.
+        static SEEDED: Cell<u32> = const { Cell::new(0) };
+    }
+    let process = std::process::id();
+    if SEEDED.get() != process {
+        rand::rng().reseed().map_err(|_| Fault::settings("the system provides no random numbers"))?;
+        SEEDED.set(process);
+    }
+    Ok(())
+}
+
+/// A call of asyncio. Dropping it cancels the call.
+#[pyclass(frozen, module = "fieldseal._native")]
+pub(crate) struct Task {
+    slot: Slot,
+    cancel: CancellationToken,
+    form: Form,
+    report: bool,
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
+}
+
+#[pymethods]
+impl Task {
+    /// Ends the call, at the engine too.
+    fn cancel(&self) {
+        self.cancel.cancel();
+    }
+
+    /// The result, once, after the notification.
+    fn result<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>, Fault> {
+        let outcome = self.slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (done, work) = outcome.unwrap_or_else(|| Err(Fault::cancelled()))?;
+        finish(py, done, &self.form, &work, self.report)
+    }
+}

@@ -1,0 +1,176 @@
+//! Errors of a call, and the Python exceptions that they become: `fieldseal.Error` and its subclasses, chosen by code.
+
+use std::time::Duration;
+
+use fieldseal_client::{ClientError, ErrorKind as ClientErrorKind};
+use fieldseal_protocol::{ErrorCode, Retry, ValueFault};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+/// Why a call failed. Contains no value.
+pub(crate) enum Fault {
+    /// An error of `fieldseal`.
+    Error(Box<Details>),
+    /// An exception of Python: of a signal handler, or of an object that was converted.
+    Python(PyErr),
+}
+
+/// An error of `fieldseal`, with the attributes of the Python exception.
+pub(crate) struct Details {
+    code: &'static str,
+    message: String,
+    retry: Retry,
+    index: Option<u64>,
+    offset: Option<u64>,
+    retry_after: Option<Duration>,
+    /// Whether the engine decided it, here or remotely.
+    is_of_engine: bool,
+}
+
+impl Fault {
+    /// An error that this package found.
+    pub(crate) fn new(code: &'static str, retry: Retry, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self::Error(Box::new(Details {
+            code,
+            message,
+            retry,
+            index: None,
+            offset: None,
+            retry_after: None,
+            is_of_engine: false,
+        }))
+    }
+
+    /// An argument that cannot be used.
+    pub(crate) fn argument(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::InvalidParams.as_str(), Retry::Never, message)
+    }
+
+    /// A setting, a file or a folder that cannot be used.
+    pub(crate) fn settings(message: impl Into<String>) -> Self {
+        Self::new("invalid_settings", Retry::Never, message)
+    }
+
+    /// An error of one value of a list.
+    pub(crate) fn at(code: ErrorCode, index: usize, message: impl Into<String>) -> Self {
+        Self::new(code.as_str(), Retry::Never, message).at_index(index as u64)
+    }
+
+    /// A value that has no form in an envelope.
+    pub(crate) fn value(index: usize, fault: &ValueFault) -> Self {
+        Self::at(ErrorCode::InvalidParams, index, format!("value {index}: {fault}"))
+    }
+
+    /// The deadline passed in this process.
+    pub(crate) fn deadline() -> Self {
+        Self::new(ErrorCode::DeadlineExceeded.as_str(), Retry::Later, "the call did not end within its time limit")
+    }
+
+    /// The engine object was closed.
+    pub(crate) fn closed() -> Self {
+        Self::new("closed", Retry::Never, "the engine is closed")
+    }
+
+    /// The call was cancelled.
+    pub(crate) fn cancelled() -> Self {
+        Self::new(ErrorCode::Cancelled.as_str(), Retry::Never, "the call was cancelled")
+    }
+
+    fn at_index(self, index: u64) -> Self {
+        match self {
+            Self::Error(details) => Self::Error(Box::new(Details { index: Some(index), ..*details })),
+            other => other,
+        }
+    }
+
+    /// The same error of a list that begins with value `first` of the call's list.
+    pub(crate) fn shifted(self, first: usize) -> Self {
+        match self {
+            Self::Error(details) => {
+                let index = details.index.map(|index| index + first as u64);
+                Self::Error(Box::new(Details { index, ..*details }))
+            }
+            other => other,
+        }
+    }
+}
+
+impl From<PyErr> for Fault {
+    fn from(error: PyErr) -> Self {
+        Self::Python(error)
+    }
+}
+
+impl From<fieldseal_engine::Error> for Fault {
+    fn from(error: fieldseal_engine::Error) -> Self {
+        use fieldseal_engine::ErrorKind;
+        let code = match error.kind {
+            ErrorKind::InvalidParams => ErrorCode::InvalidParams,
+            ErrorKind::InvalidDocument => ErrorCode::InvalidDocument,
+            ErrorKind::InvalidSelector => ErrorCode::InvalidSelector,
+            ErrorKind::UnmatchedSelector => ErrorCode::UnmatchedSelector,
+            ErrorKind::AmbiguousName => ErrorCode::AmbiguousName,
+            ErrorKind::InvalidEnvelope => ErrorCode::InvalidEnvelope,
+            ErrorKind::DecryptFailed => ErrorCode::DecryptFailed,
+            ErrorKind::UnknownApp => ErrorCode::UnknownApp,
+            ErrorKind::AppDisabled => ErrorCode::AppDisabled,
+            ErrorKind::Forbidden => ErrorCode::Forbidden,
+            ErrorKind::NumberOutOfRange => ErrorCode::NumberOutOfRange,
+            ErrorKind::TooLarge => ErrorCode::TooLarge,
+            ErrorKind::Unavailable => ErrorCode::Unavailable,
+            ErrorKind::Internal => ErrorCode::Internal,
+        };
+        Self::Error(Box::new(Details {
+            code: code.as_str(),
+            retry: code.retry(),
+            message: error.to_string(),
+            index: error.index,
+            offset: error.offset,
+            retry_after: None,
+            is_of_engine: true,
+        }))
+    }
+}
+
+impl From<ClientError> for Fault {
+    fn from(error: ClientError) -> Self {
+        let (code, is_of_engine) = match error.kind {
+            ClientErrorKind::Settings => ("invalid_settings", false),
+            ClientErrorKind::Connect => ("connect_failed", false),
+            ClientErrorKind::Tls => ("tls_failed", false),
+            ClientErrorKind::Timeout => (ErrorCode::DeadlineExceeded.as_str(), false),
+            ClientErrorKind::ConnectionLost { .. } => ("connection_lost", false),
+            ClientErrorKind::Engine(code) | ClientErrorKind::ConnectionRefused(code) => (code.as_str(), true),
+            ClientErrorKind::UnknownEngineError => ("unknown_error", true),
+            ClientErrorKind::GoingAway => ("going_away", false),
+            ClientErrorKind::Protocol => ("protocol_error", false),
+            ClientErrorKind::RequestTooLarge | ClientErrorKind::AnswerMemory => (ErrorCode::TooLarge.as_str(), false),
+        };
+        let ClientError { retry, message, index, offset, retry_after, .. } = error;
+        Self::Error(Box::new(Details { code, message, retry, index, offset, retry_after, is_of_engine }))
+    }
+}
+
+impl From<Fault> for PyErr {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Python(error) => error,
+            Fault::Error(details) => Python::attach(|py| exception(py, *details).unwrap_or_else(|error| error)),
+        }
+    }
+}
+
+fn exception(py: Python<'_>, details: Details) -> PyResult<PyErr> {
+    static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let make = MAKE.import(py, "fieldseal._errors", "make")?;
+    let Details { code, message, retry, index, offset, retry_after, is_of_engine } = details;
+    let retry = match retry {
+        Retry::Never => "never",
+        Retry::Later => "later",
+        Retry::Elsewhere => "elsewhere",
+    };
+    let seconds = retry_after.map(|time| time.as_secs_f64());
+    let made = make.call1((code, message, retry, index, offset, seconds, is_of_engine))?;
+    Ok(PyErr::from_value(made))
+}

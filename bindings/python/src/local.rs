@@ -1,0 +1,326 @@
+//! Calls on an engine in this process, in the steps that the engine offers: between two steps a call can be stopped.
+
+use fieldseal_client::Inspection;
+use fieldseal_engine::{
+    Caller, Curve, Decryptor, DocumentWork, Encryptor, Engine, Inspected, Marking, OnFailure, Opened, Progress,
+    Rewriter, Selection, Settled, Value, ValueType,
+};
+use fieldseal_protocol::{self as wire, ErrorCode, NumberBuffer, Scalar, TextKind};
+
+use crate::fault::Fault;
+use crate::options::{Direction, Options};
+use crate::values::{Cell, Draft, Source, Values, too_long};
+use crate::work::{Done, Input, Output, Report, Work};
+
+/// Bytes of values that are read for one step.
+const STEP_BYTES_MAX: usize = 64 << 10;
+
+/// Called between steps; an error ends the call.
+pub(crate) type Check<'a> = &'a mut dyn FnMut() -> Result<(), Fault>;
+
+/// Runs a call as the owner of the store.
+pub(crate) fn run(engine: &Engine, work: &Work, check: Check<'_>) -> Result<Done, Fault> {
+    check()?;
+    let options = work.options();
+    match &work.input {
+        Input::List(values) => {
+            let (mut lists, report) = list(engine, work.direction, options, &[values], check)?;
+            Ok(Done { output: Output::List(lists.pop().unwrap_or_default()), report })
+        }
+        Input::Columns(columns) => {
+            let sources: Vec<&crate::arrow::Column> = columns.iter().collect();
+            let (lists, report) = list(engine, work.direction, options, &sources, check)?;
+            Ok(Done { output: Output::Columns(lists), report })
+        }
+        Input::Document(json) => document(engine, work.direction, options, json, check),
+        Input::Envelopes(envelopes) => inspect(engine, options, envelopes, check),
+        Input::Ready => Ok(Done { output: Output::Ready, report: Report::default() }),
+    }
+}
+
+/// Processes lists with the keys of one request.
+fn list<S: Source>(
+    engine: &Engine,
+    direction: Direction,
+    options: &Options,
+    sources: &[&S],
+    check: Check<'_>,
+) -> Result<(Vec<Values>, Report), Fault> {
+    let (mut lists, mut first) = (Vec::with_capacity(sources.len()), 0);
+    let report = match direction {
+        Direction::Encrypt => {
+            let mut encryptor = engine.encryptor(&Caller::Owner, &options.engine_encrypt()?)?;
+            for source in sources {
+                lists.push(encrypt(&mut encryptor, *source, check).map_err(|fault| fault.shifted(first))?);
+                first += source.len();
+            }
+            encryptor.report()
+        }
+        Direction::Decrypt => {
+            let mut decryptor = engine.decryptor(&Caller::Owner, &options.engine_decrypt()?)?;
+            for source in sources {
+                lists.push(decrypt(&mut decryptor, *source, first, check).map_err(|fault| fault.shifted(first))?);
+                first += source.len();
+            }
+            decryptor.report()
+        }
+    };
+    let failed_indexes = report.failures.iter().map(|failure| failure.position).collect();
+    let report = Report {
+        resealed: report.resealed,
+        skipped: report.skipped,
+        failed: report.failed,
+        failed_indexes,
+        ..Report::default()
+    };
+    Ok((lists, report))
+}
+
+/// The values of one step, from `start` on.
+fn read<'a>(source: &'a impl Source, start: usize, count_max: usize, scalars: &mut Vec<Scalar<'a>>) {
+    scalars.clear();
+    let (end, mut bytes) = (source.len().min(start + count_max.max(1)), 0);
+    for index in start..end {
+        let scalar = source.scalar(index);
+        bytes += text_of(&scalar).len();
+        scalars.push(scalar);
+        if bytes >= STEP_BYTES_MAX {
+            break;
+        }
+    }
+}
+
+/// The text of a possible envelope. Other scalars count as the empty text, which is not an envelope.
+fn text_of<'a>(scalar: &Scalar<'a>) -> &'a [u8] {
+    match scalar {
+        Scalar::Str(text) => text.as_bytes(),
+        _ => b"",
+    }
+}
+
+/// Encrypts a list.
+fn encrypt(encryptor: &mut Encryptor, source: &impl Source, check: Check<'_>) -> Result<Values, Fault> {
+    let mut out = Draft::with_capacity(source.len());
+    let mut start = 0;
+    let mut numbers: Vec<NumberBuffer> = Vec::new();
+    let mut scalars = Vec::new();
+    while start < source.len() {
+        check()?;
+        read(source, start, encryptor.step_values_max(), &mut scalars);
+        if numbers.len() < scalars.len() {
+            numbers.resize_with(scalars.len(), NumberBuffer::new);
+        }
+        let settled = match encryptor.skips_sealed() {
+            true => encryptor.settle(&scalars.iter().map(text_of).collect::<Vec<_>>())?,
+            false => Settled::all(scalars.len()),
+        };
+        let scalars = &scalars[..settled.done];
+        let mut values = Vec::with_capacity(scalars.len());
+        let mut kept = Vec::with_capacity(scalars.len());
+        for (index, (scalar, buffer)) in scalars.iter().zip(&mut numbers).enumerate() {
+            let Some((kind, text)) = scalar.text(buffer) else { continue };
+            let value = Value { value_type: value_type(kind), text };
+            if !encryptor.leaves(&value) && !settled.leaves(index) {
+                values.push(value);
+                kept.push(index);
+            }
+        }
+        let Draft { cells, text } = &mut out;
+        let (mut written, mut fault) = (0, None);
+        encryptor.encrypt(&values, text, |index, size, text| {
+            for left in &scalars[written..kept[index]] {
+                copy(left, cells, text);
+            }
+            match u32::try_from(size) {
+                Ok(size) => cells.push(Cell::Text { start: text.len(), size }),
+                Err(_) => fault = Some(too_long(start + kept[index])),
+            }
+            written = kept[index] + 1;
+        })?;
+        fault.map_or(Ok(()), Err)?;
+        for left in &scalars[written..] {
+            copy(left, cells, text);
+        }
+        start += scalars.len();
+    }
+    Ok(out.finish())
+}
+
+/// Copies a value that stays as it is.
+fn copy(scalar: &Scalar<'_>, cells: &mut Vec<Cell>, text: &mut Vec<u8>) {
+    cells.push(match scalar {
+        Scalar::Nil => Cell::Nil,
+        Scalar::Bool(value) => Cell::Bool(*value),
+        Scalar::UInt(value) => Cell::UInt(*value),
+        Scalar::Int(value) => Cell::Int(*value),
+        Scalar::Float(value) => Cell::Float(*value),
+        Scalar::Str(string) => {
+            let (start, bytes) = (text.len(), string.as_bytes());
+            text.extend_from_slice(bytes);
+            // Sources hold no longer strings.
+            Cell::Text { start, size: u32::try_from(bytes.len()).unwrap_or(u32::MAX) }
+        }
+    });
+}
+
+/// Decrypts a list that begins at value `first` of the call's list.
+fn decrypt(decryptor: &mut Decryptor, source: &impl Source, first: usize, check: Check<'_>) -> Result<Values, Fault> {
+    let mut out = Draft::with_capacity(source.len());
+    let mut start = 0;
+    let mut scalars = Vec::new();
+    let on_failure = decryptor.on_failure();
+    while start < source.len() {
+        check()?;
+        read(source, start, decryptor.step_values_max(), &mut scalars);
+        let texts: Vec<&[u8]> = scalars.iter().map(text_of).collect();
+        let (mut fault, mut failed) = (None, Vec::new());
+        let done = if on_failure == OnFailure::Fail {
+            decryptor.decrypt(&texts, |index, opened| {
+                let pushed = match opened {
+                    Some(opened) => push_opened(&mut out, &opened, start + index),
+                    None => out.push(&scalars[index]),
+                };
+                if let Err(error) = pushed {
+                    fault.get_or_insert(error);
+                }
+            })
+        } else {
+            decryptor.open_texts(&texts, |index, outcome| {
+                let pushed = match outcome {
+                    Ok(None) => out.push(&scalars[index]),
+                    Ok(Some(opened)) if push_opened(&mut out, &opened, start + index).is_ok() => Ok(()),
+                    Ok(Some(_)) | Err(_) => {
+                        failed.push(index);
+                        out.push(if on_failure == OnFailure::Null { &Scalar::Nil } else { &scalars[index] })
+                    }
+                };
+                if let Err(error) = pushed {
+                    fault.get_or_insert(error);
+                }
+            })
+        };
+        for index in failed {
+            decryptor.note_failure((first + start + index) as u64, String::new);
+        }
+        match (fault, done) {
+            // A value that was decrypted, but that has no form here, comes before one that was not.
+            (Some(fault), _) => return Err(fault),
+            (None, Err(error)) => return Err(Fault::from(error).shifted(start)),
+            (None, Ok(done)) => start += done,
+        }
+    }
+    Ok(out.finish())
+}
+
+fn push_opened(out: &mut Draft, opened: &Opened<'_>, index: usize) -> Result<(), Fault> {
+    match opened.value_type {
+        ValueType::String => out.push_text(opened.text),
+        ValueType::Boolean => out.push(&Scalar::Bool(opened.text == "true")),
+        ValueType::Number => {
+            let number = Scalar::from_number_text(opened.text)
+                .map_err(|fault| Fault::at(ErrorCode::NumberOutOfRange, index, fault.to_string()))?;
+            out.push(&number)
+        }
+    }
+}
+
+fn value_type(kind: TextKind) -> ValueType {
+    match kind {
+        TextKind::String => ValueType::String,
+        TextKind::Number => ValueType::Number,
+        TextKind::Boolean => ValueType::Boolean,
+    }
+}
+
+fn document(
+    engine: &Engine,
+    direction: Direction,
+    options: &Options,
+    json: &[u8],
+    check: Check<'_>,
+) -> Result<Done, Fault> {
+    match direction {
+        Direction::Encrypt => {
+            let rewriter = engine.encryptor(&Caller::Owner, &options.engine_encrypt()?)?;
+            rewrite(engine, rewriter, options, json, check)
+        }
+        Direction::Decrypt => {
+            let rewriter = engine.decryptor(&Caller::Owner, &options.engine_decrypt()?)?;
+            rewrite(engine, rewriter, options, json, check)
+        }
+    }
+}
+
+fn rewrite<R: Rewriter>(
+    engine: &Engine,
+    rewriter: R,
+    options: &Options,
+    json: &[u8],
+    check: Check<'_>,
+) -> Result<Done, Fault> {
+    let selection = selection(engine, options)?;
+    let work = engine.rewrite_document(rewriter, selection.as_ref(), json.len())?;
+    let mut work: DocumentWork<R> = work.strict(options.strict);
+    let mut out = Vec::with_capacity(json.len());
+    while work.step(json, &mut out)? == Progress::More {
+        check()?;
+    }
+    let report = work.report();
+    let report = Report {
+        count: Some(work.count()),
+        matched: report.matched,
+        resealed: report.resealed,
+        skipped: report.skipped,
+        failed: report.failed,
+        failed_paths: report.failures.into_iter().map(|failure| failure.path).collect(),
+        failed_indexes: Vec::new(),
+    };
+    Ok(Done { output: Output::Document(out), report })
+}
+
+fn selection(engine: &Engine, options: &Options) -> Result<Option<Selection>, Fault> {
+    let Some(select) = &options.select else { return Ok(None) };
+    let mut builder = engine.selection_builder().other_case(options.engine_other_case());
+    for selector in select {
+        builder.add(selector).map_err(|error| Fault::from(fieldseal_engine::Error::from(error)))?;
+    }
+    Ok(Some(builder.finish()))
+}
+
+fn inspect(engine: &Engine, options: &Options, envelopes: &[String], check: Check<'_>) -> Result<Done, Fault> {
+    let mut inspector = engine.inspector(&Caller::Owner, options.app.as_deref())?;
+    let mut inspected = Vec::with_capacity(envelopes.len());
+    for (index, envelope) in envelopes.iter().enumerate() {
+        loop {
+            check()?;
+            let facts = inspector.inspect(envelope.as_bytes());
+            if let Some(facts) = facts.map_err(|error| Fault::from(error.at_index(index as u64)))? {
+                inspected.push(inspection(facts));
+                break;
+            }
+        }
+    }
+    Ok(Done { output: Output::Inspected(inspected), report: Report::default() })
+}
+
+/// The form that the client returns.
+fn inspection(facts: Inspected) -> Inspection {
+    Inspection {
+        version: facts.version.text().to_owned(),
+        curve: match facts.version.curve() {
+            Curve::P256 => wire::Curve::R1,
+            Curve::Secp256k1 => wire::Curve::K1,
+        },
+        kind: match facts.value_type {
+            ValueType::String => TextKind::String,
+            ValueType::Number => TextKind::Number,
+            ValueType::Boolean => TextKind::Boolean,
+        },
+        debug: facts.marking == Marking::Debug,
+        ephemeral: facts.ephemeral.to_vec(),
+        role: facts.role,
+        origin: facts.origin.map(u64::from),
+        encrypted_at: facts.encrypted_at.map(u64::from),
+        key_version: facts.key_version.map(u64::from),
+    }
+}

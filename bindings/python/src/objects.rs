@@ -1,0 +1,273 @@
+//! Python objects as inputs of calls, and results as Python objects in the form of the input.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field};
+use fieldseal_client::{Curve, Inspection, TextKind};
+use fieldseal_protocol::{ErrorCode, Scalar, ValueFault};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3_arrow::input::AnyArray;
+use pyo3_arrow::{PyArray, PyChunkedArray};
+
+use crate::arrow::{self, Column};
+use crate::fault::Fault;
+use crate::json;
+use crate::options::Direction;
+use crate::values::{Cell, Source, Values};
+use crate::work::{Done, Input, Output, Report};
+
+/// The form of an input, which its result has, too.
+pub(crate) enum Form {
+    /// A list of values or inspections.
+    List,
+    /// One inspection.
+    One,
+    /// One array of Arrow.
+    Array { text_type: DataType },
+    /// Several.
+    Chunks { text_type: DataType },
+    /// A JSON text in a `str`.
+    Text,
+    /// A JSON text in `bytes`.
+    Bytes,
+    /// A dict or list.
+    Object,
+    /// Nothing.
+    Nothing,
+}
+
+/// Reads the input of `method`.
+pub(crate) fn input(method: &str, direction: Direction, object: &Bound<'_, PyAny>) -> Result<(Input, Form), Fault> {
+    match method {
+        "document" => document(object),
+        "values" => values(direction, object),
+        "inspect" => envelopes(object),
+        "ready" => Ok((Input::Ready, Form::Nothing)),
+        _ => Err(Fault::argument("no such method")),
+    }
+}
+
+fn document(object: &Bound<'_, PyAny>) -> Result<(Input, Form), Fault> {
+    if let Ok(text) = object.cast::<PyString>() {
+        let text = text.to_str().map_err(|_| {
+            let message = "the document is not Unicode: it contains a lone surrogate";
+            Fault::new(ErrorCode::InvalidDocument.as_str(), ErrorCode::InvalidDocument.retry(), message)
+        })?;
+        return Ok((Input::Document(text.as_bytes().to_vec()), Form::Text));
+    }
+    if let Ok(bytes) = object.cast::<PyBytes>() {
+        return Ok((Input::Document(bytes.as_bytes().to_vec()), Form::Bytes));
+    }
+    if let Ok(bytes) = object.cast::<PyByteArray>() {
+        return Ok((Input::Document(bytes.to_vec()), Form::Bytes));
+    }
+    if object.is_instance_of::<PyDict>() || object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
+        let mut text = Vec::new();
+        json::write(object, &mut text)?;
+        return Ok((Input::Document(text), Form::Object));
+    }
+    let kind = object.get_type().name()?;
+    Err(Fault::argument(format!(
+        "the document must be a dict, a list, or JSON text in str or bytes, not {kind}; encrypt_many takes single values"
+    )))
+}
+
+fn values(direction: Direction, object: &Bound<'_, PyAny>) -> Result<(Input, Form), Fault> {
+    let py = object.py();
+    if let Ok(list) = object.cast::<PyList>() {
+        return Ok((Input::List(list_of(list.len(), list.iter())?), Form::List));
+    }
+    if let Ok(tuple) = object.cast::<PyTuple>() {
+        return Ok((Input::List(list_of(tuple.len(), tuple.iter())?), Form::List));
+    }
+    if object.hasattr(intern!(py, "__arrow_c_array__"))? || object.hasattr(intern!(py, "__arrow_c_stream__"))? {
+        return columns(direction, object);
+    }
+    let kind = object.get_type().name()?;
+    Err(Fault::argument(format!("the values must be a list, a tuple or an Arrow array, not {kind}")))
+}
+
+fn columns(direction: Direction, object: &Bound<'_, PyAny>) -> Result<(Input, Form), Fault> {
+    let unreadable = |error: PyErr| Fault::argument(format!("the Arrow array cannot be read: {error}"));
+    let (chunks, kind, is_one) = match object.extract::<AnyArray>().map_err(unreadable)? {
+        AnyArray::Array(array) => {
+            let kind = array.field().data_type().clone();
+            (vec![Arc::clone(array.array())], kind, true)
+        }
+        stream @ AnyArray::Stream(_) => {
+            let chunked = stream.into_chunked_array().map_err(|error| unreadable(error.into()))?;
+            let (chunks, field) = chunked.into_inner();
+            (chunks, field.data_type().clone(), false)
+        }
+    };
+    let mut first = 0;
+    let mut columns = Vec::with_capacity(chunks.len());
+    for chunk in &chunks {
+        columns.push(Column::new(chunk, direction, first)?);
+        first += chunk.len();
+    }
+    let text_type = match (direction, columns.first()) {
+        (Direction::Encrypt, Some(column)) => column.encrypted_type(),
+        (Direction::Decrypt, _) if matches!(kind, DataType::LargeUtf8 | DataType::Utf8View | DataType::Null) => kind,
+        _ => DataType::Utf8,
+    };
+    let form = if is_one { Form::Array { text_type } } else { Form::Chunks { text_type } };
+    Ok((Input::Columns(columns), form))
+}
+
+fn list_of<'py>(count: usize, items: impl Iterator<Item = Bound<'py, PyAny>>) -> Result<Values, Fault> {
+    let mut values = Values::with_capacity(count);
+    for (index, item) in items.enumerate() {
+        if let Ok(text) = item.cast::<PyString>() {
+            let text = text.to_str().map_err(|_| Fault::value(index, &ValueFault::InvalidUtf8))?;
+            values.push_text(text)?;
+        } else {
+            values.cells.push(cell(index, &item)?);
+        }
+    }
+    Ok(values)
+}
+
+fn cell(index: usize, item: &Bound<'_, PyAny>) -> Result<Cell, Fault> {
+    if item.is_none() {
+        return Ok(Cell::Nil);
+    }
+    if let Ok(value) = item.cast::<PyBool>() {
+        return Ok(Cell::Bool(value.is_true()));
+    }
+    if item.is_instance_of::<PyInt>() {
+        if let Ok(value) = item.extract::<u64>() {
+            return Ok(Cell::UInt(value));
+        }
+        let value = item.extract::<i64>();
+        return value.map(Cell::Int).map_err(|_| {
+            let message = format!("value {index} must be an int from -2^63 to 2^64 - 1");
+            Fault::at(ErrorCode::NumberOutOfRange, index, message)
+        });
+    }
+    if let Ok(value) = item.cast::<PyFloat>() {
+        let value = value.value();
+        return if value.is_finite() {
+            Ok(Cell::Float(value))
+        } else {
+            Err(Fault::value(index, &ValueFault::NotFinite))
+        };
+    }
+    let kind = item.get_type().name()?;
+    let message = format!("value {index} must be None, a bool, an int, a float or a str, not {kind}");
+    Err(Fault::at(ErrorCode::InvalidParams, index, message))
+}
+
+fn envelopes(object: &Bound<'_, PyAny>) -> Result<(Input, Form), Fault> {
+    if let Ok(text) = object.extract::<String>() {
+        return Ok((Input::Envelopes(vec![text]), Form::One));
+    }
+    let texts = object.extract::<Vec<String>>();
+    let texts = texts.map_err(|_| Fault::argument("the envelopes must be a str or a list of str"))?;
+    Ok((Input::Envelopes(texts), Form::List))
+}
+
+/// Makes the columns of a result; needs no interpreter.
+pub(crate) fn arrays(
+    chunks: Vec<Values>,
+    direction: Direction,
+    text_type: &DataType,
+    wanted: Option<&DataType>,
+) -> Result<(Vec<arrow_array::ArrayRef>, DataType), Fault> {
+    let kind = match (direction, wanted) {
+        (Direction::Encrypt, _) => text_type.clone(),
+        (Direction::Decrypt, Some(wanted)) => wanted.clone(),
+        (Direction::Decrypt, None) => arrow::common_type(&chunks, text_type)?,
+    };
+    let (mut first, mut arrays) = (0, Vec::with_capacity(chunks.len()));
+    for chunk in chunks {
+        let count = chunk.cells.len();
+        arrays.push(arrow::array(chunk, &kind, first)?);
+        first += count;
+    }
+    Ok((arrays, kind))
+}
+
+/// The Python object of a result.
+pub(crate) fn result<'py>(
+    py: Python<'py>,
+    done: Done,
+    form: &Form,
+    direction: Direction,
+    wanted: Option<&DataType>,
+) -> Result<Bound<'py, PyAny>, Fault> {
+    Ok(match (done.output, form) {
+        (Output::List(values), _) => list(py, &values)?.into_any(),
+        (Output::Columns(chunks), Form::Array { text_type }) => {
+            let (mut arrays, _) = py.detach(|| arrays(chunks, direction, text_type, wanted))?;
+            let array = arrays.pop().ok_or_else(|| Fault::argument("the array has no chunk"))?;
+            PyArray::from_array_ref(array).into_pyobject(py)?.into_any()
+        }
+        (Output::Columns(chunks), Form::Chunks { text_type }) => {
+            let (arrays, kind) = py.detach(|| arrays(chunks, direction, text_type, wanted))?;
+            PyChunkedArray::try_new(arrays, Arc::new(Field::new("", kind, true)))?.into_pyobject(py)?.into_any()
+        }
+        (Output::Columns(_), _) => return Err(Fault::argument("no form for a column")),
+        (Output::Document(json), Form::Bytes) => PyBytes::new(py, &json).into_any(),
+        (Output::Document(json), Form::Text) => json::text(py, &json)?.into_any(),
+        (Output::Document(json), _) => json::read(py, &json)?,
+        (Output::Inspected(inspected), Form::One) => match inspected.into_iter().next() {
+            Some(one) => inspection(py, one)?,
+            None => return Err(Fault::argument("nothing to inspect")),
+        },
+        (Output::Inspected(inspected), _) => {
+            let all: Result<Vec<_>, Fault> = inspected.into_iter().map(|one| inspection(py, one)).collect();
+            PyList::new(py, all?)?.into_any()
+        }
+        (Output::Ready, _) => py.None().into_bound(py),
+    })
+}
+
+fn list<'py>(py: Python<'py>, values: &Values) -> Result<Bound<'py, PyList>, Fault> {
+    let objects = (0..values.len()).map(|index| scalar(py, values.scalar(index)));
+    Ok(PyList::new(py, objects.collect::<PyResult<Vec<_>>>()?)?)
+}
+
+fn scalar<'py>(py: Python<'py>, scalar: Scalar<'_>) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match scalar {
+        Scalar::Str(text) => PyString::new(py, text.as_str()).into_any(),
+        Scalar::Nil => py.None().into_bound(py),
+        Scalar::Bool(value) => PyBool::new(py, value).to_owned().into_any(),
+        Scalar::UInt(value) => value.into_pyobject(py)?.into_any(),
+        Scalar::Int(value) => value.into_pyobject(py)?.into_any(),
+        Scalar::Float(value) => PyFloat::new(py, value).into_any(),
+    })
+}
+
+fn inspection<'py>(py: Python<'py>, one: Inspection) -> Result<Bound<'py, PyAny>, Fault> {
+    static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let curve = match one.curve {
+        Curve::R1 => "r1",
+        Curve::K1 => "k1",
+    };
+    let kind = match one.kind {
+        TextKind::String => "string",
+        TextKind::Number => "number",
+        TextKind::Boolean => "boolean",
+    };
+    let ephemeral = PyBytes::new(py, &one.ephemeral);
+    let make = MAKE.import(py, "fieldseal._types", "inspection")?;
+    let facts =
+        (one.version, curve, kind, one.debug, ephemeral, one.role, one.origin, one.encrypted_at, one.key_version);
+    Ok(make.call1(facts)?)
+}
+
+/// The Python object of a report.
+pub(crate) fn report<'py>(py: Python<'py>, report: &Report) -> Result<Bound<'py, PyAny>, Fault> {
+    static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let failures = match report.failed_paths.is_empty() {
+        false => PyList::new(py, &report.failed_paths)?,
+        true => PyList::new(py, &report.failed_indexes)?,
+    };
+    let make = MAKE.import(py, "fieldseal._types", "Report")?;
+    let counts = (report.count, &report.matched, report.resealed, report.skipped, report.failed, failures);
+    Ok(make.call1(counts)?)
+}

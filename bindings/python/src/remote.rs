@@ -1,0 +1,179 @@
+//! Calls on a remote engine through the client. A list is one request; a column is several, of which some are in flight at a time.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use fieldseal_client::{Answer, Client};
+use fieldseal_protocol::{ContentError, ErrorCode, Scalar, ValuesResult, request};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::arrow::Column;
+use crate::fault::Fault;
+use crate::options::Direction;
+use crate::values::{Source, Values};
+use crate::work::{Done, Input, Output, Report, Work};
+
+/// Limits of one request for a part of a column: values, and bytes of their texts.
+const PART_VALUES_MAX: usize = 10_000;
+const PART_BYTES_MAX: usize = 4 << 20;
+/// Requests of one column in flight.
+const PARTS_IN_FLIGHT: usize = 4;
+
+/// Runs a call. Dropping the future cancels its requests.
+pub(crate) async fn run(client: Client, work: Arc<Work>) -> Result<Done, Fault> {
+    match &work.input {
+        Input::List(values) => {
+            let (list, report) = list(&client, &work, Range { source: values, start: 0, end: values.len() }).await?;
+            Ok(Done { output: Output::List(list), report })
+        }
+        Input::Columns(columns) => {
+            let (mut lists, mut report, mut first) = (Vec::with_capacity(columns.len()), Report::default(), 0);
+            for (index, chunk) in columns.iter().enumerate() {
+                let (list, of_column) = column(&client, &work, index).await.map_err(|fault| fault.shifted(first))?;
+                report.add(&of_column, first as u64);
+                first += chunk.len();
+                lists.push(list);
+            }
+            Ok(Done { output: Output::Columns(lists), report })
+        }
+        Input::Document(json) => document(&client, &work, json).await,
+        Input::Envelopes(envelopes) => {
+            let envelopes: Vec<&str> = envelopes.iter().map(String::as_str).collect();
+            let inspected = client.inspect(work.options().app.as_deref(), &envelopes).await?;
+            Ok(Done { output: Output::Inspected(inspected), report: Report::default() })
+        }
+        Input::Ready => {
+            client.health().await?;
+            Ok(Done { output: Output::Ready, report: Report::default() })
+        }
+    }
+}
+
+/// A range of a list.
+struct Range<'a, S> {
+    source: &'a S,
+    start: usize,
+    end: usize,
+}
+
+impl<'a, S: Source> Range<'a, S> {
+    fn scalars(&self) -> impl ExactSizeIterator<Item = Scalar<'a>> + use<'a, S> {
+        let source = self.source;
+        (self.start..self.end).map(move |index| source.scalar(index))
+    }
+}
+
+async fn list<S: Source>(client: &Client, work: &Work, range: Range<'_, S>) -> Result<(Values, Report), Fault> {
+    let options = work.options();
+    let answer = match work.direction {
+        Direction::Encrypt => {
+            let options = options.wire_encrypt()?;
+            let encode = |id, deadline_ms, out: &mut Vec<u8>| {
+                let options = fieldseal_client::EncryptOptions { deadline_ms, ..options };
+                request::encrypt(id, &options, range.scalars(), out);
+            };
+            client.call_raw(options.deadline_ms, encode).await?
+        }
+        Direction::Decrypt => {
+            let options = options.wire_decrypt()?;
+            let encode = |id, deadline_ms, out: &mut Vec<u8>| {
+                let options = fieldseal_client::DecryptOptions { deadline_ms, ..options };
+                request::decrypt(id, &options, range.scalars(), out);
+            };
+            client.call_raw(options.deadline_ms, encode).await?
+        }
+    };
+    let decoded = decode(&answer)?;
+    match decoded.0.len() == range.end - range.start {
+        true => Ok(decoded),
+        false => Err(unreadable("it has another number of values than the request")),
+    }
+}
+
+fn decode(answer: &Answer) -> Result<(Values, Report), Fault> {
+    let read = || -> Result<_, ContentError> {
+        let ValuesResult { values, report } = ValuesResult::decode(answer.result())?;
+        Ok((values, report.failure_indexes()?, report))
+    };
+    let (values, failed_indexes, report) = read().map_err(|error| unreadable(&error.to_string()))?;
+    let mut list = Values::with_capacity(values.count() as usize);
+    for value in values.iter() {
+        list.push(&value.map_err(|error| unreadable(&error.to_string()))?)?;
+    }
+    let report = Report {
+        resealed: report.resealed,
+        skipped: report.skipped,
+        failed: report.failed.unwrap_or(0),
+        failed_indexes,
+        ..Report::default()
+    };
+    Ok((list, report))
+}
+
+fn unreadable(why: &str) -> Fault {
+    Fault::new(
+        "protocol_error",
+        fieldseal_protocol::Retry::Elsewhere,
+        format!("the engine's answer cannot be read: {why}"),
+    )
+}
+
+/// Processes a chunk of a column, in parts.
+async fn column(client: &Client, work: &Arc<Work>, index: usize) -> Result<(Values, Report), Fault> {
+    let Input::Columns(columns) = &work.input else { unreachable!("called for columns") };
+    let size = columns[index].len();
+    let mut running: VecDeque<(usize, AbortOnDropHandle<_>)> = VecDeque::new();
+    let (mut next, mut whole, mut report) = (0, Values::default(), Report::default());
+    while next < size || !running.is_empty() {
+        if next < size && running.len() < PARTS_IN_FLIGHT {
+            let end = part_end(&columns[index], next);
+            let (client, work, start) = (client.clone(), Arc::clone(work), next);
+            let part = tokio::spawn(async move {
+                let Input::Columns(columns) = &work.input else { unreachable!("called for columns") };
+                list(&client, &work, Range { source: &columns[index], start, end }).await
+            });
+            running.push_back((start, AbortOnDropHandle::new(part)));
+            next = end;
+            continue;
+        }
+        let Some((start, part)) = running.pop_front() else { break };
+        let ended = part
+            .await
+            .map_err(|_| Fault::new(ErrorCode::Internal.as_str(), ErrorCode::Internal.retry(), "a part ended early"))?;
+        let (list, of_part) = ended.map_err(|fault| fault.shifted(start))?;
+        whole.append(list);
+        report.add(&of_part, start as u64);
+    }
+    Ok((whole, report))
+}
+
+fn part_end(column: &Column, start: usize) -> usize {
+    let (mut end, mut bytes) = (start, 0);
+    while end < column.len() && end - start < PART_VALUES_MAX && bytes < PART_BYTES_MAX {
+        if let Scalar::Str(text) = column.scalar(end) {
+            bytes += text.as_bytes().len();
+        }
+        end += 1;
+    }
+    end
+}
+
+async fn document(client: &Client, work: &Work, json: &[u8]) -> Result<Done, Fault> {
+    let options = work.options();
+    let select: Option<Vec<&str>> = options.select.as_ref().map(|select| select.iter().map(String::as_str).collect());
+    let select = select.as_deref();
+    let document = match work.direction {
+        Direction::Encrypt => client.encrypt_document(&options.wire_encrypt()?, select, json).await?,
+        Direction::Decrypt => client.decrypt_document(&options.wire_decrypt()?, select, json).await?,
+    };
+    let report = Report {
+        count: Some(document.count),
+        matched: document.report.matched,
+        resealed: document.report.resealed,
+        skipped: document.report.skipped,
+        failed: document.report.failed,
+        failed_paths: document.failures,
+        failed_indexes: Vec::new(),
+    };
+    Ok(Done { output: Output::Document(document.json), report })
+}

@@ -1,0 +1,84 @@
+//! A call, apart from where it runs: its input, its result, and the report that accompanies the result.
+
+use fieldseal_client::Inspection;
+
+use crate::arrow::Column;
+use crate::options::{Direction, Options};
+use crate::values::Values;
+
+/// The input of a call.
+pub(crate) enum Input {
+    /// Native values.
+    List(Values),
+    /// The chunks of a column.
+    Columns(Vec<Column>),
+    /// A JSON text.
+    Document(Vec<u8>),
+    /// Envelopes to inspect.
+    Envelopes(Vec<String>),
+    /// Nothing: whether the engine can be reached.
+    Ready,
+}
+
+/// A call.
+pub(crate) struct Work {
+    pub(crate) direction: Direction,
+    pub(crate) input: Input,
+    /// Shared with the Python object.
+    pub(crate) options: pyo3::Py<Options>,
+}
+
+impl Work {
+    pub(crate) fn options(&self) -> &Options {
+        self.options.get()
+    }
+}
+
+/// The result of a call.
+pub(crate) enum Output {
+    /// Native values.
+    List(Values),
+    /// The values of each chunk of a column.
+    Columns(Vec<Values>),
+    /// A JSON text.
+    Document(Vec<u8>),
+    /// The metadata of envelopes.
+    Inspected(Vec<Inspection>),
+    /// The engine was reached.
+    Ready,
+}
+
+/// A result with its report.
+pub(crate) struct Done {
+    pub(crate) output: Output,
+    pub(crate) report: Report,
+}
+
+/// The report of a call.
+#[derive(Default)]
+pub(crate) struct Report {
+    /// The number of values of a document that were encrypted or decrypted.
+    pub(crate) count: Option<u64>,
+    /// The number of values that each selector matched.
+    pub(crate) matched: Vec<u64>,
+    /// Encrypted values that were envelopes already.
+    pub(crate) resealed: u64,
+    /// Envelopes that `skip_sealed` skipped.
+    pub(crate) skipped: u64,
+    /// Envelopes that failed to decrypt.
+    pub(crate) failed: u64,
+    /// The first of those: paths in a document.
+    pub(crate) failed_paths: Vec<String>,
+    /// The first of those: indexes in a list.
+    pub(crate) failed_indexes: Vec<u64>,
+}
+
+impl Report {
+    /// Adds the report of a later part of the same list, which begins at value `first`.
+    pub(crate) fn add(&mut self, other: &Self, first: u64) {
+        self.resealed += other.resealed;
+        self.skipped += other.skipped;
+        self.failed += other.failed;
+        self.failed_indexes.extend(other.failed_indexes.iter().map(|index| index + first));
+    }
+}

@@ -1,0 +1,145 @@
+"""Arrow columns of pyarrow, pandas and Polars, by the C data interface."""
+
+import fieldseal
+import pandas
+import polars
+import pyarrow as pa
+import pytest
+from decryptor import Decryptor
+
+COLUMNS = {
+    "string": pa.array(["a", None, "", "😀", "x" * 1000]),
+    "large_string": pa.array(["a", None, "b"], pa.large_string()),
+    "string_view": pa.array(["a", None, "a long string that is not inline"], pa.string_view()),
+    "bool": pa.array([True, None, False]),
+    "int8": pa.array([-128, None, 127], pa.int8()),
+    "int16": pa.array([-(2**15), 2**15 - 1], pa.int16()),
+    "int32": pa.array([-(2**31), 2**31 - 1], pa.int32()),
+    "int64": pa.array([-(2**63), None, 2**63 - 1]),
+    "uint8": pa.array([0, 255], pa.uint8()),
+    "uint16": pa.array([0, 2**16 - 1], pa.uint16()),
+    "uint32": pa.array([0, 2**32 - 1], pa.uint32()),
+    "uint64": pa.array([0, None, 2**64 - 1], pa.uint64()),
+    "float32": pa.array([0.1, None, -1.5], pa.float32()),
+    "float64": pa.array([0.1, None, 1e300]),
+    "binary": pa.array([b"a", None, "ü".encode()]),
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_columns_of_every_type(engine: fieldseal.Engine, decryptor: Decryptor, kind: str) -> None:
+    column = COLUMNS[kind]
+    sealed = engine.encrypt_many(column)
+    assert sealed.type in (pa.string(), pa.large_string()) and sealed.null_count == column.null_count
+    for value, envelope in zip(column.to_pylist(), sealed.to_pylist(), strict=True):
+        if value is not None:
+            opened = decryptor.open(envelope).value
+            expected = value.decode() if isinstance(value, bytes) else value
+            assert opened == pytest.approx(expected, rel=1e-6) if kind == "float32" else opened == expected
+    opened = engine.decrypt_many(sealed, type=column.type)
+    assert opened.type == column.type and opened.equals(column)
+    assert engine.decrypt_many(sealed, type=kind).equals(column)
+
+
+def test_types_are_found(engine: fieldseal.Engine) -> None:
+    for kind, expected in [("int8", pa.int64()), ("uint64", pa.uint64()), ("float32", pa.float64()), ("bool", pa.bool_())]:
+        assert engine.decrypt_many(engine.encrypt_many(COLUMNS[kind])).type == expected
+    mixed = pa.array(engine.encrypt_many(["a", 1]))
+    with pytest.raises(fieldseal.InvalidParams, match="different types"):
+        engine.decrypt_many(mixed)
+    with pytest.raises(fieldseal.InvalidParams) as caught:
+        engine.decrypt_many(mixed, type="string")
+    assert caught.value.index == 1
+    with pytest.raises(fieldseal.NumberOutOfRange) as caught:
+        engine.decrypt_many(engine.encrypt_many(pa.array([1, 300])), type="int8")
+    assert caught.value.index == 1
+
+
+@pytest.mark.parametrize("column", [pa.array([], pa.string()), pa.array([None, None], pa.string()), pa.nulls(3)])
+def test_columns_without_values(engine: fieldseal.Engine, column: pa.Array) -> None:
+    sealed = engine.encrypt_many(column)
+    assert len(sealed) == len(column) and sealed.null_count == len(column)
+    assert engine.decrypt_many(sealed).to_pylist() == column.to_pylist()
+
+
+def test_slices_and_chunks(engine: fieldseal.Engine) -> None:
+    values = [f"value {index}" if index % 7 else None for index in range(25_000)]
+    column = pa.array(values)[3:24_001]
+    sealed = engine.encrypt_many(column)
+    assert engine.decrypt_many(sealed[5:]).to_pylist() == values[8:24_001]
+    assert engine.decrypt_many(engine.encrypt_many(pa.array([1, None, 3, 4])[1:3])).to_pylist() == [None, 3]
+    assert engine.decrypt_many(engine.encrypt_many(pa.array([True, None, False])[1:])).to_pylist() == [None, False]
+    chunked = pa.chunked_array([["a", None], [], ["b"]])
+    sealed = engine.encrypt_many(chunked)
+    assert [len(chunk) for chunk in sealed.chunks] == [2, 0, 1]
+    assert engine.decrypt_many(sealed).equals(chunked)
+    assert engine.encrypt_many(pa.chunked_array([], pa.string())).to_pylist() == []
+    broken = pa.chunked_array([sealed.to_pylist(), ["b", "ev:Tk9D:x:$"]])
+    with pytest.raises(fieldseal.InvalidEnvelope) as caught:
+        engine.decrypt_many(broken)
+    assert caught.value.index == 4
+    opened, report = engine.decrypt_many(broken, on_failure="null", report=True)
+    assert opened.to_pylist() == ["a", None, "b", "b", None] and report.failures == [4]
+
+
+def test_dictionaries_are_decoded(engine: fieldseal.Engine, decryptor: Decryptor) -> None:
+    column = pa.array(["a", "b", "a", None]).dictionary_encode()
+    sealed = engine.encrypt_many(column)
+    assert len(set(sealed.to_pylist())) == 4, "equal values have different envelopes"
+    assert [one and decryptor.open(one).value for one in sealed.to_pylist()] == ["a", "b", "a", None]
+
+
+@pytest.mark.parametrize(
+    ("column", "index"),
+    [
+        (pa.array([b"ok", None, b"\xff"]), 2),
+        (pa.array([b"\xff"], pa.binary_view()), 0),
+        (pa.array([1.0, None, float("nan")]), 2),
+        (pa.array([1.0, float("-inf")], pa.float32()), 1),
+        (pa.array([[1]]), None),
+        (pa.array([0], pa.timestamp("s")), None),
+        (pa.array([{"a": 1}]), None),
+    ],
+)
+def test_columns_without_a_form(engine: fieldseal.Engine, column: pa.Array, index: int | None) -> None:
+    with pytest.raises(fieldseal.InvalidParams) as caught:
+        engine.encrypt_many(column)
+    assert caught.value.index == index
+
+
+def test_only_strings_are_decrypted(engine: fieldseal.Engine) -> None:
+    with pytest.raises(fieldseal.InvalidParams, match="strings"):
+        engine.decrypt_many(pa.array([1]))
+
+
+def test_pandas(engine: fieldseal.Engine) -> None:
+    frame = pandas.DataFrame({"name": ["a", None, "c"], "age": [1, 2, 3]}, index=[10, 20, 30])
+    sealed = frame.assign(name=engine.encrypt_many(frame["name"]), age=engine.encrypt_many(frame["age"]))
+    assert list(sealed.index) == [10, 20, 30] and sealed["name"].str.startswith("ev:").sum() == 2
+    opened = engine.decrypt_many(sealed["name"])
+    assert opened.name == "name" and opened[10] == "a" and pandas.isna(opened[20])
+    assert engine.decrypt_many(sealed["age"]).tolist() == [1, 2, 3]
+
+
+def test_polars(engine: fieldseal.Engine) -> None:
+    frame = polars.DataFrame({"name": ["a", None, "c"], "age": [1, 2, None]})
+    sealed = frame.with_columns(engine.encrypt_many(frame["name"]), engine.encrypt_many(frame["age"]))
+    assert sealed["name"].null_count() == 1 and sealed.schema["age"] == polars.String
+    opened = sealed.with_columns(engine.decrypt_many(sealed["name"]), engine.decrypt_many(sealed["age"]))
+    assert opened.equals(frame)
+
+
+def test_other_libraries_get_the_interface(engine: fieldseal.Engine) -> None:
+    class Foreign:
+        def __arrow_c_array__(self, requested_schema: object = None) -> object:
+            return pa.array(["a"]).__arrow_c_array__(requested_schema)
+
+    sealed = engine.encrypt_many(Foreign())
+    assert pa.array(sealed).to_pylist()[0].startswith("ev:")
+
+    class Broken:
+        def __arrow_c_array__(self, requested_schema: object = None) -> object:
+            return 1, 2
+
+    with pytest.raises(fieldseal.InvalidParams, match="cannot be read"):
+        engine.encrypt_many(Broken())
