@@ -1,0 +1,213 @@
+"""Column functions for Spark: encrypt and decrypt columns of a DataFrame in batches of Arrow, on the executors.
+
+A function travels to the executors with the names of columns and files alone: where the engine is, never a key. Each Python worker opens one engine, keeps it
+for all tasks, and reads keys or certificates from files of its own machine, or the root key from its environment.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    _parse_datatype_string,
+)
+
+from fieldseal._engine import Engine
+from fieldseal._errors import make
+
+__all__ = ["LocalEngine", "RemoteEngine", "decrypt_columns", "encrypt_columns"]
+
+_ARROW: dict[type[DataType], pa.DataType] = {
+    StringType: pa.string(),
+    BinaryType: pa.binary(),
+    BooleanType: pa.bool_(),
+    ByteType: pa.int8(),
+    ShortType: pa.int16(),
+    IntegerType: pa.int32(),
+    LongType: pa.int64(),
+    FloatType: pa.float32(),
+    DoubleType: pa.float64(),
+}
+
+
+@dataclass(frozen=True)
+class LocalEngine:
+    """An engine in each Python worker, over a folder that every executor has: the key store, whose private keys are encrypted, and the root key, in
+    the folder or in `FIELDSEAL_ROOT_KEY` of the executor's environment."""
+
+    dir: str
+
+    def open(self) -> Engine:
+        return Engine.open(self.dir)
+
+
+@dataclass(frozen=True)
+class RemoteEngine:
+    """A remote engine, with files that every executor has. Executors then hold no keys of apps."""
+
+    address: str | tuple[str, ...]
+    ca: str
+    certificate: str
+    key: str
+    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if not all(isinstance(path, (str, os.PathLike)) for path in (self.ca, self.certificate, self.key)):
+            raise make("invalid_params", "`ca`, `certificate` and `key` must be paths: a key must not travel with a plan", "never")
+
+    def open(self) -> Engine:
+        return Engine.connect(self.address, ca=self.ca, certificate=self.certificate, key=self.key, **self.settings)
+
+
+# The engines of this process, by place and process: Spark forks its Python workers.
+_engines: dict[tuple[object, int], Engine] = {}
+
+
+def _engine(place: LocalEngine | RemoteEngine) -> Engine:
+    key = (place, os.getpid())
+    if key not in _engines:
+        _engines[key] = place.open()
+    return _engines[key]
+
+
+def encrypt_columns(
+    frame: DataFrame,
+    columns: Sequence[str] | Mapping[str, str | Sequence[str] | None],
+    *,
+    engine: LocalEngine | RemoteEngine,
+    app: str,
+    role: str | None = None,
+    curve: str | None = None,
+    keying: str = "session",
+    skip_sealed: bool = False,
+    strict: bool = False,
+) -> DataFrame:
+    """Returns the frame with `columns` encrypted. They become strings; nulls stay null.
+
+    A mapping gives JSON columns their selectors: `{"name": None, "payload": ["$.card.number"]}`. With keying `session`, the batches of an executor share
+    ephemeral keys for up to 15 seconds, like requests to an engine.
+    """
+    select = _selectors(columns)
+    values = {name: None for name, selectors in select.items() if selectors is None}
+    documents = {name: selectors for name, selectors in select.items() if selectors is not None}
+    fields = [
+        StructField(column.name, StringType(), column.nullable) if column.name in select else column
+        for column in _checked(frame, dict.fromkeys(values, tuple(_ARROW)) | dict.fromkeys(documents, (StringType,)))
+    ]
+    options = {"app": app, "role": role, "curve": curve, "keying": keying, "skip_sealed": skip_sealed}
+    return frame.mapInArrow(_Work(engine, values, documents, options, strict, encrypts=True), StructType(fields))
+
+
+def decrypt_columns(
+    frame: DataFrame,
+    columns: Sequence[str] | Mapping[str, str | DataType],
+    *,
+    engine: LocalEngine | RemoteEngine,
+    app: str,
+    role: str | None = None,
+    on_failure: str = "fail",
+    json: Mapping[str, str | Sequence[str] | None] | Sequence[str] = (),
+    strict: bool = False,
+) -> DataFrame:
+    """Returns the frame with `columns` decrypted, of the types that a mapping gives: `{"name": "string", "age": "int"}`; strings without one.
+
+    `json` names columns of JSON text, of which the envelopes inside are decrypted, or those that selectors select.
+    """
+    types = dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns, "string")
+    kinds = {name: _spark_type(name, kind) for name, kind in types.items()}
+    select = _selectors(json)
+    both = sorted(set(kinds) & set(select))
+    if both:
+        raise make("invalid_params", f"columns {both} must be either values or JSON", "never")
+    fields = [
+        StructField(column.name, kinds.get(column.name, column.dataType), column.nullable or on_failure == "null")
+        for column in _checked(frame, dict.fromkeys([*kinds, *select], (StringType,)))
+    ]
+    values = {name: _ARROW[type(kind)] for name, kind in kinds.items()}
+    documents = {name: ["$"] if selectors is None else selectors for name, selectors in select.items()}
+    options = {"app": app, "role": role, "on_failure": on_failure}
+    return frame.mapInArrow(_Work(engine, values, documents, options, strict, encrypts=False), StructType(fields))
+
+
+def _selectors(columns: Any) -> dict[str, list[str] | None]:
+    """The selectors of each column; None for a column of values."""
+    if isinstance(columns, str):
+        raise make("invalid_params", "the columns must be a list or a mapping", "never")
+    if not isinstance(columns, Mapping):
+        return dict.fromkeys(columns)
+    return {name: [value] if isinstance(value, str) else None if value is None else list(value) for name, value in columns.items()}
+
+
+def _checked(frame: DataFrame, allowed: Mapping[str, tuple[type[DataType], ...]]) -> list[StructField]:
+    """The fields of the frame, if each column is there once and has one of the types that are allowed for it."""
+    fields = list(frame.schema.fields)
+    for name, types in allowed.items():
+        found = [column for column in fields if column.name == name]
+        if len(found) != 1:
+            raise make("invalid_params", f"the frame must have one column {name!r}, and has {len(found)}", "never")
+        if not isinstance(found[0].dataType, types):
+            kind = found[0].dataType.simpleString()
+            raise make("invalid_params", f"column {name!r} of type {kind} has no form in an envelope: cast it to a string", "never")
+    return fields
+
+
+def _spark_type(name: str, kind: str | DataType) -> DataType:
+    parsed = _parse_datatype_string(kind) if isinstance(kind, str) else kind
+    if type(parsed) not in _ARROW:
+        message = f"column {name!r} cannot be decrypted to {parsed.simpleString()}: decrypt it to a string, and cast that"
+        raise make("invalid_params", message, "never")
+    return parsed
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What runs on the executors. A task that is retried reads its input again and yields every row once; Spark discards what the failed one yielded."""
+
+    place: LocalEngine | RemoteEngine
+    values: Mapping[str, pa.DataType | None]
+    """Columns of values, and the types that they are decrypted to."""
+    documents: Mapping[str, Sequence[str]]
+    """Columns of JSON texts, and their selectors."""
+    options: Mapping[str, Any]
+    strict: bool
+    encrypts: bool
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        engine = _engine(self.place)
+        for batch in batches:
+            columns = [
+                self._values(engine, name, column)
+                if name in self.values
+                else self._documents(engine, name, column)
+                if name in self.documents
+                else column
+                for name, column in zip(batch.schema.names, batch.columns, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+    def _values(self, engine: Engine, name: str, column: pa.Array) -> pa.Array:
+        if self.encrypts:
+            return engine.encrypt_many(column, **self.options)
+        return engine.decrypt_many(column, type=self.values[name], **self.options)
+
+    def _documents(self, engine: Engine, name: str, column: pa.Array) -> pa.Array:
+        """Each row is a document of its own."""
+        options = engine._options(self.documents[name], strict=self.strict, **self.options)
+        call = engine._core.call
+        texts = [None if text is None else call("document", self.encrypts, text, options) for text in column.to_pylist()]
+        return pa.array(texts, column.type)

@@ -1,0 +1,160 @@
+"""Columns of Parquet files through a local Spark: every type, JSON, failing tasks, and what plans and logs contain."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import fieldseal
+import pyarrow as pa
+import pytest
+from conftest import APP
+from decryptor import Decryptor
+from fieldseal.spark import LocalEngine, RemoteEngine, decrypt_columns, encrypt_columns
+from program import Program, Server
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, Row, SparkSession
+
+SECRET = "4111-secret"
+ROWS = 2_000
+SCHEMA = "id long, name string, age int, small byte, short short, long long, score double, ratio float, active boolean, raw binary, payload string"
+TYPES = {
+    "name": "string",
+    "age": "int",
+    "small": "byte",
+    "short": "short",
+    "long": "long",
+    "score": "double",
+    "ratio": "float",
+    "active": "boolean",
+    "raw": "binary",
+}
+
+
+def rows() -> Iterator[tuple[object, ...]]:
+    for index in range(ROWS):
+        null = index % 7 == 0
+        payload = json.dumps({"card": {"number": f"{SECRET}-{index}"}, "amount": index}, ensure_ascii=False)
+        values = (f"{SECRET} ü {index}", index, index % 128, -index, 2**62 + index, index / 3, 0.5, index % 2 == 0, b"raw", payload)
+        yield (index, *((None,) * len(values) if null else values))
+
+
+@pytest.fixture(scope="module")
+def plain(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
+    path = str(tmp_path_factory.mktemp("data") / "plain.parquet")
+    spark.createDataFrame(list(rows()), SCHEMA).repartition(4).write.parquet(path)
+    return spark.read.parquet(path)
+
+
+@pytest.fixture(params=["local", "remote"])
+def place(request: pytest.FixtureRequest, program: Program) -> LocalEngine | RemoteEngine:
+    if request.param == "local":
+        return LocalEngine(str(program.folder))
+    server: Server = request.getfixturevalue("server")
+    return RemoteEngine(server.address, **{name: str(path) for name, path in server.credentials().items()})
+
+
+def by_id(frame: DataFrame) -> list[Row]:
+    return sorted(frame.collect(), key=lambda row: row.id)
+
+
+def test_parquet_files(plain: DataFrame, place: LocalEngine, spark: SparkSession, tmp_path: Path, decryptor: Decryptor) -> None:
+    columns = {**dict.fromkeys(TYPES), "payload": ["$.card.number"]}
+    sealed = encrypt_columns(plain, columns, engine=place, app=APP, role="pii")
+    path = str(tmp_path / "sealed.parquet")
+    sealed.write.parquet(path)
+    stored = spark.read.parquet(path)
+    assert {name: kind for name, kind in stored.dtypes if name != "id"} == dict.fromkeys([*TYPES, "payload"], "string")
+    found = by_id(stored)
+    assert [row.id for row in found] == list(range(ROWS))
+    for row in found[:50]:
+        for name in TYPES:
+            assert (row[name] is None) == (row.id % 7 == 0)
+        if row.name is not None:
+            assert decryptor.open(row.name).value == f"{SECRET} ü {row.id}" and decryptor.open(row.age).value == row.id
+            assert decryptor.open(row.name).role == "pii"
+            assert json.loads(row.payload)["amount"] == row.id and SECRET not in row.payload
+    opened = decrypt_columns(stored, TYPES, engine=place, app=APP, role="pii", json=["payload"])
+    assert opened.schema == plain.schema and by_id(opened) == by_id(plain)
+
+
+def test_session_keys_serve_several_batches(plain: DataFrame, program: Program, spark: SparkSession) -> None:
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "100")
+    try:
+        sealed = encrypt_columns(plain, ["name"], engine=LocalEngine(str(program.folder)), app=APP).collect()
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    texts = [row.name for row in sealed if row.name]
+    # One key for each of the workers, or two if the session ended meanwhile: not one for each of 20 batches.
+    assert len({text.split(":")[3] for text in texts}) <= 6
+    assert len({text.split(":")[2] for text in texts}) == len(texts), "no nonce repeats"
+
+
+def test_tasks_that_fail_are_repeated(plain: DataFrame, program: Program, tmp_path: Path, spark: SparkSession) -> None:
+    marker = str(tmp_path / "failed")
+
+    def fail_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number, batch in enumerate(batches):
+            yield batch
+            if number == 0 and not os.path.exists(marker):
+                open(marker, "x").close()
+                os._exit(1)  # The worker dies after it has yielded rows.
+
+    engine = LocalEngine(str(program.folder))
+    sealed = encrypt_columns(plain, ["name"], engine=engine, app=APP)
+    path = str(tmp_path / "sealed.parquet")
+    sealed.mapInArrow(fail_once, sealed.schema).write.parquet(path)
+    assert os.path.exists(marker)
+    opened = decrypt_columns(spark.read.parquet(path), ["name"], engine=engine, app=APP)
+    assert by_id(opened.select("id", "name")) == by_id(plain.select("id", "name"))
+
+
+def test_plans_closures_and_logs_contain_no_secret(
+    plain: DataFrame, place: LocalEngine, program: Program, server: Server, events: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    sealed = encrypt_columns(plain, ["name"], engine=place, app=APP)
+    sealed.explain(True)
+    sealed.select("name").collect()
+    work = fieldseal.spark._Work(place, {"name": None}, {}, {"app": APP}, False, True)
+    closure = cloudpickle.dumps(work)
+    logs = b"".join(path.read_bytes() for path in events.rglob("*") if path.is_file())
+    assert logs
+    written = capfd.readouterr()
+    key = server.credentials()["key"].read_text().splitlines()[1]
+    root = (program.folder / "root.key").read_text().strip().rpartition(":")[2]
+    for secret in (SECRET, key, root):
+        assert len(secret) > 8
+        assert secret not in written.out + written.err
+        assert secret.encode() not in closure and secret.encode() not in logs
+
+
+def test_refusals(spark: SparkSession, plain: DataFrame, program: Program) -> None:
+    engine = LocalEngine(str(program.folder))
+    dates = spark.sql("select date'2026-01-01' as day, array(1) as list")
+    for call in (
+        lambda: encrypt_columns(plain, ["nothing"], engine=engine, app=APP),
+        lambda: encrypt_columns(plain, "name", engine=engine, app=APP),
+        lambda: encrypt_columns(dates, ["day"], engine=engine, app=APP),
+        lambda: encrypt_columns(plain, {"age": ["$.a"]}, engine=engine, app=APP),
+        lambda: decrypt_columns(plain, ["age"], engine=engine, app=APP),
+        lambda: decrypt_columns(plain, {"name": "date"}, engine=engine, app=APP),
+        lambda: decrypt_columns(plain, ["name"], json=["name"], engine=engine, app=APP),
+        lambda: RemoteEngine("host", b"-----BEGIN", "a", "b"),
+    ):
+        with pytest.raises(fieldseal.InvalidParams):
+            call()
+    with pytest.raises(Exception, match="unknown_app|no app") as caught:
+        encrypt_columns(plain, ["name"], engine=engine, app="nobody").collect()
+    assert SECRET not in str(caught.value)
+
+
+def test_failures_can_become_null(spark: SparkSession, program: Program) -> None:
+    engine = LocalEngine(str(program.folder))
+    frame = encrypt_columns(spark.createDataFrame([("a",), ("b",)], "name string"), ["name"], engine=engine, app=APP)
+    texts = [row.name for row in frame.collect()]
+    texts[1] = texts[1][:-10] + ("A" if texts[1][-10] != "A" else "B") + texts[1][-9:]
+    broken = spark.createDataFrame([(text,) for text in texts], "name string")
+    opened = decrypt_columns(broken, ["name"], engine=engine, app=APP, on_failure="null")
+    assert [row.name for row in opened.collect()] == ["a", None]
+    with pytest.raises(Exception, match="decrypt failed"):
+        decrypt_columns(broken, ["name"], engine=engine, app=APP).collect()
