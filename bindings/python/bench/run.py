@@ -53,7 +53,8 @@ def remote(folder: Path, program: str, native: str, seconds: float, rounds: int)
     flags = ["--set", "operator.address=127.0.0.1:0", "dev", "--app", APP, "--port", "0", "--api-port", "0", "--no-relay", "--json"]
     server = subprocess.Popen([program, "--dir", str(folder), *flags], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     ready = json.loads(server.stdout.readline())
-    files = {"ca": ready["ca"], "certificate": ready["cert"], "key": ready["key"]}
+    ca = Path(ready["ca"])
+    files = {"ca": str(ca), "certificate": str(ca.with_name("dev.pem")), "key": str(ca.with_name("dev.key"))}
     rates: dict[str, list[float]] = {}
     try:
         with fieldseal.Engine.connect(ready["address"], **files, app=APP) as engine:

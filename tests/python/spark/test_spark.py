@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -158,3 +160,12 @@ def test_failures_can_become_null(spark: SparkSession, program: Program) -> None
     assert [row.name for row in opened.collect()] == ["a", None]
     with pytest.raises(Exception, match="decrypt failed"):
         decrypt_columns(broken, ["name"], engine=engine, app=APP).collect()
+
+
+def test_the_example(program: Program, tmp_path: Path) -> None:
+    example = Path(__file__).resolve().parents[3] / "bindings" / "python" / "examples" / "parquet.py"
+    command = [sys.executable, str(example), str(program.folder), APP, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "ev:" in done.stdout and "Grace" in done.stdout
+    assert all(b"Grace" not in path.read_bytes() for path in (tmp_path / "sealed.parquet").glob("*.parquet"))
