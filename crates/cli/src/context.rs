@@ -206,8 +206,10 @@ impl Context {
             return Ok(place.address().open(mode, environment(root_key), limits)?);
         };
         let store = PostgresKeystore::open(settings, mode, environment(root_key), limits)?;
-        // A running engine logs them, now and after each connect.
-        store.durability_limits().iter().for_each(|limit| note(format_args!("fieldseal: warning: {limit}")));
+        // Where there is a log, they are in it, now and after each connect.
+        if !tracing::dispatcher::has_been_set() {
+            store.durability_limits().iter().for_each(|limit| note(format_args!("fieldseal: warning: {limit}")));
+        }
         Ok(Box::new(store))
     }
 

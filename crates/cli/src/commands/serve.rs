@@ -25,6 +25,7 @@ use crate::watched::Watched;
 
 /// `fieldseal serve`.
 pub(super) fn run(context: &Context, arguments: &ServeArguments) -> Outcome {
+    log::start(context.config().log);
     let engine = context.engine()?;
     let mut settings = context.config().server.clone();
     settings.address = arguments.address.unwrap_or(settings.address);
@@ -37,7 +38,6 @@ pub(super) fn run(context: &Context, arguments: &ServeArguments) -> Outcome {
     settings.tls = identity.tls;
     settings.api.identity = identity.api;
     let warning = descriptors::fit_engine(&mut settings, 0, descriptors::raise()).map_err(Failure::usage)?;
-    log::start(context.config().log);
     warning.iter().for_each(|warning| tracing::warn!("{warning}"));
     context.config().warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     let relay_information = settings.api.relay.clone();
