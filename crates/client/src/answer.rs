@@ -345,7 +345,7 @@ pub struct ApiKeyFacts {
     pub roles: Option<Vec<String>>,
 }
 
-/// The newest public keys of an app.
+/// The public keys that an engine encrypts with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicKeySet {
     /// The app.

@@ -6,15 +6,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fieldseal_crypto::Curve;
-use fieldseal_keystore::{ApiKey, ApiKeyId, AppKeys, AppName, ClientGrant, ClientName, Generation, KeyPair, Keystore};
+use fieldseal_keystore::{
+    ApiKey, ApiKeyId, AppKeys, AppName, ClientGrant, ClientName, Generation, KeyPair, KeyVersion, Keystore,
+};
 
+use crate::clock::Clock;
 use crate::counters::{CacheCounters, Lookups};
 use crate::error::{Error, ErrorKind};
 
 /// An app whose keys may be used.
 pub(crate) struct App {
     pub(crate) name: AppName,
-    keys: AppKeys,
+    keys: Arc<AppKeys>,
+    /// The version that encrypts.
+    encrypting: u32,
 }
 
 impl App {
@@ -23,9 +28,18 @@ impl App {
         self.keys.active_versions().map(move |version| (version.version, version.pair(curve)))
     }
 
-    /// The version that encrypts, and its key pair on a curve.
+    /// The newest version, and its key pair on a curve.
     pub(crate) fn newest(&self, curve: Curve) -> (u32, &KeyPair) {
         self.versions(curve).next().expect("checked when the app was loaded")
+    }
+
+    fn encrypts_with_newest(&self) -> bool {
+        self.keys.newest_active().is_some_and(|newest| newest.version == self.encrypting)
+    }
+
+    /// The version that encrypts, and its key pair on a curve: the newest that every engine on the store knows.
+    pub(crate) fn encrypting(&self, curve: Curve) -> (u32, &KeyPair) {
+        self.versions(curve).find(|(version, _)| *version == self.encrypting).expect("chosen among them")
     }
 }
 
@@ -33,6 +47,10 @@ impl App {
 struct Known {
     generation: Option<Generation>,
     answered_at: Duration,
+    /// When a change of the store was last noticed.
+    changed_at: Duration,
+    /// Whether an app in the cache does not encrypt with its newest version yet.
+    has_newcomers: bool,
     apps: HashMap<AppName, Arc<App>>,
     clients: HashMap<ClientName, Arc<ClientGrant>>,
     api_keys: HashMap<ApiKeyId, Arc<ApiKey>>,
@@ -63,12 +81,17 @@ impl Known {
 /// The engine's cache of the store. Its size is limited by the store's own limits.
 pub(crate) struct Directory {
     store: Box<dyn Keystore>,
+    /// [`crate::Settings::key_version_delay`]; zero where no other engine can use the store.
+    key_version_delay: Duration,
     known: Mutex<Known>,
 }
 
 impl Directory {
-    pub(crate) fn new(store: Box<dyn Keystore>) -> Self {
-        Self { store, known: Mutex::default() }
+    /// Everything in the store counts as changed at its start, `now`.
+    pub(crate) fn new(store: Box<dyn Keystore>, key_version_delay: Duration, now: Duration) -> Self {
+        let key_version_delay = if store.is_shared() { key_version_delay } else { Duration::ZERO };
+        let known = Known { changed_at: now, answered_at: now, ..Known::default() };
+        Self { store, key_version_delay, known: Mutex::new(known) }
     }
 
     pub(crate) fn store(&self) -> &dyn Keystore {
@@ -91,11 +114,62 @@ impl Directory {
     }
 
     /// Returns whether the store has changed since the last call. [`Directory::forget`] clears the cache.
-    pub(crate) fn refresh(&self, now: Duration) -> Result<bool, Error> {
+    pub(crate) fn refresh(&self, clock: &dyn Clock) -> Result<bool, Error> {
+        let now = clock.monotonic();
         let generation = self.store.generation()?;
         let mut known = self.known();
         known.answered_at = now;
-        Ok(known.generation.replace(generation) != Some(generation))
+        let has_changed = known.generation.replace(generation) != Some(generation);
+        if has_changed {
+            // Later than the change, and than the reading of its time.
+            known.changed_at = clock.monotonic();
+        } else if known.has_newcomers {
+            self.promote(&mut known, clock);
+        }
+        Ok(has_changed)
+    }
+
+    /// The version of an app that encrypts. A new one does so when every engine has had the time to learn of it, by the time of the
+    /// last change that this one has noticed, or by the time at which it was made: a value that one engine encrypts would be unknown to
+    /// the others.
+    fn encrypting(&self, keys: &AppKeys, changed_at: Duration, clock: &dyn Clock) -> Option<u32> {
+        let delay = self.key_version_delay;
+        if clock.monotonic().saturating_sub(changed_at) >= delay {
+            return keys.newest_active().map(|newest| newest.version);
+        }
+        // Rounded up, as times of creation are rounded down.
+        let made_before = u64::from(clock.now_unix_s()).saturating_sub(delay.as_secs() + 2);
+        let is_old = |version: &&KeyVersion| version.created_at <= made_before;
+        keys.active_versions().find(is_old).or_else(|| keys.active_versions().last()).map(|version| version.version)
+    }
+
+    /// When the store was last seen to change: now, unless it is as it was at the last refresh.
+    fn changed_at(&self, clock: &dyn Clock) -> Result<Duration, Error> {
+        if self.key_version_delay.is_zero() {
+            return Ok(Duration::ZERO);
+        }
+        let generation = self.store.generation()?;
+        let known = self.known();
+        Ok(if known.generation == Some(generation) { known.changed_at } else { clock.monotonic() })
+    }
+
+    /// Lets apps in the cache encrypt with new versions whose time has come.
+    fn promote(&self, known: &mut Known, clock: &dyn Clock) {
+        let changed_at = known.changed_at;
+        let mut has_newcomers = false;
+        for app in known.apps.values_mut() {
+            let encrypting = self.encrypting(&app.keys, changed_at, clock).expect("checked when the app was loaded");
+            if encrypting != app.encrypting {
+                *app = Arc::new(App { name: app.name.clone(), keys: Arc::clone(&app.keys), encrypting });
+            }
+            has_newcomers |= !app.encrypts_with_newest();
+        }
+        known.has_newcomers = has_newcomers;
+    }
+
+    /// Whether every version that any engine encrypts with was known here at `now`: what none of them opens fails to decrypt for good.
+    pub(crate) fn knows_all_versions(&self, silence: Duration) -> bool {
+        self.key_version_delay.is_zero() || silence <= self.key_version_delay
     }
 
     /// For how long the store has not responded.
@@ -107,6 +181,7 @@ impl Directory {
     pub(crate) fn forget(&self) {
         let mut known = self.known();
         known.apps.clear();
+        known.has_newcomers = false;
         known.clients.clear();
         known.api_keys.clear();
     }
@@ -140,20 +215,22 @@ impl Directory {
         Ok(Some(key))
     }
 
-    pub(crate) fn app(&self, name: &AppName) -> Result<Arc<App>, Error> {
+    pub(crate) fn app(&self, name: &AppName, clock: &dyn Clock) -> Result<Arc<App>, Error> {
         if let Some(app) = self.known().find_app(name) {
             return Ok(app);
         }
         let generation = self.store.generation()?;
         let keys = self.store.load_app(name)?;
         let keys = keys.ok_or_else(|| Error::new(ErrorKind::UnknownApp, format!("there is no app {name}")))?;
-        if keys.disabled || keys.newest_active().is_none() {
+        let encrypting = self.encrypting(&keys, self.changed_at(clock)?, clock);
+        let Some(encrypting) = encrypting.filter(|_| !keys.disabled) else {
             return Err(Error::new(ErrorKind::AppDisabled, format!("app {name} is disabled")));
-        }
-        let app = Arc::new(App { name: name.clone(), keys });
+        };
+        let app = Arc::new(App { name: name.clone(), keys: Arc::new(keys), encrypting });
         let mut known = self.known();
         // Keys that were read before a change must not outlive the refresh that follows it.
         if known.is_of(generation) {
+            known.has_newcomers |= !app.encrypts_with_newest();
             known.apps.insert(name.clone(), Arc::clone(&app));
         }
         Ok(app)

@@ -151,6 +151,13 @@ impl Decryptor {
 
     fn open(&mut self, texts: &[&[u8]], receiver: &mut impl Receiver) -> Result<usize, Error> {
         self.renew()?;
+        let mut receiver = Judged { receiver, permit: self.permit.clone(), unavailable: None };
+        let done = self.open_current(texts, &mut receiver)?;
+        receiver.unavailable.map_or(Ok(done), Err)
+    }
+
+    /// [`Decryptor::open`] after the permit was renewed.
+    fn open_current(&mut self, texts: &[&[u8]], receiver: &mut impl Receiver) -> Result<usize, Error> {
         let mut run: Vec<Envelope<'_>> = Vec::with_capacity(texts.len().min(RUN_VALUES_MAX));
         let (mut done, mut agreements) = (0, 0);
         while done < texts.len() {
@@ -391,6 +398,29 @@ impl<F: FnMut(usize, Result<Option<Opened<'_>>, Error>)> Receiver for Outcomes<F
     fn failed(&mut self, index: usize, error: Error) -> ControlFlow<()> {
         self.0(index, Err(error));
         ControlFlow::Continue(())
+    }
+}
+
+/// Stops at a failure that may not last, whatever the receiver would do with it.
+struct Judged<'r, R> {
+    receiver: &'r mut R,
+    permit: Permit,
+    unavailable: Option<Error>,
+}
+
+impl<R: Receiver> Receiver for Judged<'_, R> {
+    #[inline]
+    fn opened(&mut self, index: usize, opened: Option<Opened<'_>>) {
+        self.receiver.opened(index, opened);
+    }
+
+    #[cold]
+    fn failed(&mut self, index: usize, error: Error) -> ControlFlow<()> {
+        if self.permit.is_final(&error) {
+            return self.receiver.failed(index, error);
+        }
+        self.unavailable = Some(self.permit.judge(error));
+        ControlFlow::Break(())
     }
 }
 

@@ -77,7 +77,7 @@ impl Engine {
         let openings = OpeningCache::new(settings.opening_keys_max, settings.opening_key_age_max);
         let recipients = Recipients::new(settings.recipients_max);
         let shared = Shared {
-            directory: Directory::new(store),
+            directory: Directory::new(store, settings.key_version_delay, clock.monotonic()),
             sessions: Sessions::default(),
             spares: Spares::default(),
             openings,
@@ -124,16 +124,17 @@ impl Engine {
         self.shared.openings.expire(now);
         self.shared.gatherer.expire();
         self.reblind(now);
-        let answered = self.shared.directory.refresh(now);
+        let answered = self.shared.directory.refresh(&*self.shared.clock);
         let forgets = match &answered {
             Ok(changed) => *changed,
             // Grants that cannot be refreshed any more are not trusted forever.
             Err(_) => self.shared.directory.silence(self.now()) >= self.settings().store_silence_max,
         };
-        self.note_answer(now, answered.is_ok(), forgets);
         if forgets {
             self.forget();
         }
+        // Only now: a request that finds the store responding must not find keys from before.
+        self.note_answer(now, answered.is_ok(), forgets);
         answered.map(drop)
     }
 
@@ -320,14 +321,23 @@ impl Engine {
         let rights = self.rights(caller)?;
         let name = app_name(app)?;
         rights.check(acts, &name)?;
-        Ok((rights, self.shared.directory.app(&name)?))
+        Ok((rights, self.app(&name)?))
     }
 
     /// Returns the app, if the caller may use it at all.
     pub(crate) fn authorised_any(&self, caller: &Caller, app: &str) -> Result<Arc<App>, Error> {
         let name = app_name(app)?;
         self.rights(caller)?.check_any(&name)?;
-        self.shared.directory.app(&name)
+        self.app(&name)
+    }
+
+    fn app(&self, name: &AppName) -> Result<Arc<App>, Error> {
+        self.shared.directory.app(name, &*self.shared.clock)
+    }
+
+    /// Whether a value that no key of an app opens will fail to decrypt whenever it is tried again. Call it before reading the keys.
+    pub(crate) fn knows_all_versions(&self) -> bool {
+        self.shared.directory.knows_all_versions(self.store_silence())
     }
 
     pub(crate) fn ec(&self) -> Arc<EcContext> {
@@ -404,7 +414,7 @@ impl Engine {
     }
 }
 
-fn silent_store() -> Error {
+pub(crate) fn silent_store() -> Error {
     Error::new(ErrorKind::Unavailable, "the key store does not answer")
 }
 

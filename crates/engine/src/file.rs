@@ -45,7 +45,7 @@ impl Engine {
     /// Forbidden, unknown app, disabled app, store unavailable.
     pub fn encrypt_file(&self, caller: &Caller, app: &str, curve: Option<Curve>) -> Result<FileEncryption, Error> {
         let permit = Permit::new(self, caller, &[Act::Encrypt], app)?;
-        let recipient = self.recipient(permit.app.newest(curve.unwrap_or(self.settings().curve)).1.public());
+        let recipient = self.recipient(permit.app.encrypting(curve.unwrap_or(self.settings().curve)).1.public());
         Ok(FileEncryption { permit, recipient, sealing: None, done: 0 })
     }
 
@@ -108,7 +108,7 @@ impl FileDecryption {
                 let opened = search.step(&self.permit.engine.agreements(), &Sealed::File(file), size, out);
                 match opened.map_err(Error::from).and_then(|form| self.check_role(form.is_some(), out)) {
                     Ok(progress) => return Ok(progress),
-                    Err(error) => self.stage = Stage::Wipe(error, self.start),
+                    Err(error) => self.stage = Stage::Wipe(self.permit.judge(error), self.start),
                 }
             }
             Stage::Wipe(error, wiped) if *wiped == out.len() => {

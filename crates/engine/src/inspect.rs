@@ -95,8 +95,8 @@ impl Engine {
     /// Forbidden, unknown app, disabled app, store unavailable.
     pub fn public_keys(&self, caller: &Caller, app: &str) -> Result<PublicKeys, Error> {
         let app = self.authorised_any(caller, app)?;
-        let (version, r1) = app.newest(Curve::P256);
-        let (_, k1) = app.newest(Curve::Secp256k1);
+        let (version, r1) = app.encrypting(Curve::P256);
+        let (_, k1) = app.encrypting(Curve::Secp256k1);
         Ok(PublicKeys { version, r1: *r1.public(), k1: *k1.public() })
     }
 }
@@ -139,7 +139,10 @@ impl Inspector {
         };
         let is_told = match &mut self.inside {
             None => envelope.ephemeral_key().map(|_| true)?,
-            Some(inside) => inside.fill(&envelope, &mut inspected)?,
+            Some(inside) => {
+                let filled = inside.fill(&envelope, &mut inspected);
+                filled.map_err(|error| inside.permit.judge(error))?
+            }
         };
         Ok(is_told.then_some(inspected))
     }

@@ -87,7 +87,8 @@ impl Rewrapper {
         while done < texts.len() && agreements == 0 {
             envelope.clear();
             let outcome = self.rewrap_one(texts[done], &mut envelope, &mut agreements);
-            if outcome.map_err(|error| error.at_index(done as u64))? == Outcome::Searching {
+            let outcome = outcome.map_err(|error| self.permit.judge(error.at_index(done as u64)));
+            if outcome? == Outcome::Searching {
                 break;
             }
             each(done, (!envelope.is_empty()).then_some(&envelope));

@@ -62,6 +62,9 @@ pub struct Settings {
     pub blinding_age_max: Duration,
     /// How long cached grants and keys stay in use while the store does not respond. Default 60 s.
     pub store_silence_max: Duration,
+    /// How long an engine decrypts with a new key version before it encrypts with it, if other engines share the store: they may learn of
+    /// it later. Should exceed the second between two calls of [`Engine::maintain`](crate::Engine::maintain). Default 2 s.
+    pub key_version_delay: Duration,
     /// Maximum number of positions reported per request of envelopes that failed to decrypt; the others are only counted. Default 16.
     pub failure_paths_max: usize,
     /// Limits on documents and selectors.
@@ -85,6 +88,7 @@ impl Default for Settings {
             step_bytes_max: cost::STEP_BYTES_MAX,
             blinding_age_max: Duration::from_secs(60),
             store_silence_max: Duration::from_secs(60),
+            key_version_delay: Duration::from_secs(2),
             failure_paths_max: 16,
             document: Limits::default(),
         }

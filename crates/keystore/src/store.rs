@@ -99,6 +99,11 @@ pub trait Keystore: Send + Sync {
         drop(hint);
     }
 
+    /// Whether engines on other machines may use the store, too, and learn of a change at another time.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     /// Makes an app with version 1 of its keys.
     ///
     /// # Errors

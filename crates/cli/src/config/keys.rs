@@ -142,6 +142,13 @@ pub(crate) static KEYS: &[Key] = &[
         "How long known grants and keys stay in use while the keystore does not respond; then requests are refused and `/readyz` fails. A \
          longer time bridges longer outages, but until the keystore responds nothing that was revoked or disabled is refused."
     ),
+    time!(
+        "engine.key_version_delay",
+        0,
+        engine.key_version_delay,
+        "How long an engine that shares its keystore (`keystore.url`) only decrypts with a new key version before it also encrypts with \
+         it: other engines learn of the version within a second. Use the same value everywhere."
+    ),
     flag!(
         "engine.wipe_buffers",
         wipe_buffers,

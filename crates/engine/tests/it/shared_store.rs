@@ -4,18 +4,24 @@ use std::process::Command;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::common::{ManualClock, app, grant};
+use crate::common::{ManualClock, app, grant, rewritten};
 use fieldseal_engine::admin::{
     ClientName, Environment, Limits, LocalRootKey, NewKeys, OpenMode, Operation, PostgresKeystore, PostgresSettings,
     Roles, system_clock,
 };
-use fieldseal_engine::{Engine, ErrorKind, Settings, system_random};
+use fieldseal_engine::{
+    Caller, DecryptOptions, EncryptOptions, Engine, Error, ErrorKind, OnFailure, Settings, system_random,
+};
 use fieldseal_testkit::postgres::{Durability, PostgresServer};
 
 const ROOT_KEY: &str = "fieldseal-root-key-1:WlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlo=";
 
 /// An engine on the store, with a clock of its own.
 fn engine(settings: &PostgresSettings) -> (Engine, ManualClock) {
+    engine_with(settings, Settings::default())
+}
+
+fn engine_with(settings: &PostgresSettings, engine: Settings) -> (Engine, ManualClock) {
     let environment = Environment {
         root_key: Box::new(LocalRootKey::from_text(ROOT_KEY).expect("a root key")),
         clock: Box::new(system_clock),
@@ -23,7 +29,97 @@ fn engine(settings: &PostgresSettings) -> (Engine, ManualClock) {
     };
     let store = PostgresKeystore::open(settings, OpenMode::CreateIfMissing, environment, Limits::default());
     let clock = ManualClock::default();
-    (Engine::with_clock(Box::new(store.expect("opened")), Settings::default(), Box::new(clock.clone())), clock)
+    (Engine::with_clock(Box::new(store.expect("opened")), engine, Box::new(clock.clone())), clock)
+}
+
+const DOCUMENT: &str = r#""4111111111111111""#;
+
+fn sealed(engine: &Engine) -> String {
+    let options = EncryptOptions::new("acme");
+    let work = engine.encrypt_document(&Caller::Owner, &options, None, DOCUMENT.len()).expect("begins");
+    rewritten(work, DOCUMENT).expect("encrypts")
+}
+
+fn opened(engine: &Engine, document: &str, on_failure: OnFailure) -> Result<String, Error> {
+    let options = DecryptOptions { on_failure, ..DecryptOptions::new("acme") };
+    rewritten(engine.decrypt_document(&Caller::Owner, &options, None, document.len())?, document)
+}
+
+fn encrypting(engine: &Engine) -> u32 {
+    engine.public_keys(&Caller::Owner, "acme").expect("public keys").version
+}
+
+/// What one engine encrypts, another must open, also if it has not noticed a change yet.
+#[test]
+fn a_new_version_encrypts_when_every_engine_knows_it() {
+    let server = PostgresServer::shared();
+    let settings = server.settings(&server.database());
+    let [(first, clock), (second, _)] = [engine(&settings), engine(&settings)];
+    first.store().create_app(&app("acme"), NewKeys::generated()).expect("made");
+    for engine in [&first, &second] {
+        engine.maintain().expect("refreshed");
+        assert_eq!(encrypting(engine), 1);
+    }
+    clock.advance(2);
+    first.maintain().expect("refreshed");
+    first.store().rotate(&app("acme")).expect("rotated");
+    assert_eq!(encrypting(&first), 1, "it has not noticed");
+    first.maintain().expect("refreshed");
+    assert_eq!(encrypting(&first), 1, "the others may not have noticed");
+    assert_eq!(opened(&second, &sealed(&first), OnFailure::Fail).expect("opens"), DOCUMENT);
+    clock.advance(1);
+    first.maintain().expect("refreshed");
+    assert_eq!(encrypting(&first), 1, "1 s is not enough");
+    // One that starts now finds two versions, and does not know for how long.
+    let (third, _) = engine(&settings);
+    third.maintain().expect("refreshed");
+    assert_eq!(encrypting(&third), 1);
+    clock.advance(1);
+    second.maintain().expect("refreshed");
+    first.maintain().expect("refreshed");
+    assert_eq!(encrypting(&first), 2);
+    for engine in [&first, &second, &third] {
+        assert_eq!(opened(engine, &sealed(&first), OnFailure::Fail).expect("opens"), DOCUMENT);
+    }
+    // A version must not be used any more: the other one is, at once.
+    first.store().rotate(&app("acme")).expect("rotated");
+    first.store().disable_version(&app("acme"), 1).expect("disabled");
+    first.store().disable_version(&app("acme"), 2).expect("disabled");
+    first.maintain().expect("refreshed");
+    assert_eq!(encrypting(&first), 3);
+}
+
+/// The store has one more version than an engine that is cut off from it knows.
+#[test]
+fn a_value_of_an_unknown_version_is_unavailable_while_the_store_is() {
+    let server = PostgresServer::start(Durability::Fast, &[]);
+    let settings = server.settings(&server.database());
+    let (engine, clock) = engine(&settings);
+    let (other, _) = engine_with(&settings, Settings { key_version_delay: Duration::ZERO, ..Settings::default() });
+    engine.store().create_app(&app("acme"), NewKeys::generated()).expect("made");
+    engine.maintain().expect("refreshed");
+    let old = sealed(&engine);
+    other.store().rotate(&app("acme")).expect("rotated");
+    let new = sealed(&other);
+    server.kill();
+    let fails = |document: &str, on_failure| opened(&engine, document, on_failure).expect_err("not opened").kind;
+    // As no engine uses a version so early, it is not one of theirs.
+    assert_eq!(fails(&new, OnFailure::Fail), ErrorKind::DecryptFailed);
+    clock.advance(3);
+    assert!(engine.maintain().is_err());
+    let tampered = format!("{}AAAA:$\"", &old[..old.len() - 7]);
+    for document in [&new, &tampered] {
+        for on_failure in [OnFailure::Fail, OnFailure::Leave, OnFailure::Null] {
+            assert_eq!(fails(document, on_failure), ErrorKind::Unavailable, "{document} {on_failure:?}");
+        }
+    }
+    assert_eq!(opened(&engine, &old, OnFailure::Fail).expect("its key is known"), DOCUMENT);
+    server.start_again();
+    while engine.maintain().is_err() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(opened(&engine, &new, OnFailure::Fail).expect("opens"), DOCUMENT);
+    assert_eq!(fails(&tampered, OnFailure::Fail), ErrorKind::DecryptFailed);
 }
 
 #[test]

@@ -272,6 +272,10 @@ impl Backend for Postgres {
         self.link.on_hint(hint);
     }
 
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     /// PostgreSQL keeps its own rules, unless a superuser turned them off.
     fn faults(&self, sql: &mut dyn Sql) -> Result<Vec<Fault>, Error> {
         let mut faults = Vec::new();

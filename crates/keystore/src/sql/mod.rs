@@ -61,6 +61,11 @@ pub trait Backend: Send + Sync {
     /// See [`Keystore::on_change`].
     fn on_change(&self, _: Box<dyn Fn() + Send + Sync>) {}
 
+    /// See [`Keystore::is_shared`].
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     /// What the database itself finds wrong, and references to rows that are missing.
     fn faults(&self, sql: &mut dyn Sql) -> Result<Vec<Fault>, Error>;
 }
@@ -112,6 +117,10 @@ impl<B: Backend> Keystore for SqlKeystore<B> {
 
     fn on_change(&self, hint: Box<dyn Fn() + Send + Sync>) {
         self.backend.on_change(hint);
+    }
+
+    fn is_shared(&self) -> bool {
+        self.backend.is_shared()
     }
 
     fn create_app(&self, app: &AppName, keys: NewKeys) -> Result<AppSummary, Error> {
