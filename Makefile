@@ -4,10 +4,13 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run setup test check artillery node go node-asan java java-bench python spark upstreams deploy kubernetes loom constant-time miri aarch64 audit bench fuzz fuzz-api publishable dist dist-test suite-of-rust suites-of-node suites-of-others
+.PHONY: help run setup test check artillery node go node-asan java java-bench python spark upstreams deploy cluster kubernetes loom constant-time miri aarch64 audit bench fuzz fuzz-api publishable dist dist-test suite-of-rust suites-of-node suites-of-others
 
 # Tools that setup installs come before the machine's own.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
+
+# The library of the Python package is the same for cargo and maturin, which would build its dependencies again.
+export PYO3_BUILD_EXTENSION_MODULE := 1
 
 TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 FUZZ_SECONDS ?= 300
@@ -40,7 +43,8 @@ check: setup ## fmt, clippy, tidy and deny, as CI runs them
 # The tests of other languages use the program that the Rust tests built: alone, it would be built again with fewer features.
 test: check ## everything: the checks, all tests with the fuzz corpora, the other languages
 	$(call say,build: the Rust workspace and its tests)
-	@cargo test --workspace --profile checked --no-run
+	@cargo build --workspace --profile checked --lib --bins --tests
+	@tests/cluster/run.sh envoy >/dev/null
 	$(call say,test: Rust and the other languages)
 	@$(MAKE) --no-print-directory --jobs 3 --output-sync=line suite-of-rust suites-of-node suites-of-others
 	$(call say,test: a load report and the client in a browser)
@@ -48,10 +52,11 @@ test: check ## everything: the checks, all tests with the fuzz corpora, the othe
 
 # Three at a time, as they wait much: for servers, timeouts and downloads. Suites that install or build the same packages are in one list.
 suite-of-rust:
-	$(call timed,cargo test --workspace --profile checked $(if $(CI),--no-fail-fast))
+	$(call timed,ENVOY="$$(tests/cluster/run.sh envoy)" cargo test --workspace --profile checked $(if $(CI),--no-fail-fast))
 	$(call timed,$(MAKE) --no-print-directory loom)
 	$(call timed,scripts/publishable.sh pack)
 suites-of-node suites-of-others: export FIELDSEAL := $(TARGET)/checked/fieldseal
+suites-of-others: export FIELDSEAL_PYTHON_LIBRARY := $(TARGET)/checked/libfieldseal_native.so
 suites-of-node:
 	$(call timed,tests/artillery/run.sh)
 	$(call timed,tests/node/run.sh)
@@ -115,6 +120,9 @@ upstreams: setup ## ambiguous requests through the relay to PHP, Express, Flask,
 deploy: setup ## the chart, Envoy's configuration, the Compose file, alert rules and dashboard (UPDATE=1: write generated files)
 	@cargo build --profile checked --package fieldseal-cli
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/deploy/run.sh
+
+cluster: setup ## several engines on one PostgreSQL, behind Envoy: restarts, kills, failover (FULL=1: longer, with figures)
+	@tests/cluster/run.sh
 
 kubernetes: setup ## the manifests against a real API server, which is built once, for about 12 minutes
 	@scripts/setup.sh kubernetes

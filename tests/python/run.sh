@@ -4,6 +4,7 @@
 #   FIELDSEAL=target/checked/fieldseal tests/python/run.sh [pytest arguments]
 #   CASES=1000000 FIELDSEAL=… tests/python/run.sh    longer: random values through the independent decryptor
 #   FIELDSEAL=… tests/python/run.sh spark            the functions for Spark; needs JDK 17 or newer
+#   FIELDSEAL_PYTHON_LIBRARY=target/checked/libfieldseal_native.so FIELDSEAL=… tests/python/run.sh    without a wheel, around this library
 #
 # Needs Python 3.11 with venv, and Rust for the native part (PROFILE names cargo's profile, checked by default). Installs pinned packages
 # once, below target/python. The tests themselves talk to 127.0.0.1 alone.
@@ -12,6 +13,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 suite=tests/python
 source "$here/../common.sh"
+library=${FIELDSEAL_PYTHON_LIBRARY:-}
 use_fieldseal
 need_python
 
@@ -23,14 +25,28 @@ if [[ ${1:-} == spark ]]; then
   install_python "$venv" "$here/requirements-spark.txt"
 fi
 
-echo '== python: build the wheel'
-wheels=$root/target/python/wheels-$(basename "$venv")
-rm -rf "$wheels"
-(
-  cd "$root/bindings/python"
-  "$root/target/python/venv/bin/maturin" build --quiet --locked --profile "${PROFILE:-checked}" --out "$wheels"
-)
-"$venv/bin/pip" install --quiet --disable-pip-version-check --no-index --no-deps --force-reinstall "$wheels"/*.whl
+build_wheel() {
+  echo '== python: build the wheel'
+  local wheels=$root/target/python/wheels-$(basename "$venv")
+  rm -rf "$wheels"
+  (
+    cd "$root/bindings/python"
+    "$root/target/python/venv/bin/maturin" build --quiet --locked --profile "${PROFILE:-checked}" --out "$wheels"
+  )
+  "$venv/bin/pip" install --quiet --disable-pip-version-check --no-index --no-deps --force-reinstall "$wheels"/*.whl
+}
+
+if [[ -n $library ]]; then
+  [[ -f $library ]] || die "$library is missing: make test builds it, or leave FIELDSEAL_PYTHON_LIBRARY out"
+  echo '== python: the package around the library of cargo'
+  packages=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+  "$venv/bin/pip" uninstall --quiet --yes fieldseal 2>/dev/null || true
+  rm -rf "${packages:?}/fieldseal"
+  cp -r "$root/bindings/python/python/fieldseal" "$packages"
+  cp "$library" "$packages/fieldseal/_native.abi3.so"
+else
+  build_wheel
+fi
 
 export PYTEST_VENV=$venv
 if [[ ${1:-} == spark ]]; then

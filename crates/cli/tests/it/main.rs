@@ -4,6 +4,8 @@
 mod abandoned;
 mod api_keys;
 mod bench;
+#[cfg(target_os = "linux")]
+mod cluster;
 mod common;
 mod demo;
 mod engine;

@@ -30,6 +30,11 @@ impl Log {
         self.0.lock().unwrap().iter().filter(has).cloned().collect()
     }
 
+    /// Lines that are not JSON.
+    pub(crate) fn others(&self) -> Vec<Value> {
+        self.0.lock().unwrap().iter().filter(|line| line.is_string()).cloned().collect()
+    }
+
     pub(crate) fn wait_for(&self, words: &str, count: usize) -> Value {
         until(&format!("the log has {words:?}"), || self.about(words).len() >= count);
         self.about(words).pop().expect("it is there")

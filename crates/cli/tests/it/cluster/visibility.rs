@@ -1,0 +1,113 @@
+//! How soon rotations and revocations apply to every engine.
+
+use std::time::{Duration, Instant};
+
+use fieldseal_client::{Client, ClientError, EncryptOptions, ErrorCode, ErrorKind};
+use fieldseal_engine::admin::{AppName, ClientName, Keystore};
+use fieldseal_testkit::postgres::PostgresServer;
+use serde_json::json;
+use tokio::runtime::Runtime;
+
+use super::{Cluster, open_keystore, report, size};
+use crate::shared_store::Place;
+
+/// Rotations of one app: a keystore keeps at most 256 versions.
+const ROTATIONS_OF_ONE_APP: u32 = 250;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
+
+fn client(cluster: &Cluster<'_>, index: usize) -> Client {
+    let address = cluster.engines[index].address();
+    Client::new(cluster.client_settings(vec![address])).expect("a client")
+}
+
+/// The version with which an engine encrypts.
+pub(super) fn newest(cluster: &Cluster<'_>, index: usize) -> u64 {
+    let client = client(cluster, index);
+    runtime().block_on(async { client.public_keys("acme").await }).expect("public keys").version
+}
+
+/// Calls an engine until the answer is what a change makes it; returns how long it took.
+async fn follow<F: Future<Output = bool>>(began: Instant, what: &str, mut is_there: impl FnMut() -> F) -> Duration {
+    while !is_there().await {
+        assert!(began.elapsed() < PATIENCE, "waited too long until {what}");
+    }
+    began.elapsed()
+}
+
+async fn is_permitted(client: &Client) -> bool {
+    let answer: Result<_, ClientError> = client.encrypt(&EncryptOptions::new("acme"), &["x".into()]).await;
+    match answer {
+        Ok(_) => true,
+        Err(error) if error.kind == ErrorKind::Engine(ErrorCode::Forbidden) => false,
+        Err(error) if error.kind == ErrorKind::ConnectionRefused(ErrorCode::Forbidden) => false,
+        Err(error) => panic!("neither an answer nor `forbidden`: {error}"),
+    }
+}
+
+/// Both engines are asked all the time from the moment at which the change is confirmed.
+#[test]
+fn rotations_and_revocations_reach_every_engine() {
+    let changes = size("CHANGES", 30);
+    let rounds = changes.div_ceil(3);
+    let place = Place::on(PostgresServer::shared()).with_client();
+    let apps: Vec<String> = (0..=rounds / ROTATIONS_OF_ONE_APP).map(|number| format!("acme{number}")).collect();
+    apps.iter().for_each(|app| drop(place.run(&["keys", "create", app]).ok()));
+    let of_apps = apps.iter().flat_map(|app| ["--app", app]);
+    let grant = ["certs", "issue", "shop", "--allow", "encrypt,decrypt", "--app", "acme"];
+    place.run(&grant.into_iter().chain(of_apps).collect::<Vec<_>>()).ok();
+    // What an engine encrypts with is what it knows.
+    let cluster = Cluster::start(place, 31, 2, &["engine.key_version_delay=0s"]);
+    let store = open_keystore(&cluster.place);
+    let shop = ClientName::parse("shop").expect("a name");
+    let clients = [client(&cluster, 0), client(&cluster, 1)];
+    let [first, second] = &clients;
+
+    let mut rotations = Vec::new();
+    let mut revocations = Vec::new();
+    runtime().block_on(async {
+        for round in 0..rounds {
+            let app = &apps[usize::try_from(round / ROTATIONS_OF_ONE_APP).expect("small")];
+            let made = store.rotate(&AppName::parse(app).expect("a name")).expect("rotated");
+            let began = Instant::now();
+            let has_it = |client| async move {
+                let keys = Client::public_keys(client, app).await.expect("public keys");
+                keys.version == u64::from(made.version)
+            };
+            let (a, b) = tokio::join!(
+                follow(began, "the version is in use", || has_it(first)),
+                follow(began, "the version is in use", || has_it(second)),
+            );
+            rotations.push(a.max(b));
+            store.disable_client(&shop).expect("revoked");
+            let began = Instant::now();
+            let is_refused = |client| async move { !is_permitted(client).await };
+            let (a, b) = tokio::join!(
+                follow(began, "the client is refused", || is_refused(first)),
+                follow(began, "the client is refused", || is_refused(second)),
+            );
+            revocations.push(a.max(b));
+            store.enable_client(&shop).expect("permitted");
+            let began = Instant::now();
+            let (a, b) = tokio::join!(
+                follow(began, "the client is permitted", || is_permitted(first)),
+                follow(began, "the client is permitted", || is_permitted(second)),
+            );
+            rotations.push(a.max(b));
+        }
+    });
+    report("visibility of rotations and permissions", quantiles(rotations));
+    report("visibility of revocations", quantiles(revocations));
+}
+
+fn quantiles(mut times: Vec<Duration>) -> serde_json::Value {
+    times.sort();
+    let at = |share: f64| {
+        let index = (times.len() as f64 * share) as usize;
+        times[index.min(times.len() - 1)].as_secs_f64() * 1e3
+    };
+    json!({"changes": times.len(), "p50_ms": at(0.5), "p99_ms": at(0.99), "max_ms": at(1.0)})
+}
