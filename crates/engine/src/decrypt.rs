@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind};
 use crate::gatherer::Wanted;
 use crate::opening::{Agreements, EphemeralId, Found, Opening, RequestOpenings};
 use crate::permissions::{Act, Caller, Rights};
-use crate::permit::{Permit, Renewal};
+use crate::permit::{Knowledge, Permit, Renewal};
 use crate::report::{OnFailure, Report, Tally};
 
 /// Maximum number of adjacent values that are parsed before they are decrypted, so that the results stay in the first-level cache.
@@ -151,7 +151,7 @@ impl Decryptor {
 
     fn open(&mut self, texts: &[&[u8]], receiver: &mut impl Receiver) -> Result<usize, Error> {
         self.renew()?;
-        let mut receiver = Judged { receiver, permit: self.permit.clone(), unavailable: None };
+        let mut receiver = Judged { receiver, knowledge: self.permit.knowledge, unavailable: None };
         let done = self.open_current(texts, &mut receiver)?;
         receiver.unavailable.map_or(Ok(done), Err)
     }
@@ -404,7 +404,7 @@ impl<F: FnMut(usize, Result<Option<Opened<'_>>, Error>)> Receiver for Outcomes<F
 /// Stops at a failure that may not last, whatever the receiver would do with it.
 struct Judged<'r, R> {
     receiver: &'r mut R,
-    permit: Permit,
+    knowledge: Knowledge,
     unavailable: Option<Error>,
 }
 
@@ -416,10 +416,10 @@ impl<R: Receiver> Receiver for Judged<'_, R> {
 
     #[cold]
     fn failed(&mut self, index: usize, error: Error) -> ControlFlow<()> {
-        if self.permit.is_final(&error) {
+        if self.knowledge.is_final(&error) {
             return self.receiver.failed(index, error);
         }
-        self.unavailable = Some(self.permit.judge(error));
+        self.unavailable = Some(self.knowledge.judge(error));
         ControlFlow::Break(())
     }
 }

@@ -108,7 +108,7 @@ impl FileDecryption {
                 let opened = search.step(&self.permit.engine.agreements(), &Sealed::File(file), size, out);
                 match opened.map_err(Error::from).and_then(|form| self.check_role(form.is_some(), out)) {
                     Ok(progress) => return Ok(progress),
-                    Err(error) => self.stage = Stage::Wipe(self.permit.judge(error), self.start),
+                    Err(error) => self.stage = Stage::Wipe(self.permit.knowledge.judge(error), self.start),
                 }
             }
             Stage::Wipe(error, wiped) if *wiped == out.len() => {

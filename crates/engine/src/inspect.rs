@@ -141,7 +141,7 @@ impl Inspector {
             None => envelope.ephemeral_key().map(|_| true)?,
             Some(inside) => {
                 let filled = inside.fill(&envelope, &mut inspected);
-                filled.map_err(|error| inside.permit.judge(error))?
+                filled.map_err(|error| inside.permit.knowledge.judge(error))?
             }
         };
         Ok(is_told.then_some(inspected))

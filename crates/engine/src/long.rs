@@ -291,7 +291,7 @@ impl Decryptor {
         shape: &impl Shape,
         out: &mut Vec<u8>,
     ) -> Result<LongStep, Error> {
-        match self.decrypt_long_strictly(long, text, shape, out).map_err(|error| self.permit.judge(error)) {
+        match self.decrypt_long_strictly(long, text, shape, out).map_err(|error| self.permit.knowledge.judge(error)) {
             // Errors of the value have its index; others concern the request.
             Err(error) if error.index.is_some() && self.on_failure() != OnFailure::Fail => Ok(LongStep::Failed),
             step => step,
@@ -397,7 +397,7 @@ impl Rewrapper {
         let Some(envelope) = parse(text)? else { return Ok(LongStep::Left) };
         if !long.open.is_open() {
             let step = long.open.step(&self.permit, &mut self.openings, &envelope, <[u8]>::len);
-            return step.map(|()| LongStep::More).map_err(|error| self.permit.judge(of_the_value(error)));
+            return step.map(|()| LongStep::More).map_err(|error| self.permit.knowledge.judge(of_the_value(error)));
         }
         let Some(sealing) = &mut long.sealing else {
             return self.begin_long(long, &envelope, shape, out);

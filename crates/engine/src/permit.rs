@@ -26,31 +26,45 @@ pub(crate) struct Permit {
     caller: Caller,
     operations: &'static [Act],
     epoch: u64,
-    /// Whether no engine encrypts with a key version that is unknown here.
-    knows_all_versions: bool,
+    pub(crate) knowledge: Knowledge,
+}
+
+/// Which key versions an engine knew when a request read the app's keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Knowledge {
+    /// All with which any engine on the store encrypts.
+    Complete,
+    /// Perhaps not all, because the store has been silent.
+    Dated,
+}
+
+impl Knowledge {
+    fn of(engine: &Engine) -> Self {
+        if engine.knows_all_versions() { Self::Complete } else { Self::Dated }
+    }
+
+    /// Whether an error is the same if the value is tried again.
+    pub(crate) fn is_final(self, error: &Error) -> bool {
+        self == Self::Complete || error.kind != ErrorKind::DecryptFailed
+    }
+
+    /// The error of a value that no key opened, for the request. While the store is silent, another engine may have encrypted it with a
+    /// version that this one does not know: whoever is told that it cannot be decrypted might delete it.
+    pub(crate) fn judge(self, error: Error) -> Error {
+        if self.is_final(&error) { error } else { silent_store() }
+    }
 }
 
 impl Permit {
     pub(crate) fn new(engine: &Engine, caller: &Caller, operations: &'static [Act], app: &str) -> Result<Self, Error> {
-        let (epoch, knows_all_versions) = (engine.epoch(), engine.knows_all_versions());
+        let (epoch, knowledge) = (engine.epoch(), Knowledge::of(engine));
         let (rights, app) = engine.authorised(caller, operations, app)?;
-        Ok(Self { engine: engine.clone(), rights, app, caller: caller.clone(), operations, epoch, knows_all_versions })
+        Ok(Self { engine: engine.clone(), rights, app, caller: caller.clone(), operations, epoch, knowledge })
     }
 
     /// Bytes of one value per step.
     pub(crate) fn step_bytes_max(&self) -> usize {
         self.engine.settings().step_bytes_max.max(1)
-    }
-
-    /// The error of a value that no key opened, for the request. While the store is silent, another engine may have encrypted it with a
-    /// version that this one does not know: whoever is told that it cannot be decrypted might delete it.
-    pub(crate) fn judge(&self, error: Error) -> Error {
-        if self.is_final(&error) { error } else { silent_store() }
-    }
-
-    /// Whether an error is the same if the value is tried again.
-    pub(crate) fn is_final(&self, error: &Error) -> bool {
-        self.knows_all_versions || error.kind != ErrorKind::DecryptFailed
     }
 
     /// Call it at the beginning of each step.
@@ -59,7 +73,7 @@ impl Permit {
         if epoch == self.epoch {
             return Ok(Renewal::Unchanged);
         }
-        self.knows_all_versions = self.engine.knows_all_versions();
+        self.knowledge = Knowledge::of(&self.engine);
         let (rights, app) = self.engine.authorised(&self.caller, self.operations, self.app.name.as_str())?;
         (self.rights, self.app, self.epoch) = (rights, app, epoch);
         Ok(Renewal::Renewed)

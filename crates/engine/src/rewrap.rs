@@ -87,7 +87,7 @@ impl Rewrapper {
         while done < texts.len() && agreements == 0 {
             envelope.clear();
             let outcome = self.rewrap_one(texts[done], &mut envelope, &mut agreements);
-            let outcome = outcome.map_err(|error| self.permit.judge(error.at_index(done as u64)));
+            let outcome = outcome.map_err(|error| self.permit.knowledge.judge(error.at_index(done as u64)));
             if outcome? == Outcome::Searching {
                 break;
             }
