@@ -43,7 +43,7 @@ check: setup ## fmt, clippy, tidy and deny, as CI runs them
 # The tests of other languages use the program that the Rust tests built: alone, it would be built again with fewer features.
 test: check ## everything: the checks, all tests with the fuzz corpora, the other languages
 	$(call say,build: the Rust workspace and its tests)
-	@cargo build --workspace --profile checked --lib --bins --tests
+	@cargo build --workspace --profile checked --lib --bins --tests --examples
 	@tests/cluster/run.sh envoy >/dev/null
 	$(call say,test: Rust and the other languages)
 	@$(MAKE) --no-print-directory --jobs 3 --output-sync=line suite-of-rust suites-of-node suites-of-others
