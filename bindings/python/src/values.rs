@@ -66,14 +66,10 @@ impl Values {
     }
 
     pub(crate) fn push(&mut self, scalar: &Scalar<'_>) -> Result<(), Fault> {
-        self.cells.push(match scalar {
-            Scalar::Nil => Cell::Nil,
-            Scalar::Bool(value) => Cell::Bool(*value),
-            Scalar::UInt(value) => Cell::UInt(*value),
-            Scalar::Int(value) => Cell::Int(*value),
-            Scalar::Float(value) => Cell::Float(*value),
-            Scalar::Str(text) => return self.push_text(text.as_str()),
-        });
+        match without_text(scalar) {
+            Ok(cell) => self.cells.push(cell),
+            Err(text) => self.push_text(text)?,
+        }
         Ok(())
     }
 
@@ -97,6 +93,18 @@ impl Values {
     }
 }
 
+/// Returns the cell of a value, or the text of a string.
+fn without_text<'a>(scalar: &'a Scalar<'_>) -> Result<Cell, &'a str> {
+    Ok(match scalar {
+        Scalar::Nil => Cell::Nil,
+        Scalar::Bool(value) => Cell::Bool(*value),
+        Scalar::UInt(value) => Cell::UInt(*value),
+        Scalar::Int(value) => Cell::Int(*value),
+        Scalar::Float(value) => Cell::Float(*value),
+        Scalar::Str(text) => return Err(text.as_str()),
+    })
+}
+
 /// A list under construction whose text is written by others as bytes.
 pub(crate) struct Draft {
     pub(crate) cells: Vec<Cell>,
@@ -109,15 +117,10 @@ impl Draft {
     }
 
     pub(crate) fn push(&mut self, scalar: &Scalar<'_>) -> Result<(), Fault> {
-        let cell = match scalar {
-            Scalar::Nil => Cell::Nil,
-            Scalar::Bool(value) => Cell::Bool(*value),
-            Scalar::UInt(value) => Cell::UInt(*value),
-            Scalar::Int(value) => Cell::Int(*value),
-            Scalar::Float(value) => Cell::Float(*value),
-            Scalar::Str(text) => return self.push_text(text.as_str()),
-        };
-        self.cells.push(cell);
+        match without_text(scalar) {
+            Ok(cell) => self.cells.push(cell),
+            Err(text) => self.push_text(text)?,
+        }
         Ok(())
     }
 

@@ -48,8 +48,8 @@ impl Knowledge {
         self == Self::Complete || error.kind != ErrorKind::DecryptFailed
     }
 
-    /// The error of a value that no key opened, for the request. While the store is silent, another engine may have encrypted it with a
-    /// version that this one does not know: whoever is told that it cannot be decrypted might delete it.
+    /// Returns the error for a value that no key opened. While the store is silent, another engine may have encrypted the value with a
+    /// version that is missing here, so the error is `Unavailable`: after `decrypt failed` a caller might delete the value.
     pub(crate) fn judge(self, error: Error) -> Error {
         if self.is_final(&error) { error } else { silent_store() }
     }

@@ -114,7 +114,7 @@ const LIBRARIES: [Library; 11] = [
     Library {
         names: &["tokio", "tokio-*"],
         allowed_in: &["keystore", "net", "http", "server", "client", "relay", "load", "cli", "python"],
-        instead: "keep this crate free of a runtime; network code stands in net, http, server, client, relay, load, cli, python and the \
+        instead: "keep this crate free of a runtime; network code belongs in net, http, server, client, relay, load, cli, python and the \
                   store on PostgreSQL",
     },
     Library {

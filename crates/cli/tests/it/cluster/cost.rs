@@ -80,7 +80,7 @@ fn a_field_costs_the_same_whatever_the_store() {
     );
 }
 
-/// Engines that serve, and are told of a rotation: transactions and connections that PostgreSQL sees.
+/// Counts PostgreSQL's transactions and connections while engines serve requests and after a rotation.
 #[test]
 fn engines_ask_little_of_the_database() {
     let (count, seconds) = (size("ENGINES", 2), size("IDLE_SECONDS", 2));

@@ -30,12 +30,17 @@ pub(super) fn newest(cluster: &Cluster<'_>, index: usize) -> u64 {
     runtime().block_on(async { client.public_keys("acme").await }).expect("public keys").version
 }
 
-/// Calls an engine until the answer is what a change makes it; returns how long it took.
-async fn follow<F: Future<Output = bool>>(began: Instant, what: &str, mut is_there: impl FnMut() -> F) -> Duration {
-    while !is_there().await {
-        assert!(began.elapsed() < PATIENCE, "waited too long until {what}");
-    }
-    began.elapsed()
+/// Calls both engines until the answer of each is what a change makes it; returns how long the later one took.
+async fn follow(clients: &[Client; 2], what: &str, is_there: impl AsyncFn(&Client) -> bool) -> Duration {
+    let began = Instant::now();
+    let one = async |client: &Client| {
+        while !is_there(client).await {
+            assert!(began.elapsed() < PATIENCE, "waited too long until {what}");
+        }
+        began.elapsed()
+    };
+    let (first, second) = tokio::join!(one(&clients[0]), one(&clients[1]));
+    first.max(second)
 }
 
 async fn is_permitted(client: &Client) -> bool {
@@ -64,7 +69,6 @@ fn rotations_and_revocations_reach_every_engine() {
     let store = open_keystore(&cluster.place);
     let shop = ClientName::parse("shop").expect("a name");
     let clients = [client(&cluster, 0), client(&cluster, 1)];
-    let [first, second] = &clients;
 
     let mut rotations = Vec::new();
     let mut revocations = Vec::new();
@@ -72,31 +76,15 @@ fn rotations_and_revocations_reach_every_engine() {
         for round in 0..rounds {
             let app = &apps[usize::try_from(round / ROTATIONS_OF_ONE_APP).expect("small")];
             let made = store.rotate(&AppName::parse(app).expect("a name")).expect("rotated");
-            let began = Instant::now();
-            let has_it = |client| async move {
-                let keys = Client::public_keys(client, app).await.expect("public keys");
-                keys.version == u64::from(made.version)
+            let has_it = async |client: &Client| {
+                client.public_keys(app).await.expect("public keys").version == u64::from(made.version)
             };
-            let (a, b) = tokio::join!(
-                follow(began, "the version is in use", || has_it(first)),
-                follow(began, "the version is in use", || has_it(second)),
-            );
-            rotations.push(a.max(b));
+            rotations.push(follow(&clients, "the version is in use", has_it).await);
             store.disable_client(&shop).expect("revoked");
-            let began = Instant::now();
-            let is_refused = |client| async move { !is_permitted(client).await };
-            let (a, b) = tokio::join!(
-                follow(began, "the client is refused", || is_refused(first)),
-                follow(began, "the client is refused", || is_refused(second)),
-            );
-            revocations.push(a.max(b));
+            let is_refused = async |client: &Client| !is_permitted(client).await;
+            revocations.push(follow(&clients, "the client is refused", is_refused).await);
             store.enable_client(&shop).expect("permitted");
-            let began = Instant::now();
-            let (a, b) = tokio::join!(
-                follow(began, "the client is permitted", || is_permitted(first)),
-                follow(began, "the client is permitted", || is_permitted(second)),
-            );
-            rotations.push(a.max(b));
+            rotations.push(follow(&clients, "the client is permitted", is_permitted).await);
         }
     });
     report("visibility of rotations and permissions", quantiles(rotations));
