@@ -8,7 +8,8 @@
 #
 # Node's modules go to bindings/node/crypto/platforms as packages; those for Java, with glibc only, below bindings/java/jca/natives. Each is
 # checked for what it needs of the C library. With a Node for AArch64 in NODE_ARM64 and qemu-aarch64 (Debian: qemu-user, libstdc++6-arm64-cross),
-# the module for linux-arm64-gnu is also loaded and compared with Node's own hashes and ciphers.
+# the module for linux-arm64-gnu is also loaded and compared with Node's own hashes and ciphers; with musl (Debian: musl), that for
+# linux-x64-musl is loaded by a small program.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -62,18 +63,32 @@ check_libc() {
   esac
 }
 
+# Where libclang finds the headers of musl and of the compiler: in Zig. For glibc, cargo-zigbuild says so itself.
+musl_headers() {
+  local folder name processor=x86
+  folder=$(.tools/zig/bin/python3 -c 'import pathlib, ziglang; print(pathlib.Path(ziglang.__file__).parent / "lib")')
+  [[ $1 != aarch64-* ]] || processor=aarch64
+  printf -- '-nostdinc'
+  for name in include "libc/include/${1%%-*}-linux-musl" libc/include/generic-musl "libc/include/$processor-linux-any" \
+    libc/include/any-linux-any; do
+    [[ ! -d $folder/$name ]] || printf ' -isystem %s' "$folder/$name"
+  done
+}
+
 build() {
   local target=$1 triple
   triple=$(rust_target "$target")
   echo "== cross: $target"
   rustup target add "$triple" >/dev/null 2>&1
-  local versioned=$triple headers
-  # The headers of the compiler itself, such as stddef.h, which bindgen does not find by itself for musl.
-  headers=$(.tools/zig/bin/python3 -c 'import ziglang, pathlib; print(pathlib.Path(ziglang.__file__).parent / "lib/include")')
-  export "BINDGEN_EXTRA_CLANG_ARGS_${triple//-/_}=-isystem $headers"
-  [[ $target != *-gnu ]] || versioned=$triple.$GLIBC
-  # A library for musl that is loaded must be linked dynamically.
-  RUSTFLAGS=$([[ $target == *-musl ]] && echo '-Ctarget-feature=-crt-static' || true) CARGO_TARGET_DIR=target/cross \
+  local versioned=$triple variables=()
+  if [[ $target == *-gnu ]]; then
+    versioned=$triple.$GLIBC
+  else
+    # A library for musl that is loaded must be linked dynamically. cargo-zigbuild's variable for bindgen, with underscores, leaves out what
+    # a compiler brings itself, such as stddef.h; this one is read before it.
+    variables=(RUSTFLAGS=-Ctarget-feature=-crt-static "BINDGEN_EXTRA_CLANG_ARGS_$triple=$(musl_headers "$triple")")
+  fi
+  env CARGO_TARGET_DIR=target/cross "${variables[@]}" \
     cargo zigbuild --quiet --profile "$profile" --config "profile.$profile.strip=\"symbols\"" --target "$versioned" \
     --package fieldseal-node-crypto --package fieldseal-java
   built=target/cross/$triple/$profile
@@ -98,6 +113,14 @@ try_on_arm64() {
   rm -rf "$folder"
 }
 
+# By a small program for musl, where its loader is installed.
+try_on_musl() {
+  local program=target/cross/load
+  [[ -e /lib/ld-musl-x86_64.so.1 ]] || return 0
+  .tools/zig/bin/python3 -m ziglang cc -O2 -fno-sanitize=all -target x86_64-linux-musl -dynamic scripts/cross-load.c -o "$program"
+  "$program" "$built/libfieldseal_node_crypto.so"
+}
+
 keep_for_java() {
   local target=$1 processor=x86_64
   [[ $target != *-arm64-* ]] || processor=aarch64
@@ -113,4 +136,5 @@ for target in "${targets[@]}"; do
   pack_for_node "$target"
   [[ $target != *-gnu ]] || keep_for_java "$target"
   [[ $target != linux-arm64-gnu ]] || try_on_arm64
+  [[ $target != linux-x64-musl ]] || try_on_musl
 done

@@ -64,6 +64,12 @@ token!(
 
 #[cfg(target_arch = "x86_64")]
 token!(
+    /// The SHA extensions on 128-bit registers.
+    ShaNi, is_x86_feature_detected: "sha", "ssse3", "sse4.1"
+);
+
+#[cfg(target_arch = "x86_64")]
+token!(
     /// Products with two chains of carries (MULX, ADCX, ADOX), and 256-bit registers.
     Adx, is_x86_feature_detected: "bmi2", "adx", "avx2"
 );

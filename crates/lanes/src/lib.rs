@@ -5,10 +5,12 @@
 //! Deliberately absent: the environment, randomness, anything that a library does as fast.
 #![warn(missing_docs)]
 
+pub mod chacha;
 pub mod cpu;
 pub mod ec;
 pub mod gcm;
 pub mod rsa;
+pub mod sha256;
 mod short;
 pub mod text;
 mod u64x8;

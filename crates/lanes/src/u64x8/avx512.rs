@@ -131,6 +131,11 @@ impl<M: Multiplier> U64x8 for Avx512<M> {
     }
 
     #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        Self::new(with_token!(_mm512_or_si512(self.0, other.0)))
+    }
+
+    #[inline(always)]
     fn xor(self, other: Self) -> Self {
         Self::new(with_token!(_mm512_xor_si512(self.0, other.0)))
     }
@@ -163,6 +168,16 @@ impl<M: Multiplier> U64x8 for Avx512<M> {
     #[inline(always)]
     fn rotate_lanes<const COUNT: i32>(self) -> Self {
         Self::new(with_token!(_mm512_alignr_epi64::<COUNT>(self.0, self.0)))
+    }
+
+    #[inline(always)]
+    fn interleave_low(self, other: Self) -> Self {
+        Self::new(with_token!(_mm512_unpacklo_epi64(self.0, other.0)))
+    }
+
+    #[inline(always)]
+    fn interleave_high(self, other: Self) -> Self {
+        Self::new(with_token!(_mm512_unpackhi_epi64(self.0, other.0)))
     }
 
     #[inline(always)]

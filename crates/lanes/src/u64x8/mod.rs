@@ -51,6 +51,8 @@ pub(crate) trait U64x8: Copy {
     fn sub(self, other: Self) -> Self;
     /// Bits that both have.
     fn and(self, other: Self) -> Self;
+    /// Bits that either has.
+    fn or(self, other: Self) -> Self;
     /// Bits that one of both has.
     fn xor(self, other: Self) -> Self;
     /// A shift to the left by a public number of bits, 64 or more of which leave nothing.
@@ -65,6 +67,11 @@ pub(crate) trait U64x8: Copy {
     fn add_product_high(self, a: Self, b: Self) -> Self;
     /// Lane i is that of lane i + `COUNT`, modulo eight.
     fn rotate_lanes<const COUNT: i32>(self) -> Self;
+
+    /// The lanes with even numbers of both: lane 2i is that of the first, and lane 2i + 1 lane 2i of the other.
+    fn interleave_low(self, other: Self) -> Self;
+    /// The lanes with odd numbers of both, likewise.
+    fn interleave_high(self, other: Self) -> Self;
 
     /// Chooses the lanes that have none of these bits.
     fn has_no_bits(self, bits: Self) -> Self::Mask;
@@ -102,6 +109,9 @@ mod tests {
             x.blend(y.has_no_bits(V::splat(cpu, 1 << 63 | 1)), y),
             x.blend(V::mask(cpu, public), y),
             x.and(V::splat(cpu, TABLE_LENGTH as u64 - 1)).look_up(table),
+            x.or(y),
+            x.interleave_low(y),
+            x.interleave_high(y),
         ];
         all.extend([0, 1, 16, 44, 52, 63, 64, 65].map(|bits| x.shift_left(bits)));
         all.extend([0, 1, 16, 44, 52, 63, 64, 65].map(|bits| x.shift_right(bits)));
@@ -143,6 +153,9 @@ mod tests {
                 assert_eq!(found, by_definition(lane), "{lane:x?}");
                 assert_eq!(results[14][i], table.0[lane[0] as usize % TABLE_LENGTH]);
                 assert_eq!(results[8][i], lanes[0][(i + 1) % LANES]);
+                assert_eq!(results[15][i], lane[0] | lane[1]);
+                let of_both = |odd: usize| lanes[i % 2][i / 2 * 2 + odd];
+                assert_eq!([results[16][i], results[17][i]], [of_both(0), of_both(1)]);
             }
         }
     }

@@ -61,6 +61,11 @@ impl U64x8 for Model {
     }
 
     #[inline(never)]
+    fn or(self, other: Self) -> Self {
+        self.each(other, |a, b| a | b)
+    }
+
+    #[inline(never)]
     fn xor(self, other: Self) -> Self {
         self.each(other, |a, b| a ^ b)
     }
@@ -93,6 +98,16 @@ impl U64x8 for Model {
     #[inline(never)]
     fn rotate_lanes<const COUNT: i32>(self) -> Self {
         Self(std::array::from_fn(|i| self.0[(i + COUNT as usize) % LANES]))
+    }
+
+    #[inline(never)]
+    fn interleave_low(self, other: Self) -> Self {
+        Self(std::array::from_fn(|i| [self, other][i % 2].0[i / 2 * 2]))
+    }
+
+    #[inline(never)]
+    fn interleave_high(self, other: Self) -> Self {
+        Self(std::array::from_fn(|i| [self, other][i % 2].0[i / 2 * 2 + 1]))
     }
 
     #[inline(never)]

@@ -1,0 +1,33 @@
+//! Tests with Valgrind that timing does not depend on keys or texts. Valgrind does not know AVX-512: its ChaCha20 has no branch but those
+//! on lengths, and Poly1305 is the same source over the model's numbers.
+
+use super::{Kernel, Poly1305};
+use crate::valgrind::{complaints, hide, reveal};
+
+/// A text for two steps side by side, some blocks and a rest.
+const SIZE: usize = 512 + 3 * 16 + 5;
+
+#[test]
+fn poly1305_does_not_look_at_key_or_text() {
+    let (key, text) = ([0xfe; 32], [0xff; SIZE]);
+    let tag = |key, text: &[u8]| {
+        let mut mac = Poly1305::new(Kernel::Model, key);
+        mac.update(text);
+        mac.finish()
+    };
+    let expected = tag(&key, &text);
+    let (mut secret_key, mut secret_text, mut found) = (key, text, [0; 16]);
+    hide(&mut secret_key);
+    hide(&mut secret_text);
+    let count = complaints(|| found = tag(&secret_key, &secret_text));
+    reveal(&mut found);
+    assert_eq!((found, count), (expected, 0));
+}
+
+#[test]
+fn chacha20_does_not_look_at_key_or_text() {
+    let (mut key, mut text) = ([0xfe; 32], [0xff; SIZE]);
+    hide(&mut key);
+    hide(&mut text);
+    assert_eq!(complaints(|| Kernel::Model.chacha20_in_place(&key, &[1; 12], 1, &mut text)), 0);
+}

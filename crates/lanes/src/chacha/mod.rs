@@ -1,0 +1,112 @@
+//! ChaCha20 and Poly1305 (RFC 8439) for long messages: sixteen blocks side by side in 512-bit registers.
+//!
+//! The libraries that fit this project compute eight blocks of ChaCha20 at a time, with AVX2; `docs/lanes.md` states what the wider
+//! registers bring. Messages shorter than [`SIZE_MIN`] are a library's business. Joining both to the AEAD is the caller's.
+//!
+//! Timing depends only on lengths. Key streams and keys that were stored are wiped.
+
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(all(test, feature = "valgrind", target_arch = "x86_64"))]
+mod constant_time;
+mod field;
+mod known_answers;
+mod poly1305;
+mod portable;
+mod wide;
+
+#[cfg(target_arch = "x86_64")]
+use crate::cpu::Ifma;
+
+pub use poly1305::{Poly1305, TAG_SIZE};
+
+/// Bytes of a key, of ChaCha20 as of Poly1305.
+pub const KEY_SIZE: usize = 32;
+/// Bytes of ChaCha20's nonce.
+pub const NONCE_SIZE: usize = 12;
+/// Bytes of a block of the key stream.
+pub const BLOCK_SIZE: usize = 64;
+/// Shortest text, in bytes, for which these kernels take less time than a library.
+pub const SIZE_MIN: usize = 512;
+
+/// The instructions that texts go through. Holds the proof that this CPU has them. Other CPUs have no kernel: a library is as fast.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Kernel {
+    /// AVX-512 with IFMA.
+    #[cfg(target_arch = "x86_64")]
+    Ifma(Ifma),
+    /// ChaCha20 by its definition, and the source of `Ifma` for Poly1305 without its instructions. Slow: for tests on any CPU, and never
+    /// detected.
+    #[doc(hidden)]
+    Model,
+}
+
+impl Kernel {
+    /// The kernel for this CPU, if there is one.
+    pub fn detect() -> Option<Self> {
+        #[cfg(target_arch = "x86_64")]
+        return Ifma::detect().map(Self::Ifma);
+        #[cfg(not(target_arch = "x86_64"))]
+        None
+    }
+
+    /// A name for reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Ifma(_) => "ifma",
+            Self::Model => "model",
+        }
+    }
+
+    /// Whether it gives the known answers on this CPU. Microseconds.
+    pub fn is_right(self) -> bool {
+        known_answers::hold(self)
+    }
+
+    /// ChaCha20 (RFC 8439, 2.4) of `input` to `output`, from block `counter`, which wraps after 2^32 − 1 without a carry.
+    ///
+    /// # Panics
+    /// When the texts differ in length.
+    pub fn chacha20(
+        self,
+        key: &[u8; KEY_SIZE],
+        nonce: &[u8; NONCE_SIZE],
+        counter: u32,
+        input: &[u8],
+        output: &mut [u8],
+    ) {
+        assert_eq!(input.len(), output.len(), "texts of one length");
+        // SAFETY: both texts have that size, and do not overlap.
+        unsafe { self.apply(key, nonce, counter, input.as_ptr(), output.as_mut_ptr(), input.len()) }
+    }
+
+    /// As [`Kernel::chacha20`], in place.
+    pub fn chacha20_in_place(self, key: &[u8; KEY_SIZE], nonce: &[u8; NONCE_SIZE], counter: u32, text: &mut [u8]) {
+        let (start, size) = (text.as_mut_ptr(), text.len());
+        // SAFETY: the text has that size.
+        unsafe { self.apply(key, nonce, counter, start, start, size) }
+    }
+
+    /// # Safety
+    /// `input` is readable and `output` writable for `size` bytes; they are equal or do not overlap.
+    unsafe fn apply(
+        self,
+        key: &[u8; KEY_SIZE],
+        nonce: &[u8; NONCE_SIZE],
+        counter: u32,
+        input: *const u8,
+        output: *mut u8,
+        size: usize,
+    ) {
+        let state = portable::state(key, nonce, counter);
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the token proves the features; the rest is the caller's promise.
+            Self::Ifma(cpu) => unsafe { avx512::apply(cpu, state, input, output, size) },
+            // SAFETY: the caller's promise.
+            Self::Model => unsafe { portable::apply(state, input, output, size) },
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! ChaCha20 by its definition (RFC 8439, 2.3): the oracle of the wide form, which takes its initial state from here.
+
+use super::{BLOCK_SIZE, KEY_SIZE, NONCE_SIZE};
+use crate::wipe::overwrite;
+
+/// Words of a state.
+pub(super) const WORDS: usize = 16;
+/// The word that counts blocks.
+pub(super) const COUNTER: usize = 12;
+/// Two rounds each: of the columns, and of the diagonals.
+pub(super) const DOUBLE_ROUNDS: usize = 10;
+
+/// "expand 32-byte k".
+const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
+
+/// The words of a block before the rounds. Wiped on drop.
+pub(super) struct State(pub(super) [u32; WORDS]);
+
+impl Drop for State {
+    fn drop(&mut self) {
+        overwrite(&mut self.0, 0);
+    }
+}
+
+/// The state of a block (RFC 8439, 2.3).
+pub(super) fn state(key: &[u8; KEY_SIZE], nonce: &[u8; NONCE_SIZE], counter: u32) -> State {
+    let mut state = State([0; WORDS]);
+    state.0[..4].copy_from_slice(&CONSTANTS);
+    let counter = [counter.to_le_bytes()];
+    let words = key.as_chunks().0.iter().chain(&counter).chain(nonce.as_chunks().0);
+    state.0[4..].iter_mut().zip(words).for_each(|(word, bytes)| *word = u32::from_le_bytes(*bytes));
+    state
+}
+
+/// # Safety
+/// As for [`super::Kernel::apply`].
+pub(super) unsafe fn apply(mut state: State, input: *const u8, output: *mut u8, size: usize) {
+    for start in (0..size).step_by(BLOCK_SIZE) {
+        let mut stream = block(&state.0);
+        for (i, mask) in stream.iter().enumerate().take(size - start) {
+            // SAFETY: the caller's promise; each byte is read before it is written.
+            unsafe { *output.add(start + i) = *input.add(start + i) ^ mask };
+        }
+        overwrite(&mut stream, 0);
+        state.0[COUNTER] = state.0[COUNTER].wrapping_add(1);
+    }
+}
+
+/// A block of the key stream.
+fn block(state: &[u32; WORDS]) -> [u8; BLOCK_SIZE] {
+    let mut words = *state;
+    for _ in 0..DOUBLE_ROUNDS {
+        for column in 0..4 {
+            quarter_round(&mut words, [0, 1, 2, 3].map(|row| 4 * row + column));
+        }
+        for column in 0..4 {
+            quarter_round(&mut words, [0, 1, 2, 3].map(|row| 4 * row + (column + row) % 4));
+        }
+    }
+    let mut stream = [0; BLOCK_SIZE];
+    for (bytes, (word, initial)) in stream.as_chunks_mut().0.iter_mut().zip(words.iter().zip(state)) {
+        *bytes = word.wrapping_add(*initial).to_le_bytes();
+    }
+    overwrite(&mut words, 0);
+    stream
+}
+
+/// RFC 8439, 2.1.
+fn quarter_round(words: &mut [u32; WORDS], [a, b, c, d]: [usize; 4]) {
+    for (to, by, turned, bits) in [(a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)] {
+        words[to] = words[to].wrapping_add(words[by]);
+        words[turned] = (words[turned] ^ words[to]).rotate_left(bits);
+    }
+}
