@@ -7,6 +7,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use fieldseal_lanes::chacha;
 use fieldseal_lanes::gcm::{self, Kernel};
 use rand_core::CryptoRng;
 use thiserror::Error;
@@ -20,6 +21,7 @@ use crate::{DecryptFailed, Secret};
 pub(crate) mod algorithm;
 mod chacha_stream;
 mod detached;
+mod long;
 mod parts;
 mod stream;
 
@@ -60,6 +62,8 @@ pub struct AeadKey {
     /// The same for tags of another length: the first one that is asked for.
     truncated: OnceLock<(usize, Context)>,
     lanes: Option<gcm::Key>,
+    /// The kernel for long texts of ChaCha20-Poly1305.
+    chacha: Option<chacha::Kernel>,
     /// The key followed by zeros; streams expand it again.
     bytes: Secret<KEY_SIZE_MAX>,
 }
@@ -93,9 +97,10 @@ impl AeadKey {
         }
         let has_lanes = matches!(algorithm, AeadAlgorithm::Aes128Gcm | AeadAlgorithm::Aes256Gcm);
         let lanes = kernel.filter(|_| has_lanes).map(|kernel| gcm::Key::new(kernel, key));
+        let chacha = lanes::chacha_beside(kernel.filter(|_| algorithm == AeadAlgorithm::ChaCha20Poly1305));
         let mut bytes = Secret::zeroed();
         bytes.expose_mut()[..key.len()].copy_from_slice(key);
-        Ok(Self { algorithm, context: OnceLock::new(), truncated: OnceLock::new(), lanes, bytes })
+        Ok(Self { algorithm, context: OnceLock::new(), truncated: OnceLock::new(), lanes, chacha, bytes })
     }
 
     fn context(&self) -> &Context {
@@ -155,7 +160,7 @@ impl AeadKey {
     /// Through the library. `out` has room for ciphertext and tag.
     fn seal_alone(&self, nonce: &[u8], aad: &[u8], plaintext: &[u8], out: &mut [u8]) {
         let (ciphertext, tag) = out.split_at_mut(plaintext.len());
-        tag.copy_from_slice(&self.context().seal(nonce, aad, Text::Separate(plaintext, ciphertext)));
+        tag.copy_from_slice(&self.seal_long(nonce, aad, Text::Separate(plaintext, ciphertext)));
     }
 
     /// As [`AeadKey::open`] with a nonce of any length; an empty one fails like a wrong one.
@@ -175,7 +180,7 @@ impl AeadKey {
         let plaintext_size = sealed.len().checked_sub(TAG_SIZE).ok_or(DecryptFailed)?;
         assert_eq!(out.len(), plaintext_size, "room for the plaintext");
         let (ciphertext, tag) = sealed.split_at(plaintext_size);
-        if nonce.is_empty() || !self.context().open(nonce, aad, Text::Separate(ciphertext, out), tag) {
+        if nonce.is_empty() || !self.open_long(nonce, aad, Text::Separate(ciphertext, out), tag) {
             out.zeroize();
             return Err(DecryptFailed);
         }

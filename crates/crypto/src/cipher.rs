@@ -4,11 +4,14 @@
 //! repeat under a key, nor may the key streams of two messages overlap. Encryption and decryption are the same operation. Any block of
 //! the key stream can be computed on its own, so that a long text may be cut and spread over threads ([`CipherKey::apply_at`]).
 
+use fieldseal_lanes::chacha::Kernel;
 use thiserror::Error;
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::Secret;
-use crate::ffi::stream_cipher::{AesKey, Text, chacha20};
+use crate::chacha::chacha20;
+use crate::ffi::stream_cipher::{AesKey, Text};
+use crate::lanes;
 
 /// Bytes of an initialisation vector: for AES the first counter block; for ChaCha20 a 64-bit little-endian block counter followed by
 /// 64 bits of nonce, as OpenSSL has it. RFC 8439 divides the same bytes into a 32-bit counter and a 96-bit nonce; both agree until
@@ -77,7 +80,7 @@ pub struct CipherKey {
 
 enum Expanded {
     Aes(Box<AesKey>),
-    ChaCha20(Secret<32>),
+    ChaCha20(Option<Kernel>, Secret<32>),
 }
 
 impl std::fmt::Debug for CipherKey {
@@ -92,11 +95,15 @@ impl CipherKey {
     /// # Errors
     /// [`InvalidKeyLength`] unless it has [`CipherAlgorithm::key_size`] bytes.
     pub fn new(algorithm: CipherAlgorithm, key: &[u8]) -> Result<Self, InvalidKeyLength> {
+        Self::on(lanes::chacha_beside(lanes::serving()), algorithm, key)
+    }
+
+    pub(crate) fn on(kernel: Option<Kernel>, algorithm: CipherAlgorithm, key: &[u8]) -> Result<Self, InvalidKeyLength> {
         if key.len() != algorithm.key_size() {
             return Err(InvalidKeyLength);
         }
         let expanded = match algorithm {
-            CipherAlgorithm::ChaCha20 => Expanded::ChaCha20(Secret::from_slice(key).ok_or(InvalidKeyLength)?),
+            CipherAlgorithm::ChaCha20 => Expanded::ChaCha20(kernel, Secret::from_slice(key).ok_or(InvalidKeyLength)?),
             _ => Expanded::Aes(Box::new(AesKey::new(key))),
         };
         Ok(Self { algorithm, expanded })
@@ -180,7 +187,7 @@ impl CipherKey {
                 let mut rest = Zeroizing::new([0; 16]);
                 key.ctr(&mut counter, &mut rest, &mut 0, text);
             }
-            Expanded::ChaCha20(key) => chacha20_with_carry(key.expose(), &counter, text),
+            Expanded::ChaCha20(kernel, key) => chacha20_with_carry(*kernel, key.expose(), &counter, text),
         }
     }
 
@@ -217,7 +224,7 @@ fn join(counter: u64, nonce: [u8; 8]) -> [u8; IV_SIZE] {
 }
 
 /// ChaCha20 whose counter carries into the second word: the library's counter of 32 bits wraps, so that a text is cut there.
-fn chacha20_with_carry(key: &[u8; 32], iv: &[u8; IV_SIZE], text: Text<'_>) {
+fn chacha20_with_carry(kernel: Option<Kernel>, key: &[u8; 32], iv: &[u8; IV_SIZE], text: Text<'_>) {
     let (mut counter, nonce) = split(iv);
     let mut text = Some(text);
     while let Some(this) = text.take() {
@@ -226,6 +233,7 @@ fn chacha20_with_carry(key: &[u8; 32], iv: &[u8; IV_SIZE], text: Text<'_>) {
         let iv = join(counter, nonce);
         let (low, long_nonce) = iv.split_at(4);
         chacha20(
+            kernel,
             key,
             long_nonce.try_into().expect("12 bytes"),
             u32::from_le_bytes(low.try_into().expect("4 bytes")),
@@ -261,32 +269,48 @@ impl Drop for CipherStream {
 impl CipherStream {
     /// Encrypts or decrypts the next piece in place.
     pub fn apply_in_place(&mut self, bytes: &mut [u8]) {
+        self.run(Text::InPlace(bytes));
+    }
+
+    pub(crate) fn run(&mut self, text: Text<'_>) {
         match &self.key.expanded {
             Expanded::Aes(key) => {
                 let rest = self.rest.first_chunk_mut().expect("a block of AES");
-                key.ctr(&mut self.counter, rest, &mut self.used, Text::InPlace(bytes));
+                key.ctr(&mut self.counter, rest, &mut self.used, text);
             }
-            Expanded::ChaCha20(_) => self.chacha20(bytes),
+            Expanded::ChaCha20(..) => self.chacha20(text),
         }
     }
 
-    fn chacha20(&mut self, bytes: &mut [u8]) {
-        let Expanded::ChaCha20(key) = &self.key.expanded else { return };
-        let started = if self.used == 0 { 0 } else { bytes.len().min(BLOCK_SIZE_MAX - self.used as usize) };
-        let (front, bytes) = bytes.split_at_mut(started);
-        let rest = &self.rest[self.used as usize..];
-        front.iter_mut().zip(rest).for_each(|(byte, mask)| *byte ^= mask);
-        self.used = (self.used + started as u32) % BLOCK_SIZE_MAX as u32;
-        let (blocks, tail) = bytes.split_at_mut(bytes.len() / BLOCK_SIZE_MAX * BLOCK_SIZE_MAX);
-        let block_count = (blocks.len() / BLOCK_SIZE_MAX) as u64;
-        chacha20_with_carry(key.expose(), &self.counter, Text::InPlace(blocks));
-        self.counter = CipherAlgorithm::ChaCha20.advance(&self.counter, block_count);
-        if !tail.is_empty() {
-            self.rest = [0; BLOCK_SIZE_MAX];
-            chacha20_with_carry(key.expose(), &self.counter, Text::InPlace(&mut self.rest));
-            self.counter = CipherAlgorithm::ChaCha20.advance(&self.counter, 1);
-            tail.iter_mut().zip(&self.rest).for_each(|(byte, mask)| *byte ^= mask);
-            self.used = tail.len() as u32;
+    fn chacha20(&mut self, text: Text<'_>) {
+        let block_size = BLOCK_SIZE_MAX as u64;
+        let mut text = Some(text);
+        if self.used > 0 {
+            let (front, after) = text.take().expect("a text").split_at(block_size - u64::from(self.used));
+            let size = front.input().len();
+            front.xor(&self.rest[self.used as usize..]);
+            self.used = (self.used + size as u32) % BLOCK_SIZE_MAX as u32;
+            text = after;
         }
+        let Some(text) = text.filter(|text| !text.input().is_empty()) else { return };
+        let block_count = text.input().len() as u64 / block_size;
+        let (blocks, tail) = text.split_at(block_count * block_size);
+        self.blocks(blocks);
+        if let Some(tail) = tail {
+            self.rest = [0; BLOCK_SIZE_MAX];
+            let mut rest = Zeroizing::new(self.rest);
+            self.blocks(Text::InPlace(&mut *rest));
+            self.rest = *rest;
+            self.used = tail.input().len() as u32;
+            tail.xor(&self.rest);
+        }
+    }
+
+    /// Whole blocks.
+    fn blocks(&mut self, text: Text<'_>) {
+        let Expanded::ChaCha20(kernel, key) = &self.key.expanded else { return };
+        let block_count = (text.input().len() / BLOCK_SIZE_MAX) as u64;
+        chacha20_with_carry(*kernel, key.expose(), &self.counter, text);
+        self.counter = CipherAlgorithm::ChaCha20.advance(&self.counter, block_count);
     }
 }

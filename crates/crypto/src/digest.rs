@@ -225,6 +225,14 @@ impl std::fmt::Debug for DigestState {
 }
 
 impl DigestState {
+    /// The words of SHA-256 after whole blocks; none for other functions.
+    pub(crate) fn sha256_words(&self) -> Option<[u32; 8]> {
+        match &self.0 {
+            Inner::Sha256(state) => Some(state.words()),
+            _ => None,
+        }
+    }
+
     /// Takes the next piece of the message.
     pub fn update(&mut self, bytes: &[u8]) {
         match &mut self.0 {

@@ -1,11 +1,11 @@
-//! Selects the kernels of `fieldseal-lanes` for short AES-GCM messages, curve multiplication and base64. Selected once per process:
-//! the fastest that the CPU supports and that passes a known-answer test, unless the process names one at start-up. If there is
-//! none, the library is used.
+//! Selects the kernels of `fieldseal-lanes` for short AES-GCM messages, long ChaCha20, pairs of SHA-256, curve multiplication and base64.
+//! Selected once per process: the fastest that the CPU supports and that passes a known-answer test, unless the process names one at
+//! start-up. If there is none, the library is used.
 
 use std::sync::OnceLock;
 
 use fieldseal_lanes::gcm::Kernel;
-use fieldseal_lanes::{ec, rsa, text};
+use fieldseal_lanes::{chacha, ec, rsa, sha256, text};
 use thiserror::Error;
 
 /// The implementations that a process may name.
@@ -169,6 +169,21 @@ pub(crate) fn serving_curves() -> Option<ec::Kernel> {
 pub(crate) fn serving_rsa() -> Option<rsa::Kernel> {
     let curves = serving_curves()?;
     rsa::Kernel::detect().filter(|kernel| kernel.name() == curves.name())
+}
+
+/// The kernel for long texts of ChaCha20-Poly1305 beside one for AES-GCM: both have registers of 512 bits, or neither.
+pub(crate) fn chacha_beside(gcm: Option<Kernel>) -> Option<chacha::Kernel> {
+    static USABLE: OnceLock<Option<chacha::Kernel>> = OnceLock::new();
+    let is_wide = gcm.is_some_and(|gcm| gcm.name() == Lanes::Vaes512.name());
+    let usable = || chacha::Kernel::detect().filter(|kernel| kernel.is_right());
+    if is_wide { *USABLE.get_or_init(usable) } else { None }
+}
+
+/// The kernel for pairs of SHA-256, where lanes serve at all.
+pub(crate) fn serving_sha256() -> Option<sha256::Kernel> {
+    static SERVING_SHA256: OnceLock<Option<sha256::Kernel>> = OnceLock::new();
+    let usable = || serving().and_then(|_| sha256::Kernel::detect()).filter(|kernel| kernel.is_right());
+    *SERVING_SHA256.get_or_init(usable)
 }
 
 /// The kernel for base64: the fastest, but none of a later generation than the process was configured to use.

@@ -13,6 +13,7 @@
 #![warn(missing_docs)]
 
 pub mod aead;
+mod chacha;
 pub mod cipher;
 pub mod digest;
 pub mod ec;
@@ -20,6 +21,7 @@ pub mod ecdsa;
 pub mod hash;
 mod lanes;
 pub mod mac;
+mod pair;
 pub mod recipient;
 pub mod rsa;
 pub mod secret;

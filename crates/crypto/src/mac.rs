@@ -58,6 +58,11 @@ impl MacKey {
         self.algorithm
     }
 
+    /// The words of both states, inner first, for HMAC-SHA-256.
+    pub(crate) fn sha256_states(&self) -> Option<[[u32; 8]; 2]> {
+        Some([self.states.inner.sha256_words()?, self.states.outer.sha256_words()?])
+    }
+
     /// Begins a message.
     pub fn start(&self) -> MacState {
         MacState { algorithm: self.algorithm, states: self.states.clone() }

@@ -1,10 +1,10 @@
 //! Many operations of one algorithm in one call, described by an array of numbers over shared buffers.
 //!
-//! Short AES-GCM messages under one key run side by side in SIMD lanes. The array may change while a job uses it, so that every operation
-//! is read once and its ranges are checked before they are used.
+//! Short AES-GCM messages under one key run side by side in SIMD lanes, and messages of SHA-256 two at a time. The array may change while a
+//! job uses it, so that every operation is read once and its ranges are checked before they are used.
 
 use fieldseal_crypto::aead::{Nonce, OpenItem, SealItem, TAG_SIZE};
-use fieldseal_crypto::{AeadKey, DecryptFailed};
+use fieldseal_crypto::{AeadKey, DecryptFailed, DigestAlgorithm, MacKey};
 use zeroize::Zeroize;
 
 use crate::algorithms::Algorithm;
@@ -21,6 +21,8 @@ pub(crate) const FIELDS: usize = 9;
 const STEP_MAX: usize = 1024;
 /// Messages that go through the lanes together.
 const GROUP_MAX: usize = 32;
+/// Bytes of a digest of operations that run in pairs.
+const PAIRED_SIZE: usize = 32;
 /// Longest message that goes through the lanes.
 const GROUPED_SIZE_MAX: usize = 512;
 
@@ -147,6 +149,7 @@ impl Batch {
         let (count, mut size) = (self.numbers.count(), 0);
         let end = count.min(self.next + STEP_MAX);
         let mut group: Vec<Item> = Vec::with_capacity(GROUP_MAX);
+        let mut waiting: Option<Item> = None;
         while self.next < end && size < SLICE_SIZE {
             // SAFETY: the caller's promise.
             let item = unsafe { self.item(self.next) };
@@ -161,9 +164,12 @@ impl Batch {
             size += item.memory.source.size + item.memory.aad.size;
             // SAFETY: as above.
             unsafe {
+                if self.is_paired() {
+                    waiting = self.pair_with(waiting.take(), item, keys);
+                    continue;
+                }
                 if !self.is_grouped(&item) {
-                    let outcome = self.alone(&item, keys);
-                    self.end(item.place, outcome);
+                    self.end_alone(&item, keys);
                     continue;
                 }
                 let is_other_key = group.first().is_some_and(|first| first.key.start != item.key.start);
@@ -174,7 +180,12 @@ impl Batch {
             group.push(item);
         }
         // SAFETY: as above.
-        unsafe { self.group(&mut group, keys) };
+        unsafe {
+            self.group(&mut group, keys);
+            if let Some(item) = waiting {
+                self.end_alone(&item, keys);
+            }
+        }
         (self.next == count).then_some(Ok(self.failed))
     }
 
@@ -189,6 +200,66 @@ impl Batch {
     fn is_grouped(&self, item: &Item) -> bool {
         let Algorithm::Aead(aead) = self.algorithm else { return false };
         aead.name().ends_with("gcm") && self.tag_size == TAG_SIZE && item.memory.source.size <= GROUPED_SIZE_MAX
+    }
+
+    /// Whether two operations may run side by side.
+    fn is_paired(&self) -> bool {
+        matches!(self.algorithm, Algorithm::Hash(DigestAlgorithm::Sha256) | Algorithm::Mac(DigestAlgorithm::Sha256))
+    }
+
+    /// Runs an operation beside the one that waits, if there is one that it does not depend on. Returns the one that waits then.
+    ///
+    /// # Safety
+    /// As for [`Batch::step`].
+    unsafe fn pair_with(&mut self, first: Option<Item>, second: Item, keys: &mut Keys) -> Option<Item> {
+        let Some(first) = first else { return Some(second) };
+        let written = first.memory.target;
+        // SAFETY: the caller's promise.
+        unsafe {
+            if written.overlaps(second.memory.source) || written.overlaps(second.key) {
+                self.end_alone(&first, keys);
+                return Some(second);
+            }
+            let outcomes = self.pair([&first, &second], keys);
+            self.end(first.place, outcomes);
+            self.end(second.place, outcomes);
+        }
+        None
+    }
+
+    /// # Safety
+    /// As for [`Batch::step`].
+    unsafe fn pair(&self, items: [&Item; 2], keys: &mut Keys) -> Outcome<usize> {
+        let [mut front, mut back] = [[0; PAIRED_SIZE]; 2];
+        let digests: [&mut [u8]; 2] = [&mut front, &mut back];
+        // SAFETY: the caller's promise; targets are written when the sources are not used any more.
+        unsafe {
+            let messages = items.map(|item| item.memory.source.read());
+            match self.algorithm {
+                Algorithm::Hash(digest) => digest.digest_pair(messages, digests),
+                _ => {
+                    let mut key = |item: &Item| match keys.get(self.algorithm, item.key.read())? {
+                        Key::Mac(key) => Ok(key.clone()),
+                        _ => Err(Fault::Internal),
+                    };
+                    let (first, second) = (key(items[0])?, key(items[1])?);
+                    keys.release();
+                    MacKey::mac_pair([&first, &second], messages, digests);
+                }
+            }
+            for (item, digest) in items.into_iter().zip([front, back]) {
+                item.memory.target.write().copy_from_slice(&digest);
+            }
+        }
+        Ok(0)
+    }
+
+    /// # Safety
+    /// As for [`Batch::step`].
+    unsafe fn end_alone(&mut self, item: &Item, keys: &mut Keys) {
+        // SAFETY: the caller's promise.
+        let outcome = unsafe { self.alone(item, keys) };
+        self.end(item.place, outcome);
     }
 
     /// # Safety

@@ -126,6 +126,27 @@ test('batches of hashes and HMAC', async () => {
   }
 });
 
+// Two messages of SHA-256 run side by side, unless the second reads what the first writes.
+test('an operation of a batch may read what the one before it wrote', () => {
+  for (const method of ['hash', 'hmac']) {
+    const [source, keys] = [random.bytes(32 * 8), random.bytes(64)];
+    const operations = new Uint32Array(7 * batch.STRIDE);
+    for (let index = 0; index < 7; index += 1) {
+      operations[at(index, 'sourceOffset')] = index * 32;
+      operations[at(index, 'sourceSize')] = 32;
+      operations[at(index, 'targetOffset')] = (index + 1) * 32;
+      operations[index * batch.STRIDE + batch.KEY_SIZE_FIELD] = 64;
+    }
+    let expected = source.subarray(0, 32);
+    for (let index = 0; index < 7; index += 1) {
+      const hasher = method === 'hash' ? nodeCrypto.createHash('sha256') : nodeCrypto.createHmac('sha256', keys);
+      expected = hasher.update(expected).digest();
+    }
+    assert.equal(batch[method]('sha256', { keys, source, target: source }, operations), 0);
+    assert.deepEqual(source.subarray(7 * 32), expected, `SEED=${seed}`);
+  }
+});
+
 test('a wrong range is refused before anything runs, with the number of the operation', async () => {
   const limits = { keyOffset: 'keys', ivOffset: 'ivs', sourceOffset: 'source', targetOffset: 'target', aadOffset: 'aad', tagOffset: 'tags' };
   for (const [field, buffer] of Object.entries(limits)) {

@@ -1,11 +1,16 @@
-//! ChaCha20-Poly1305 (RFC 8439, 2.8) in pieces, from the library's two halves.
+//! ChaCha20-Poly1305 (RFC 8439, 2.8) in pieces, from its two halves.
 
+use fieldseal_lanes::chacha::Kernel;
 use zeroize::Zeroizing;
 
 use crate::aead::{Nonce, TAG_SIZE};
+use crate::chacha::Poly1305;
 use crate::cipher::{CipherAlgorithm, CipherKey, CipherStream, IV_SIZE};
 use crate::ffi::gcm_stream::Direction;
-use crate::ffi::stream_cipher::{Poly1305, Text};
+use crate::ffi::stream_cipher::Text;
+
+/// Bytes that go through one half and then the other, while a cache still has them.
+const PIECE_SIZE: u64 = 16 << 10;
 
 /// A message in the middle.
 pub(super) struct ChaChaStream {
@@ -18,13 +23,13 @@ pub(super) struct ChaChaStream {
 
 impl ChaChaStream {
     /// `key` has 32 bytes.
-    pub(super) fn new(key: &[u8], nonce: &Nonce, aad: &[u8], direction: Direction) -> Self {
-        let key = CipherKey::new(CipherAlgorithm::ChaCha20, key).expect("a key of 32 bytes");
+    pub(super) fn new(kernel: Option<Kernel>, key: &[u8], nonce: &Nonce, aad: &[u8], direction: Direction) -> Self {
+        let key = CipherKey::on(kernel, CipherAlgorithm::ChaCha20, key).expect("a key of 32 bytes");
         let mut iv = [0; IV_SIZE];
         iv[4..].copy_from_slice(&nonce.0);
         let mut mac_key = Zeroizing::new([0; 32]);
         key.apply_in_place(&iv, &mut *mac_key);
-        let mut mac = Poly1305::new(&mac_key);
+        let mut mac = Poly1305::new(kernel, &mac_key);
         mac.update(aad);
         pad(&mut mac, aad.len() as u64);
         iv[0] = 1;
@@ -34,20 +39,22 @@ impl ChaChaStream {
 
     /// The next piece.
     pub(super) fn update(&mut self, text: Text<'_>) {
-        let bytes = match text {
-            Text::Separate(input, output) => {
-                output.copy_from_slice(input);
-                output
-            }
-            Text::InPlace(bytes) => bytes,
-        };
-        self.text_size += bytes.len() as u64;
-        if self.direction == Direction::Open {
-            self.mac.update(bytes);
+        self.text_size += text.input().len() as u64;
+        let mut left = Some(text);
+        while let Some(text) = left {
+            let (piece, after) = text.split_at(PIECE_SIZE);
+            self.piece(piece);
+            left = after;
         }
-        self.cipher.apply_in_place(bytes);
+    }
+
+    fn piece(&mut self, mut text: Text<'_>) {
+        if self.direction == Direction::Open {
+            self.mac.update(text.input());
+        }
+        self.cipher.run(text.reborrow());
         if self.direction == Direction::Seal {
-            self.mac.update(bytes);
+            self.mac.update(text.output());
         }
     }
 

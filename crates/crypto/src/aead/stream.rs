@@ -16,7 +16,7 @@ pub struct OpenStream(Stream);
 
 enum Stream {
     Gcm(GcmStream),
-    ChaCha(ChaChaStream),
+    ChaCha(Box<ChaChaStream>),
 }
 
 impl AeadKey {
@@ -57,7 +57,9 @@ impl AeadKey {
 
     fn stream(&self, nonce: &Nonce, aad: &[u8], direction: Direction) -> Stream {
         match self.algorithm {
-            AeadAlgorithm::ChaCha20Poly1305 => Stream::ChaCha(ChaChaStream::new(self.bytes(), nonce, aad, direction)),
+            AeadAlgorithm::ChaCha20Poly1305 => {
+                Stream::ChaCha(Box::new(ChaChaStream::new(self.chacha, self.bytes(), nonce, aad, direction)))
+            }
             gcm => Stream::Gcm(GcmStream::new(gcm, self.bytes(), &nonce.0, aad, direction)),
         }
     }

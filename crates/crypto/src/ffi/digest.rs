@@ -80,6 +80,24 @@ impl<F: Function> State<F> {
     }
 }
 
+impl State<Sha256> {
+    /// The words of the hash value, after whole blocks.
+    pub(crate) fn words(&self) -> [u32; 8] {
+        let context: &bssl::SHA256_CTX = &self.0;
+        context.h
+    }
+
+    /// A computation after `size` bytes, whole blocks, with these words.
+    pub(crate) fn resume(words: &[u32; 8], size: u64) -> Self {
+        let mut state = Self::new();
+        let context: &mut bssl::SHA256_CTX = &mut state.0;
+        context.h = *words;
+        let bits = 8 * size;
+        (context.Nl, context.Nh) = (bits as u32, (bits >> 32) as u32);
+        state
+    }
+}
+
 /// SHA-512/224 (FIPS 180-4, 5.3.6.1), which BoringSSL lacks: SHA-512 from another initial value, cut to 28 bytes.
 pub(crate) fn sha512_part_224() -> State<Sha512> {
     let mut state = State::<Sha512>::new();

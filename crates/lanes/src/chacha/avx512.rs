@@ -69,8 +69,8 @@ unsafe fn apply_rest(cpu: Ifma, initial: [__m512i; WORDS], input: *const u8, out
 #[inline(always)]
 fn initial(_: Ifma, state: &State) -> [__m512i; WORDS] {
     let mut initial = [with_token!(_mm512_setzero_si512()); WORDS];
-    for i in 0..WORDS {
-        initial[i] = with_token!(_mm512_set1_epi32(state.0[i].cast_signed()));
+    for (words, word) in initial.iter_mut().zip(state.0) {
+        *words = with_token!(_mm512_set1_epi32(word.cast_signed()));
     }
     let numbers = with_token!(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
     initial[COUNTER] = with_token!(_mm512_add_epi32(initial[COUNTER], numbers));
@@ -85,8 +85,8 @@ fn blocks(cpu: Ifma, initial: [__m512i; WORDS]) -> [__m512i; BLOCKS] {
         words = round::<0>(cpu, words);
         words = round::<1>(cpu, words);
     }
-    for i in 0..WORDS {
-        words[i] = with_token!(_mm512_add_epi32(words[i], initial[i]));
+    for (word, initial) in words.iter_mut().zip(initial) {
+        *word = with_token!(_mm512_add_epi32(*word, initial));
     }
     to_blocks(cpu, words)
 }
@@ -128,8 +128,8 @@ const fn place<const SHIFT: usize, const ROW: usize>(column: usize) -> usize {
 fn to_blocks(cpu: Ifma, words: [__m512i; WORDS]) -> [__m512i; BLOCKS] {
     // Quarter q of a block is its words 4q to 4q + 3: lane k of quarters[q][j] is that of block 4k + j.
     let mut quarters = [[words[0]; 4]; 4];
-    for q in 0..4 {
-        quarters[q] = quarter(cpu, [words[4 * q], words[4 * q + 1], words[4 * q + 2], words[4 * q + 3]]);
+    for (quarter, rows) in quarters.iter_mut().zip(words.as_chunks().0) {
+        *quarter = transposed(cpu, *rows);
     }
     let mut blocks = [words[0]; BLOCKS];
     for j in 0..4 {
@@ -148,7 +148,7 @@ fn to_blocks(cpu: Ifma, words: [__m512i; WORDS]) -> [__m512i; BLOCKS] {
 
 /// Transposes four words in each lane of 128 bits.
 #[inline(always)]
-fn quarter(_: Ifma, [a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
+fn transposed(_: Ifma, [a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
     with_token!({
         let (ab_low, ab_high) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
         let (cd_low, cd_high) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));

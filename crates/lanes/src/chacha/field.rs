@@ -44,7 +44,7 @@ impl Number {
         self.0.iter_mut().zip(other.0).for_each(|(limb, other)| *limb += other);
     }
 
-    /// The product. Limbs have at most 50 bits before, and those of a number, but for some 2 bits, after.
+    /// The product. Limbs have at most 50 bits before, and at most two more than those of a number after.
     #[inline]
     pub(super) fn multiply(&self, other: &Self) -> Self {
         let ([a0, a1, a2], [b0, b1, b2]) = (self.0.map(u128::from), other.0.map(u128::from));

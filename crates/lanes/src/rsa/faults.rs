@@ -54,6 +54,9 @@ impl U64x8 for Faulty {
     fn and(self, other: Self) -> Self {
         Self(self.0.and(other.0))
     }
+    fn or(self, other: Self) -> Self {
+        Self(self.0.or(other.0))
+    }
     fn xor(self, other: Self) -> Self {
         Self(self.0.xor(other.0))
     }
@@ -74,6 +77,12 @@ impl U64x8 for Faulty {
     }
     fn rotate_lanes<const COUNT: i32>(self) -> Self {
         Self(self.0.rotate_lanes::<COUNT>())
+    }
+    fn interleave_low(self, other: Self) -> Self {
+        Self(self.0.interleave_low(other.0))
+    }
+    fn interleave_high(self, other: Self) -> Self {
+        Self(self.0.interleave_high(other.0))
     }
     fn has_no_bits(self, bits: Self) -> Self::Mask {
         self.0.has_no_bits(bits.0)
