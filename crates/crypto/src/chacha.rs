@@ -20,13 +20,13 @@ pub(crate) fn chacha20(kernel: Option<Kernel>, key: &[u8; 32], nonce: &[u8; 12],
 /// Poly1305 in pieces. Wiped on drop.
 pub(crate) enum Poly1305 {
     Library(stream_cipher::Poly1305),
-    Lanes(chacha::Poly1305),
+    Lanes(Box<chacha::Poly1305>),
 }
 
 impl Poly1305 {
     pub(crate) fn new(kernel: Option<Kernel>, key: &[u8; 32]) -> Self {
         match kernel {
-            Some(kernel) => Self::Lanes(chacha::Poly1305::new(kernel, key)),
+            Some(kernel) => Self::Lanes(Box::new(chacha::Poly1305::new(kernel, key))),
             None => Self::Library(stream_cipher::Poly1305::new(key)),
         }
     }

@@ -107,6 +107,8 @@ impl Incoming {
     /// Adds bytes in limited pieces, so that an exceeded limit is detected before further bytes are stored.
     fn push(&mut self, bytes: &[u8]) -> std::result::Result<(), FrameError> {
         for piece in bytes.chunks(READ_SIZE) {
+            // One piece of memory for a large answer: copies of it cost as much as reading it.
+            self.buffer.reserve_whole();
             self.buffer.spare().extend_from_slice(piece);
             while let Some(frame) = self.buffer.next_frame()? {
                 self.frames.push_back(frame.into_bytes());

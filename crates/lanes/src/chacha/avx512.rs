@@ -30,14 +30,10 @@ pub(super) unsafe fn apply(cpu: Ifma, state: State, input: *const u8, output: *m
     let whole = size / GROUP_SIZE * GROUP_SIZE;
     let mut initial = initial(cpu, &state);
     for start in (0..whole).step_by(GROUP_SIZE) {
-        let blocks = blocks(cpu, initial);
-        for (i, block) in blocks.into_iter().enumerate() {
+        for (i, block) in blocks(cpu, initial).into_iter().enumerate() {
             let place = start + i * BLOCK_SIZE;
-            // SAFETY: the caller's promise, within a whole group; a block is read before it is written.
-            unsafe {
-                let text = _mm512_loadu_si512(input.add(place).cast());
-                _mm512_storeu_si512(output.add(place).cast(), _mm512_xor_si512(block, text));
-            }
+            // SAFETY: the caller's promise, within a whole group.
+            unsafe { apply_block(block, input.add(place), output.add(place)) };
         }
         initial[COUNTER] = _mm512_add_epi32(initial[COUNTER], _mm512_set1_epi32(BLOCKS as i32));
     }
@@ -58,11 +54,31 @@ unsafe fn apply_rest(cpu: Ifma, initial: [__m512i; WORDS], input: *const u8, out
         // SAFETY: the buffer has room for all blocks.
         unsafe { _mm512_storeu_si512(stream.as_mut_ptr().add(i * BLOCK_SIZE).cast(), block) };
     }
-    for (i, mask) in stream.iter().enumerate().take(size) {
+    let (blocks, _) = stream[..size].as_chunks::<BLOCK_SIZE>();
+    for (i, block) in blocks.iter().enumerate() {
+        // SAFETY: the array is as long as the load; the rest is the caller's promise, within `size`.
+        unsafe {
+            let block = _mm512_loadu_si512(block.as_ptr().cast());
+            apply_block(block, input.add(i * BLOCK_SIZE), output.add(i * BLOCK_SIZE));
+        }
+    }
+    for (i, mask) in stream[..size].iter().enumerate().skip(blocks.len() * BLOCK_SIZE) {
         // SAFETY: the caller's promise; each byte is read before it is written.
         unsafe { *output.add(i) = *input.add(i) ^ mask };
     }
     wipe(&mut stream);
+}
+
+/// # Safety
+/// Input and output have a block, which is read before it is written.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn apply_block(block: __m512i, input: *const u8, output: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let text = _mm512_loadu_si512(input.cast());
+        _mm512_storeu_si512(output.cast(), _mm512_xor_si512(block, text));
+    }
 }
 
 /// Sixteen states, whose counters are in order.

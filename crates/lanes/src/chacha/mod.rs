@@ -27,7 +27,7 @@ pub const NONCE_SIZE: usize = 12;
 /// Bytes of a block of the key stream.
 pub const BLOCK_SIZE: usize = 64;
 /// Shortest text, in bytes, for which these kernels take less time than a library.
-pub const SIZE_MIN: usize = 512;
+pub const SIZE_MIN: usize = 1536;
 
 /// The instructions that texts go through. Holds the proof that this CPU has them. Other CPUs have no kernel: a library is as fast.
 #[derive(Debug, Clone, Copy)]

@@ -26,7 +26,7 @@ pub struct Poly1305 {
     s: [u8; TAG_SIZE],
     sum: Number,
     /// Computed when they are needed.
-    powers: Option<Box<Powers>>,
+    powers: Option<Powers>,
     /// The start of a block.
     rest: [u8; BLOCK_SIZE],
     rest_size: usize,
@@ -100,7 +100,7 @@ impl Poly1305 {
     }
 
     fn wide(&mut self, bytes: &[u8]) {
-        let powers = self.powers.get_or_insert_with(|| Box::new(Powers::new(&self.r)));
+        let powers = self.powers.get_or_insert_with(|| Powers::new(&self.r));
         self.sum = match self.kernel {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the token proves the features.

@@ -18,7 +18,6 @@ pub(super) const STEP_SIZE: usize = BLOCKS * BLOCK_SIZE;
 const PLACES: [usize; LANES] = [0, 4, 1, 5, 2, 6, 3, 7];
 
 /// r to the powers that lanes are multiplied by. Wiped on drop.
-#[repr(C, align(64))]
 pub(super) struct Powers {
     /// Limb by limb: the powers of the first eight blocks' lanes, and of the others'.
     lanes: [[[u64; LANES]; LIMBS]; 2],
@@ -37,8 +36,10 @@ impl Powers {
     pub(super) fn new(r: &Number) -> Self {
         let mut powers: [Number; BLOCKS] = [const { Number::zero() }; BLOCKS];
         powers[0] = r.clone();
-        for i in 1..BLOCKS {
-            powers[i] = powers[i - 1].multiply(r);
+        // Products of halves depend on fewer others than products with r.
+        for exponent in 2..=BLOCKS {
+            let half = exponent / 2;
+            powers[exponent - 1] = powers[half - 1].multiply(&powers[exponent - half - 1]);
         }
         // Block i of sixteen is multiplied by r^(16 - i).
         let of = |first: usize, limb: usize| PLACES.map(|place| powers[BLOCKS - 1 - first - place].0[limb]);
@@ -60,25 +61,43 @@ impl<V: U64x8> Factor<V> {
         // Limbs have at most 46 bits, so that the product has 51.
         Self { limbs, beyond: [zero.add_product_low(limbs[1], beyond), zero.add_product_low(limbs[2], beyond)] }
     }
+
+    #[inline(always)]
+    fn of_lanes(cpu: V::Cpu, [low, middle, top]: &[[u64; LANES]; LIMBS]) -> Self {
+        Self::new(cpu, [V::from_lanes(cpu, low), V::from_lanes(cpu, middle), V::from_lanes(cpu, top)])
+    }
 }
 
 /// The sum so far with `bytes`, whose length is a multiple of [`STEP_SIZE`] and not zero.
+///
+/// Loops, here and below, as closures for arrays would not be inlined into a function with features of its own.
 #[inline(always)]
 pub(super) fn update<V: U64x8>(cpu: V::Cpu, powers: &Powers, sum: &Number, bytes: &[u8]) -> Number {
     let mut steps = bytes.as_chunks::<STEP_SIZE>().0.iter();
     let [mut front, mut back] = blocks::<V>(cpu, steps.next().expect("a step at least"));
-    // The first block's lane is the first.
-    front = add(front, sum.0.map(|limb| V::from_lanes(cpu, &[limb, 0, 0, 0, 0, 0, 0, 0])));
-    let factor = Factor::new(cpu, powers.step.map(|limb| V::splat(cpu, limb)));
+    let (mut before, mut step_limbs) = ([V::splat(cpu, 0); LIMBS], [V::splat(cpu, 0); LIMBS]);
+    for i in 0..LIMBS {
+        // The first block's lane is the first.
+        before[i] = V::from_lanes(cpu, &[sum.0[i], 0, 0, 0, 0, 0, 0, 0]);
+        step_limbs[i] = V::splat(cpu, powers.step[i]);
+    }
+    front = add(front, before);
+    let factor = Factor::new(cpu, step_limbs);
     for step in steps {
         let [next_front, next_back] = blocks::<V>(cpu, step);
         front = add(multiply(cpu, front, &factor), next_front);
         back = add(multiply(cpu, back, &factor), next_back);
     }
-    let [front_powers, back_powers] =
-        powers.lanes.each_ref().map(|limbs| Factor::new(cpu, limbs.each_ref().map(|lanes| V::from_lanes(cpu, lanes))));
-    let all = add(multiply(cpu, front, &front_powers), multiply(cpu, back, &back_powers));
-    reduce(all.map(|limb| limb.to_lanes().into_iter().map(u128::from).sum()))
+    let [front_powers, back_powers] = &powers.lanes;
+    let front = multiply(cpu, front, &Factor::of_lanes(cpu, front_powers));
+    let all = add(front, multiply(cpu, back, &Factor::of_lanes(cpu, back_powers)));
+    let mut sums = [0; LIMBS];
+    for (sum, limb) in sums.iter_mut().zip(all) {
+        for lane in limb.to_lanes() {
+            *sum += u128::from(lane);
+        }
+    }
+    reduce(sums)
 }
 
 #[inline(always)]
@@ -89,14 +108,17 @@ fn add<V: U64x8>(left: [V; LIMBS], right: [V; LIMBS]) -> [V; LIMBS] {
 /// The limbs of sixteen blocks, with the 1 above each.
 #[inline(always)]
 fn blocks<V: U64x8>(cpu: V::Cpu, bytes: &[u8; STEP_SIZE]) -> [[V; LIMBS]; 2] {
-    let registers = bytes.as_chunks::<64>().0;
-    let load = |i: usize| V::from_lanes(cpu, &std::array::from_fn(|lane| word(&registers[i], lane)));
-    [limbs(cpu, load(0), load(1)), limbs(cpu, load(2), load(3))]
+    let [a, b, c, d]: &[[u8; 64]; 4] = bytes.as_chunks().0.try_into().expect("four registers");
+    [limbs(cpu, load(cpu, a), load(cpu, b)), limbs(cpu, load(cpu, c), load(cpu, d))]
 }
 
 #[inline(always)]
-fn word(bytes: &[u8; 64], i: usize) -> u64 {
-    u64::from_le_bytes(bytes.as_chunks().0[i])
+fn load<V: U64x8>(cpu: V::Cpu, bytes: &[u8; 64]) -> V {
+    let mut lanes = [0; LANES];
+    for (lane, bytes) in lanes.iter_mut().zip(bytes.as_chunks().0) {
+        *lane = u64::from_le_bytes(*bytes);
+    }
+    V::from_lanes(cpu, &lanes)
 }
 
 #[inline(always)]
@@ -114,7 +136,6 @@ fn multiply<V: U64x8>(cpu: V::Cpu, [a0, a1, a2]: [V; LIMBS], factor: &Factor<V>)
     let columns = [[r0, s2, s1], [r1, r0, s2], [r2, r1, r0]];
     let zero = V::splat(cpu, 0);
     let (mut low, mut high) = ([zero; LIMBS], [zero; LIMBS]);
-    // Loops, as closures for arrays would not be inlined into a function with features of its own.
     for i in 0..LIMBS {
         let [x, y, z] = columns[i];
         low[i] = low[i].add_product_low(a0, x).add_product_low(a1, y).add_product_low(a2, z);
