@@ -63,14 +63,15 @@ check_libc() {
   esac
 }
 
-# Where libclang finds the headers of musl and of the compiler: in Zig. For glibc, cargo-zigbuild says so itself.
-musl_headers() {
-  local folder name processor=x86
+# Where libclang finds the headers of the C library and of the compiler: in Zig.
+clang_arguments() {
+  local folder name architecture=${1%%-*} abi=${1##*-} processor=x86 generic=glibc
   folder=$(.tools/zig/bin/python3 -c 'import pathlib, ziglang; print(pathlib.Path(ziglang.__file__).parent / "lib")')
-  [[ $1 != aarch64-* ]] || processor=aarch64
-  printf -- '-nostdinc'
-  for name in include "libc/include/${1%%-*}-linux-musl" libc/include/generic-musl "libc/include/$processor-linux-any" \
-    libc/include/any-linux-any; do
+  [[ $architecture == x86_64 ]] || processor=$architecture
+  [[ $abi == gnu ]] || generic=$abi
+  printf -- '-nostdinc -D__GLIBC_MINOR__=%s' "${GLIBC#2.}"
+  for name in include "libc/include/$architecture-linux-$abi" "libc/include/$processor-linux-$abi" "libc/include/generic-$generic" \
+    "libc/include/$processor-linux-any" libc/include/any-linux-any; do
     [[ ! -d $folder/$name ]] || printf ' -isystem %s' "$folder/$name"
   done
 }
@@ -80,16 +81,16 @@ build() {
   triple=$(rust_target "$target")
   echo "== cross: $target"
   rustup target add "$triple" >/dev/null 2>&1
-  local versioned=$triple variables=()
+  local versioned=$triple
+  # cargo-zigbuild's variable for bindgen, with underscores, leaves out what a compiler brings itself, such as stddef.h; this one is read first.
+  local variables=(CARGO_TARGET_DIR=target/cross "BINDGEN_EXTRA_CLANG_ARGS_$triple=$(clang_arguments "$triple")")
   if [[ $target == *-gnu ]]; then
     versioned=$triple.$GLIBC
   else
-    # A library for musl that is loaded must be linked dynamically. cargo-zigbuild's variable for bindgen, with underscores, leaves out what
-    # a compiler brings itself, such as stddef.h; this one is read before it.
-    variables=(RUSTFLAGS=-Ctarget-feature=-crt-static "BINDGEN_EXTRA_CLANG_ARGS_$triple=$(musl_headers "$triple")")
+    # A library for musl that is loaded must be linked dynamically.
+    variables+=(RUSTFLAGS=-Ctarget-feature=-crt-static)
   fi
-  env CARGO_TARGET_DIR=target/cross "${variables[@]}" \
-    cargo zigbuild --quiet --profile "$profile" --config "profile.$profile.strip=\"symbols\"" --target "$versioned" \
+  env "${variables[@]}" cargo zigbuild --quiet --profile "$profile" --config "profile.$profile.strip=\"symbols\"" --target "$versioned" \
     --package fieldseal-node-crypto --package fieldseal-java
   built=target/cross/$triple/$profile
   check_libc "$built/libfieldseal_node_crypto.so" "$target"
