@@ -18,3 +18,4 @@ mod jvm;
 mod library;
 mod memory;
 mod objects;
+mod pages;
