@@ -4,7 +4,8 @@
     FIELDSEAL=target/release/fieldseal NATIVE=target/release/examples/fields PYTHON bindings/python/bench/run.py [--seconds 1.5] [--rounds 3]
 
 PYTHON is an interpreter with a release build of the wheel and pyarrow. NATIVE is `cargo build --release --package fieldseal-client --example fields`.
-Both clients use the same engine, alternately: lists of 2,000 strings of 32 bytes, four calls in flight.
+Both clients use the same engine, alternately: lists of 2,000 strings of 32 bytes, four calls in flight. Beside other work on the machine, compare
+processor time and not rates: the clients have different numbers of threads, and so get different shares of a busy machine.
 """
 
 import argparse
@@ -49,28 +50,49 @@ def rate(call: Callable[[], object], count: int, seconds: float, threads: int = 
     return sum(totals) / (time.perf_counter() - began)
 
 
-def remote(folder: Path, program: str, native: str, seconds: float, rounds: int) -> dict[str, list[float]]:
+def processor_seconds(process: int) -> float:
+    """The processor time of a process until now; Linux only."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def remote(folder: Path, program: str, native: str, seconds: float, rounds: int) -> dict[str, list[tuple[float, float, float]]]:
+    """Values per second, and nanoseconds of processor time for a value: of the client, and of the engine."""
     flags = ["--set", "operator.address=127.0.0.1:0", "dev", "--app", APP, "--port", "0", "--api-port", "0", "--no-relay", "--json"]
     server = subprocess.Popen([program, "--dir", str(folder), *flags], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     ready = json.loads(server.stdout.readline())
     ca = Path(ready["ca"])
     files = {"ca": str(ca), "certificate": str(ca.with_name("dev.pem")), "key": str(ca.with_name("dev.key"))}
-    rates: dict[str, list[float]] = {}
+    found: dict[str, list[tuple[float, float, float]]] = {}
+
+    def of_native() -> None:
+        arguments = [ready["address"], *files.values(), APP, str(FIELDS), str(IN_FLIGHT), str(int(seconds * 1000))]
+        before = processor_seconds(server.pid)
+        printed = json.loads(subprocess.check_output([native, *arguments]))
+        # The program does one after the other, each for as long: the engine's time is that of both.
+        engine = (processor_seconds(server.pid) - before) / ((printed["encrypt"] + printed["decrypt"]) * seconds)
+        for name in ("encrypt", "decrypt"):
+            found.setdefault(f"Rust client, {name}", []).append((printed[name], printed[f"{name}_cpu_ns"], engine * 1e9))
+
+    def of_python(name: str, call: Callable[[], object]) -> None:
+        began, client, engine = time.perf_counter(), time.process_time(), processor_seconds(server.pid)
+        speed = rate(call, FIELDS, seconds, IN_FLIGHT)
+        count = speed * (time.perf_counter() - began)
+        client, engine = time.process_time() - client, processor_seconds(server.pid) - engine
+        found.setdefault(f"Python, {name}", []).append((speed, client / count * 1e9, engine / count * 1e9))
+
     try:
         with fieldseal.Engine.connect(ready["address"], **files, app=APP) as engine:
             plain = values(FIELDS)
             sealed = engine.encrypt_many(plain)
             for _ in range(rounds):
-                arguments = [ready["address"], *files.values(), APP, str(FIELDS), str(IN_FLIGHT), str(int(seconds * 1000))]
-                of_native = json.loads(subprocess.check_output([native, *arguments]))
-                rates.setdefault("Rust client, encrypt", []).append(of_native["encrypt"])
-                rates.setdefault("Rust client, decrypt", []).append(of_native["decrypt"])
-                for name, call in (("encrypt", lambda: engine.encrypt_many(plain)), ("decrypt", lambda: engine.decrypt_many(sealed))):
-                    rates.setdefault(f"Python, {name}", []).append(rate(call, FIELDS, seconds, IN_FLIGHT))
+                of_native()
+                of_python("encrypt", lambda: engine.encrypt_many(plain))
+                of_python("decrypt", lambda: engine.decrypt_many(sealed))
     finally:
         server.send_signal(signal.SIGTERM)
         server.wait()
-    return rates
+    return found
 
 
 def local(folder: Path, seconds: float, rounds: int) -> dict[str, list[float]]:
@@ -102,9 +124,10 @@ def main() -> None:
     print(f"load average: {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "store"
-        rates = remote(folder, os.environ["FIELDSEAL"], os.environ["NATIVE"], arguments.seconds, arguments.rounds)
-        for name, found in rates.items():
-            print(f"{name:28} {statistics.median(found):12,.0f} values/s  {[round(one) for one in found]}")
+        for name, found in remote(folder, os.environ["FIELDSEAL"], os.environ["NATIVE"], arguments.seconds, arguments.rounds).items():
+            speed, client, engine = (statistics.median(column) for column in zip(*found, strict=True))
+            print(f"{name:28} {speed:12,.0f} values/s  {[round(one[0]) for one in found]}")
+            print(f"{'':28} processor time: client {client:.0f}, engine {engine:.0f} ns a value; {2e9 / (client + engine):,.0f} values/s on two idle cores")
         for name, found in local(folder, arguments.seconds, arguments.rounds).items():
             print(f"in process: {name:18} {statistics.median(found):10,.0f} ns a value  {[round(one) for one in found]}")
     print(f"load average: {os.getloadavg()[0]:.1f}")

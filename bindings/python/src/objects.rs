@@ -16,6 +16,7 @@ use crate::arrow::{self, Column};
 use crate::fault::Fault;
 use crate::json;
 use crate::options::Direction;
+use crate::remote;
 use crate::values::{Cell, Source, Values};
 use crate::work::{Done, Input, Output, Report};
 
@@ -200,7 +201,13 @@ pub(crate) fn result<'py>(
     wanted: Option<&DataType>,
 ) -> Result<Bound<'py, PyAny>, Fault> {
     Ok(match (done.output, form) {
-        (Output::List(values), _) => list(py, &values)?.into_any(),
+        (Output::List(values), _) => {
+            PyList::new(py, (0..values.len()).map(|index| Element(Ok(values.scalar(index)))))?.into_any()
+        }
+        (Output::Answer(answer), _) => {
+            let mut values = remote::values(&answer)?;
+            PyList::new(py, (0..values.len()).map(|_| Element(values.next())))?.into_any()
+        }
         (Output::Columns(chunks), Form::Array { text_type }) => {
             let (mut arrays, _) = py.detach(|| arrays(chunks, direction, text_type, wanted))?;
             let array = arrays.pop().ok_or_else(|| Fault::argument("the array has no chunk"))?;
@@ -226,14 +233,23 @@ pub(crate) fn result<'py>(
     })
 }
 
-fn list<'py>(py: Python<'py>, values: &Values) -> Result<Bound<'py, PyList>, Fault> {
-    let objects = (0..values.len()).map(|index| scalar(py, values.scalar(index)));
-    Ok(PyList::new(py, objects.collect::<PyResult<Vec<_>>>()?)?)
+/// A value on its way into a list of Python: each is converted where it will be, without another list in between.
+struct Element<'a>(Result<Scalar<'a>, Fault>);
+
+impl<'py> IntoPyObject<'py> for Element<'_> {
+    type Target = PyAny;
+    type Output = Bound<'py, PyAny>;
+    type Error = PyErr;
+
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        scalar(py, self.0?)
+    }
 }
 
 fn scalar<'py>(py: Python<'py>, scalar: Scalar<'_>) -> PyResult<Bound<'py, PyAny>> {
     Ok(match scalar {
-        Scalar::Str(text) => PyString::new(py, text.as_str()).into_any(),
+        // Python checks the bytes while it copies them; as a `&str` they would be checked twice.
+        Scalar::Str(text) => PyString::from_bytes(py, text.as_bytes())?.into_any(),
         Scalar::Nil => py.None().into_bound(py),
         Scalar::Bool(value) => PyBool::new(py, value).to_owned().into_any(),
         Scalar::UInt(value) => value.into_pyobject(py)?.into_any(),

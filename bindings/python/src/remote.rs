@@ -16,6 +16,9 @@ use crate::work::{Done, Input, Output, Report, Work};
 /// Limits of one request for a part of a column: values, and bytes of their texts.
 const PART_VALUES_MAX: usize = 10_000;
 const PART_BYTES_MAX: usize = 4 << 20;
+/// Largest encoded head of a string, and largest encoded number.
+const TEXT_HEAD_MAX: usize = 5;
+const NUMBER_MAX: usize = 9;
 /// Requests of one column in flight.
 const PARTS_IN_FLIGHT: usize = 4;
 
@@ -23,8 +26,8 @@ const PARTS_IN_FLIGHT: usize = 4;
 pub(crate) async fn run(client: Client, work: Arc<Work>) -> Result<Done, Fault> {
     match &work.input {
         Input::List(values) => {
-            let (list, report) = list(&client, &work, Range { source: values, start: 0, end: values.len() }).await?;
-            Ok(Done { output: Output::List(list), report })
+            let (answer, report) = call(&client, &work, &Range { source: values, start: 0, end: values.len() }).await?;
+            Ok(Done { output: Output::Answer(answer), report })
         }
         Input::Columns(columns) => {
             let (mut lists, mut report, mut first) = (Vec::with_capacity(columns.len()), Report::default(), 0);
@@ -61,15 +64,26 @@ impl<'a, S: Source> Range<'a, S> {
         let source = self.source;
         (self.start..self.end).map(move |index| source.scalar(index))
     }
+
+    /// Bytes that the values take in a request, at most.
+    fn encoded_size_max(&self) -> usize {
+        let sizes = self.scalars().map(|scalar| match scalar {
+            Scalar::Str(text) => TEXT_HEAD_MAX + text.as_bytes().len(),
+            _ => NUMBER_MAX,
+        });
+        sizes.sum()
+    }
 }
 
-async fn list<S: Source>(client: &Client, work: &Work, range: Range<'_, S>) -> Result<(Values, Report), Fault> {
+/// Makes a request for a range; returns the answer, which has as many values.
+async fn call<S: Source>(client: &Client, work: &Work, range: &Range<'_, S>) -> Result<(Answer, Report), Fault> {
     let options = work.options();
     let answer = match work.direction {
         Direction::Encrypt => {
             let options = options.wire_encrypt()?;
             let encode = |id, deadline_ms, out: &mut Vec<u8>| {
                 let options = fieldseal_client::EncryptOptions { deadline_ms, ..options };
+                out.reserve(range.encoded_size_max());
                 request::encrypt(id, &options, range.scalars(), out);
             };
             client.call_raw(options.deadline_ms, encode).await?
@@ -78,35 +92,63 @@ async fn list<S: Source>(client: &Client, work: &Work, range: Range<'_, S>) -> R
             let options = options.wire_decrypt()?;
             let encode = |id, deadline_ms, out: &mut Vec<u8>| {
                 let options = fieldseal_client::DecryptOptions { deadline_ms, ..options };
+                out.reserve(range.encoded_size_max());
                 request::decrypt(id, &options, range.scalars(), out);
             };
             client.call_raw(options.deadline_ms, encode).await?
         }
     };
-    let decoded = decode(&answer)?;
-    match decoded.0.len() == range.end - range.start {
-        true => Ok(decoded),
+    let read = || -> Result<_, ContentError> {
+        let ValuesResult { values, report } = ValuesResult::decode(answer.result())?;
+        let failed_indexes = report.failure_indexes()?;
+        let (resealed, skipped, failed) = (report.resealed, report.skipped, report.failed.unwrap_or(0));
+        Ok((values.count(), Report { resealed, skipped, failed, failed_indexes, ..Report::default() }))
+    };
+    let (count, report) = read().map_err(|error| unreadable(&error.to_string()))?;
+    match count as usize == range.end - range.start {
+        true => Ok((answer, report)),
         false => Err(unreadable("it has another number of values than the request")),
     }
 }
 
-fn decode(answer: &Answer) -> Result<(Values, Report), Fault> {
-    let read = || -> Result<_, ContentError> {
-        let ValuesResult { values, report } = ValuesResult::decode(answer.result())?;
-        Ok((values, report.failure_indexes()?, report))
-    };
-    let (values, failed_indexes, report) = read().map_err(|error| unreadable(&error.to_string()))?;
-    let mut list = Values::with_capacity(values.count() as usize);
-    for value in values.iter() {
-        list.push(&value.map_err(|error| unreadable(&error.to_string()))?)?;
+/// The values of an answer.
+pub(crate) fn values(answer: &Answer) -> Result<AnswerValues<'_>, Fault> {
+    let result = ValuesResult::decode(answer.result()).map_err(|error| unreadable(&error.to_string()))?;
+    Ok(AnswerValues { left: result.values.count() as usize, values: result.values.iter() })
+}
+
+/// Reads the values of an answer in place.
+pub(crate) struct AnswerValues<'a> {
+    values: fieldseal_protocol::Values<'a>,
+    left: usize,
+}
+
+impl<'a> AnswerValues<'a> {
+    /// The number of values that are left.
+    pub(crate) fn len(&self) -> usize {
+        self.left
     }
-    let report = Report {
-        resealed: report.resealed,
-        skipped: report.skipped,
-        failed: report.failed.unwrap_or(0),
-        failed_indexes,
-        ..Report::default()
-    };
+
+    /// The next value, of which there must be one.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Result<Scalar<'a>, Fault> {
+        self.left = self.left.saturating_sub(1);
+        match self.values.next() {
+            Some(Ok(value)) => Ok(value),
+            Some(Err(error)) => Err(unreadable(&error.to_string())),
+            None => Err(unreadable("a value is missing")),
+        }
+    }
+}
+
+/// A range of a list as a list of its own.
+async fn list<S: Source>(client: &Client, work: &Work, range: Range<'_, S>) -> Result<(Values, Report), Fault> {
+    let (answer, report) = call(client, work, &range).await?;
+    let mut values = values(&answer)?;
+    let mut list = Values::with_capacity(values.len());
+    while values.len() > 0 {
+        list.push(&values.next()?)?;
+    }
     Ok((list, report))
 }
 

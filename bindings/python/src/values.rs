@@ -4,6 +4,9 @@ use fieldseal_protocol::Scalar;
 
 use crate::fault::Fault;
 
+/// Bytes of text that a list reserves by its first string, at most.
+const RESERVED_MAX: usize = 1 << 20;
+
 /// One value of a list.
 #[derive(Clone, Copy)]
 pub(crate) enum Cell {
@@ -60,6 +63,11 @@ impl Values {
 
     pub(crate) fn push_text(&mut self, text: &str) -> Result<(), Fault> {
         let size = u32::try_from(text.len()).map_err(|_| too_long(self.cells.len()))?;
+        if self.text.capacity() == 0 {
+            // Values of a list mostly resemble the first one.
+            let left = self.cells.capacity() - self.cells.len();
+            self.text.reserve(text.len().saturating_mul(left).min(RESERVED_MAX));
+        }
         self.cells.push(Cell::Text { start: self.text.len(), size });
         self.text.push_str(text);
         Ok(())

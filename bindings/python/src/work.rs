@@ -1,6 +1,6 @@
 //! A call, apart from where it runs: its input, its result, and the report that accompanies the result.
 
-use fieldseal_client::Inspection;
+use fieldseal_client::{Answer, Inspection};
 
 use crate::arrow::Column;
 use crate::options::{Direction, Options};
@@ -38,6 +38,8 @@ impl Work {
 pub(crate) enum Output {
     /// Native values.
     List(Values),
+    /// Native values in the answer of a remote engine, to be read in place.
+    Answer(Answer),
     /// The values of each chunk of a column.
     Columns(Vec<Values>),
     /// A JSON text.
