@@ -47,6 +47,7 @@ packages() {
     has curl || missing+=(curl)
     has haproxy || [[ -x /usr/sbin/haproxy ]] || missing+=(haproxy)
     has_postgres || missing+=(postgresql)
+    has pgbouncer || [[ -x /usr/sbin/pgbouncer ]] || missing+=(pgbouncer)
     # systemd-analyze checks the units that the package installs.
     [[ $(uname) != Linux ]] || has systemd-analyze || missing+=(systemd)
   fi

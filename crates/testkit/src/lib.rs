@@ -3,6 +3,7 @@
 #![warn(missing_docs)]
 
 mod metrics_table;
+pub mod pgbouncer;
 pub mod postgres;
 
 use std::path::PathBuf;

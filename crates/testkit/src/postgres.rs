@@ -28,8 +28,8 @@ pub const PLAIN_ROLE: &str = "plain";
 /// The user that runs the server when the tests run as root: that of Debian's package.
 const USER: &str = "postgres";
 /// How long a server may take to start on a slow machine.
-const START_TRIES: u32 = 1_200;
-const TRY_PAUSE: Duration = Duration::from_millis(50);
+pub(crate) const START_TRIES: u32 = 1_200;
+pub(crate) const TRY_PAUSE: Duration = Duration::from_millis(50);
 /// How long a client waits for a server that does not respond.
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -54,11 +54,34 @@ pub struct PostgresServer {
     databases: AtomicU32,
 }
 
-/// The shell that keeps a server; it kills the server when its input ends.
+/// The shell that keeps a server; it ends the server when its input ends.
 #[derive(Debug)]
-struct Process {
+pub(crate) struct Process {
     shell: Child,
     input: Option<ChildStdin>,
+}
+
+impl Process {
+    /// Starts a server, which `signal` ends; with `remove` the shell removes that folder when the test program ends.
+    pub(crate) fn start(server: &Command, signal: &str, remove: Option<&Path>, log: &Path) -> Self {
+        let script = "\"$@\" & server=$!; read -r _; kill -\"$SIGNAL\" $server 2>/dev/null; wait $server; \
+                      [ -z \"$REMOVE\" ] || rm -rf \"$REMOVE\"";
+        let log = fs::File::options().create(true).append(true).open(log).expect("a log");
+        let mut shell = Command::new("sh")
+            .args(["-c", script, "sh"])
+            .arg(server.get_program())
+            .args(server.get_args())
+            .env("REMOVE", remove.unwrap_or(Path::new("")))
+            .env("SIGNAL", signal)
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("a shell");
+        let input = shell.stdin.take();
+        Self { shell, input }
+    }
 }
 
 impl Drop for Process {
@@ -154,6 +177,11 @@ impl PostgresServer {
         self.folder.path().join(name)
     }
 
+    /// A file that the server itself reads: `server.pem`, `server.key`.
+    pub(crate) fn server_file(&self, name: &str) -> PathBuf {
+        self.folder.path().join("server").join(name)
+    }
+
     /// Adds lines to the configuration; later ones win. Takes effect at the next start or [`PostgresServer::reload`].
     ///
     /// # Panics
@@ -224,25 +252,10 @@ impl PostgresServer {
 
     /// Starts the server; with `remove` the shell removes that folder when the test program ends.
     fn start_with(&self, remove: Option<&Path>) {
-        let script = "\"$@\" & server=$!; read -r _; kill -QUIT $server 2>/dev/null; wait $server; \
-                      [ -z \"$REMOVE\" ] || rm -rf \"$REMOVE\"";
-        let server = as_user(&tool("postgres"));
-        let log = fs::File::options().create(true).append(true).open(self.file("log")).expect("a log");
-        let mut shell = Command::new("sh")
-            .args(["-c", script, "sh"])
-            .arg(server.get_program())
-            .args(server.get_args())
-            .arg("-D")
-            .arg(self.data())
-            .env("REMOVE", remove.unwrap_or(Path::new("")))
-            .current_dir("/")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .expect("a shell");
-        let input = shell.stdin.take();
-        *self.process.lock().expect("no panic") = Some(Process { shell, input });
+        let mut server = as_user(&tool("postgres"));
+        server.arg("-D").arg(self.data());
+        let process = Process::start(&server, "QUIT", remove, &self.file("log"));
+        *self.process.lock().expect("no panic") = Some(process);
         self.wait_until_ready();
         if self.is_empty() {
             self.sql(
@@ -487,7 +500,7 @@ fn is_root() -> bool {
 }
 
 /// A command that runs as the unprivileged user if the tests run as root.
-fn as_user(program: &Path) -> Command {
+pub(crate) fn as_user(program: &Path) -> Command {
     if !is_root() {
         return Command::new(program);
     }
@@ -498,7 +511,7 @@ fn as_user(program: &Path) -> Command {
 }
 
 /// Makes the unprivileged user the owner of a path.
-fn give_away(path: &Path) {
+pub(crate) fn give_away(path: &Path) {
     if is_root() {
         succeed(Command::new("chown").arg(format!("{USER}:")).arg(path));
     }

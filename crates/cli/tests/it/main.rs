@@ -17,6 +17,7 @@ mod load;
 #[cfg(target_os = "linux")]
 mod packaging;
 mod paths;
+mod pooler;
 mod relay;
 mod reload;
 mod scripts;

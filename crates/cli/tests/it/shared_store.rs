@@ -80,7 +80,7 @@ impl<'s> Place<'s> {
         self.folder.run(arguments)
     }
 
-    fn serve(&self, more: &[&str]) -> Running {
+    pub(crate) fn serve(&self, more: &[&str]) -> Running {
         let arguments = [&SERVE[..], more].concat();
         Running::start(self.folder.command(&arguments).stderr(Stdio::piped()))
     }
@@ -91,11 +91,11 @@ impl<'s> Place<'s> {
         self.run(&[command, &with[..]].concat())
     }
 
-    fn encrypt(&self, engine: &Running) -> CommandResult {
+    pub(crate) fn encrypt(&self, engine: &Running) -> CommandResult {
         self.call(engine, &["encrypt", "--select", "$.card", "payment.json"])
     }
 
-    fn decrypts(&self, engine: &Running, file: &str) -> bool {
+    pub(crate) fn decrypts(&self, engine: &Running, file: &str) -> bool {
         self.call(engine, &["decrypt", file]).code == 0
     }
 }

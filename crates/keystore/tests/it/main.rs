@@ -6,6 +6,7 @@ mod copy;
 mod crash;
 mod file;
 mod pem;
+mod pooler;
 mod postgres;
 mod store;
 mod tampering;

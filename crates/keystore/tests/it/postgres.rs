@@ -1,5 +1,5 @@
-//! The store on PostgreSQL where it is on its own: who is trusted, what happens while the server is killed, stopped, promoted, full or
-//! behind a pooler, and when a change counts as made.
+//! The store on PostgreSQL where it is on its own: who is trusted, what happens while the server is killed, stopped, promoted or
+//! full, and when a change counts as made.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -319,7 +319,7 @@ fn a_full_disk_is_reported_and_changes_nothing() {
 }
 
 /// Rotates, reads and checks until it is told to stop.
-struct Load {
+pub(crate) struct Load {
     acknowledged: Mutex<BTreeSet<u32>>,
     stop: AtomicBool,
     failures: AtomicU32,
@@ -367,7 +367,7 @@ impl Load {
     }
 
     /// Waits until some more rotations were acknowledged.
-    fn proceed(&self) {
+    pub(crate) fn proceed(&self) {
         let wanted = self.count() + 5;
         while self.count() < wanted {
             std::thread::sleep(Duration::from_millis(10));
@@ -376,7 +376,7 @@ impl Load {
 }
 
 /// Runs `disturb` while two stores rotate and two read, and then opens every version.
-fn under_load(settings: &PostgresSettings, disturb: impl FnOnce(&Load)) {
+pub(crate) fn under_load(settings: &PostgresSettings, disturb: impl FnOnce(&Load)) {
     let limits = Limits { version_count_max: 1_000_000, ..Limits::default() };
     let open = || PostgresKeystore::open(settings, OpenMode::CreateIfMissing, environment(), limits).expect("opened");
     let stores = [open(), open()];
