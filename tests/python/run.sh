@@ -6,8 +6,8 @@
 #   FIELDSEAL=… tests/python/run.sh spark            the functions for Spark; needs JDK 17 or newer
 #   FIELDSEAL_PYTHON_LIBRARY=target/checked/libfieldseal_native.so FIELDSEAL=… tests/python/run.sh    without a wheel, around this library
 #
-# Needs Python 3.11 with venv, and Rust for the native part (PROFILE names cargo's profile, checked by default). Installs pinned packages
-# once, below target/python. The tests themselves talk to 127.0.0.1 alone.
+# Needs Python 3.11 with venv, PostgreSQL, and Rust for the native part (PROFILE names cargo's profile, checked by default). Installs
+# pinned packages once, below target/python. The tests themselves talk to 127.0.0.1 alone.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -103,9 +103,9 @@ def test_folders(program: Program, tmp_path: Path) -> None:
     fieldseal.Engine.open(tmp_path).close()
     config = tmp_path / "fieldseal.toml"
     for text, message in [
-        ("engine.curve = 'x'", "r1, k1"),
-        ("engine.keying = 7", "must be a string"),
-        ("keystore.url = 'postgres://u@h/d'", "connect to an engine"),
+        ("engine.curve = 'x'", 'fieldseal.toml:1:16: engine.curve must be one of "r1", "k1"'),
+        ("engine.keying = 7", "engine.keying must be one of"),
+        ("keystore.url = 'keys'", "keystore.url must have the form postgres://"),
         ("engine", "not TOML"),
     ]:
         config.write_text(text)

@@ -1,6 +1,7 @@
 //! An engine as Python sees it: the calls that block a thread, those of asyncio, and the rules of a process that forks.
 
 use std::cell::Cell;
+use std::ffi::CString;
 use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
@@ -9,8 +10,10 @@ use std::time::{Duration, Instant};
 use fieldseal_client::{Client, ClientSettings, ClientTls};
 use fieldseal_engine::Engine;
 use fieldseal_protocol::Retry;
+use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 use zeroize::Zeroizing;
@@ -26,6 +29,8 @@ use crate::{folder, local, remote};
 const SIGNALS: Duration = Duration::from_millis(50);
 /// How often a local engine looks for changes of its store.
 const MAINTENANCE: Duration = Duration::from_secs(1);
+/// The frame of Python that a warning names: the caller of `Engine.open`, beyond `open` and `_open`.
+const WARNING_LEVEL: i32 = 3;
 /// Threads that drive connections.
 const THREADS: usize = 1;
 
@@ -70,21 +75,18 @@ impl Core {
     fn open(py: Python<'_>, folder: PathBuf, root_key: Option<String>, timeout: Option<f64>) -> Result<Self, Fault> {
         let root_key = root_key.map(Zeroizing::new);
         let timeout = timeout.map(|seconds| duration("timeout", seconds)).transpose()?;
-        py.detach(|| {
+        let (core, warning) = py.detach(|| {
             refresh_generator()?;
-            let (engine, runtime) = (folder::open(&folder, root_key.as_deref().map(String::as_str))?, runtime()?);
-            let maintained = engine.clone();
-            runtime.spawn(async move {
-                let mut ticks = interval(MAINTENANCE);
-                ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-                loop {
-                    ticks.tick().await;
-                    // The engine itself refuses calls once the store has been silent for too long.
-                    let _ = maintained.maintain();
-                }
-            });
-            Ok(Self::new(Backend::Local(engine), runtime, timeout))
-        })
+            let opened = folder::open(&folder, root_key.as_deref().map(String::as_str))?;
+            let runtime = runtime()?;
+            runtime.spawn(maintain(opened.engine.clone()));
+            Ok::<_, Fault>((Self::new(Backend::Local(opened.engine), runtime, timeout), opened.warning))
+        })?;
+        if let Some(warning) = warning {
+            let text = CString::new(warning).unwrap_or_default();
+            PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, WARNING_LEVEL)?;
+        }
+        Ok(core)
     }
 
     /// Creates a client; its first call connects.
@@ -260,6 +262,23 @@ fn finish<'py>(
 async fn remote(client: Client, work: Arc<Work>, cancel: CancellationToken) -> Result<(Done, Arc<Work>), Fault> {
     let done = cancel.run_until_cancelled(remote::run(client, Arc::clone(&work))).await;
     Ok((done.unwrap_or_else(|| Err(Fault::closed()))?, work))
+}
+
+/// Looks for changes of the store, and ends what has expired.
+async fn maintain(engine: Engine) {
+    let hinted = Arc::new(Notify::new());
+    let hint = Arc::clone(&hinted);
+    engine.on_store_change(Box::new(move || hint.notify_one()));
+    let mut ticks = interval(MAINTENANCE);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = hinted.notified() => {}
+        }
+        // The engine itself refuses calls once the store has been silent for too long.
+        let _ = engine.maintain();
+    }
 }
 
 /// Waits for a call, and in between runs the handlers of signals; their exceptions end the call.

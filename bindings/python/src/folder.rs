@@ -1,12 +1,15 @@
 //! Opens an engine over the folder of `fieldseal`: its key store, its root key, and the settings that apply in process.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use fieldseal_config::{Document, Kind, Value, line_column, raw};
 use fieldseal_engine::admin::{
-    Environment, Error, Keystore, Limits, LocalRootKey, OpenMode, SqliteKeystore, system_clock,
+    Environment, Error, Keystore, Limits, LocalRootKey, OpenMode, PostgresKeystore, PostgresSettings, PostgresUrl,
+    SqliteKeystore, SslMode, system_clock,
 };
 use fieldseal_engine::{Curve, EmptyStrings, Engine, Keying, Settings, system_random};
-use toml::{Table, Value};
+use fieldseal_protocol::Retry;
 
 use crate::fault::Fault;
 
@@ -15,25 +18,35 @@ const ROOT_KEY_VARIABLE: &str = "FIELDSEAL_ROOT_KEY";
 /// The configuration file's name in the folder.
 const CONFIG_FILE: &str = "fieldseal.toml";
 
-/// Opens the engine of `folder`. The text of a root key overrides its file.
-pub(crate) fn open(folder: &Path, root_key_text: Option<&str>) -> Result<Engine, Fault> {
-    let config = Config::read(&folder.join(CONFIG_FILE))?;
-    let path = folder.join(config.path("path", "keystore.db")?);
-    if !path.exists() {
-        return Err(Fault::settings(format!("there is no key store at {}", path.display())));
-    }
-    let root_key = root_key(&folder.join(config.path("root_key_file", "root.key")?), root_key_text)?;
-    let environment =
-        Environment { root_key: Box::new(root_key), clock: Box::new(system_clock), rng: Box::new(system_random()) };
-    let store = SqliteKeystore::open(&path, OpenMode::Existing, environment, Limits::default());
-    let store: Box<dyn Keystore> = Box::new(store.map_err(|error| unusable(&path, &error))?);
-    let engine = Engine::new(store, config.settings()?);
-    engine.prepare();
-    Ok(engine)
+/// The engine of a folder.
+pub(crate) struct Opened {
+    pub(crate) engine: Engine,
+    /// A weakness of the configuration that the user should know of.
+    pub(crate) warning: Option<String>,
 }
 
-fn unusable(path: &Path, error: &Error) -> Fault {
-    Fault::settings(format!("the key store {} cannot be opened: {error}", path.display()))
+/// Opens the engine of `folder`. The text of a root key overrides its file.
+pub(crate) fn open(folder: &Path, root_key_text: Option<&str>) -> Result<Opened, Fault> {
+    let path = folder.join(CONFIG_FILE);
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(Fault::settings(format!("{}: {error}", path.display()))),
+    };
+    let config = Config::read(&path, &text)?;
+    let (place, settings) = (config.place(folder)?, config.settings()?);
+    if let Place::File(path) = &place
+        && !path.exists()
+    {
+        return Err(Fault::settings(format!("there is no key store at {}", path.display())));
+    }
+    let root_key = root_key(&folder.join(config.path("keystore.root_key_file", "root.key")?), root_key_text)?;
+    let environment =
+        Environment { root_key: Box::new(root_key), clock: Box::new(system_clock), rng: Box::new(system_random()) };
+    let (store, warning) = place.open(environment)?;
+    let engine = Engine::new(store, settings);
+    engine.prepare();
+    Ok(Opened { engine, warning })
 }
 
 fn root_key(path: &Path, text: Option<&str>) -> Result<LocalRootKey, Fault> {
@@ -49,66 +62,128 @@ fn root_key(path: &Path, text: Option<&str>) -> Result<LocalRootKey, Fault> {
     LocalRootKey::read_file(path).map_err(|error| Fault::settings(format!("{}: {error}", path.display())))
 }
 
-/// The configuration file, of which the sections `engine` and `keystore` are read.
-struct Config {
-    path: PathBuf,
-    table: Table,
+/// Where a store is.
+enum Place {
+    /// A file of SQLite.
+    File(PathBuf),
+    /// A database of PostgreSQL.
+    Database(PostgresSettings),
 }
 
-impl Config {
-    fn read(path: &Path) -> Result<Self, Fault> {
-        let text = match std::fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(Fault::settings(format!("{}: {error}", path.display()))),
-        };
-        let table = text
-            .parse::<Table>()
-            .map_err(|error| Fault::settings(format!("{} is not TOML: {}", path.display(), error.message())))?;
-        let config = Self { path: path.to_owned(), table };
-        if config.text("keystore", "url")?.is_some_and(|url| !url.is_empty()) {
-            return Err(config
-                .wrong("keystore.url is set: Engine.open reads key stores in files; connect to an engine instead"));
+impl Place {
+    fn open(&self, environment: Environment) -> Result<(Box<dyn Keystore>, Option<String>), Fault> {
+        let (mode, limits) = (OpenMode::Existing, Limits::default());
+        match self {
+            Self::File(path) => {
+                let unusable = |error: Error| {
+                    Fault::settings(format!("the key store {} cannot be opened: {error}", path.display()))
+                };
+                let store = SqliteKeystore::open(path, mode, environment, limits).map_err(unusable)?;
+                Ok((Box::new(store), None))
+            }
+            Self::Database(settings) => {
+                let store =
+                    PostgresKeystore::open(settings, mode, environment, limits).map_err(|error| match error {
+                        Error::Unreachable { .. } => Fault::new("connect_failed", Retry::Later, error.to_string()),
+                        error => {
+                            Fault::settings(format!("the key store at {} cannot be opened: {error}", settings.url))
+                        }
+                    })?;
+                Ok((Box::new(store), settings.warning()))
+            }
         }
-        Ok(config)
+    }
+}
+
+/// The configuration file, of which some keys of the sections `engine` and `keystore` are read.
+struct Config<'t> {
+    path: &'t Path,
+    text: &'t str,
+    document: Document<'t>,
+}
+
+impl<'t> Config<'t> {
+    fn read(path: &'t Path, text: &'t str) -> Result<Self, Fault> {
+        let document =
+            Document::parse(text).map_err(|problem| Fault::settings(format!("{}:{problem}", path.display())))?;
+        Ok(Self { path, text, document })
     }
 
     fn wrong(&self, message: impl std::fmt::Display) -> Fault {
         Fault::settings(format!("{}: {message}", self.path.display()))
     }
 
-    fn text(&self, section: &str, key: &str) -> Result<Option<&str>, Fault> {
-        match self.table.get(section).and_then(|section| section.get(key)) {
-            None => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text)),
-            Some(_) => Err(self.wrong(format_args!("{section}.{key} must be a string"))),
-        }
+    /// The value of a key, if the file sets it.
+    fn value(&self, key: &str, kind: &Kind<'_>) -> Result<Option<Value>, Fault> {
+        let (section, name) = key.split_once('.').unwrap_or((key, ""));
+        let section = self.document.root().get(section).and_then(|section| section.get_ref().as_table());
+        let Some(found) = section.and_then(|section| section.get(name)) else { return Ok(None) };
+        let value = kind.read(&raw(found.get_ref())).map_err(|problem| {
+            let (line, column) = line_column(self.text, found.span().start);
+            Fault::settings(format!("{}:{line}:{column}: {key} {problem}", self.path.display()))
+        })?;
+        Ok(Some(value))
     }
 
     fn path(&self, key: &str, default: &str) -> Result<PathBuf, Fault> {
-        Ok(self.text("keystore", key)?.unwrap_or(default).into())
+        let value = self.value(key, &Kind::Path)?;
+        Ok(value.map_or_else(|| default.into(), |path| path.text().into()))
     }
 
-    fn choice<T>(&self, key: &str, words: &[(&str, T)], setting: &mut T) -> Result<(), Fault>
-    where
-        T: Copy,
-    {
-        let Some(word) = self.text("engine", key)? else { return Ok(()) };
-        let Some((_, choice)) = words.iter().find(|(known, _)| *known == word) else {
-            let known: Vec<&str> = words.iter().map(|(known, _)| *known).collect();
-            return Err(self.wrong(format_args!("engine.{key} must be one of {}", known.join(", "))));
-        };
-        *setting = *choice;
+    fn time(&self, key: &str, min_ms: u64, setting: &mut Duration) -> Result<(), Fault> {
+        if let Some(value) = self.value(key, &Kind::Time(min_ms))? {
+            *setting = value.time();
+        }
         Ok(())
+    }
+
+    fn choice<T: Copy>(&self, key: &str, words: &[(&str, T)], setting: &mut T) -> Result<(), Fault> {
+        let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        if let Some(value) = self.value(key, &Kind::Choice(known.into()))?
+            && let Some((_, choice)) = words.iter().find(|(word, _)| *word == value.text())
+        {
+            *setting = *choice;
+        }
+        Ok(())
+    }
+
+    /// Where the store is, with paths below `folder`.
+    fn place(&self, folder: &Path) -> Result<Place, Fault> {
+        let url = self.value("keystore.url", &Kind::AnyText)?.filter(|url| !url.text().is_empty());
+        let Some(url) = url else { return Ok(Place::File(folder.join(self.path("keystore.path", "keystore.db")?))) };
+        if self.value("keystore.path", &Kind::Path)?.is_some() {
+            return Err(self.wrong("keystore.path and keystore.url are both set: remove one of them"));
+        }
+        // Without the text: it may contain a password.
+        let url =
+            PostgresUrl::parse(url.text()).map_err(|problem| self.wrong(format_args!("keystore.url {problem}")))?;
+        let file = |key| -> Result<Option<PathBuf>, Fault> {
+            let value = self.value(key, &Kind::OptionalPath)?;
+            Ok(value.and_then(|path| path.optional_path().map(|path| folder.join(path))))
+        };
+        let mut settings = PostgresSettings::new(url);
+        settings.authorities = file("keystore.authorities")?;
+        settings.certificate = file("keystore.certificate")?;
+        settings.private_key = file("keystore.private_key")?;
+        settings.password_file = file("keystore.password_file")?;
+        self.choice("keystore.sslmode", &SslMode::ALL.map(|mode| (mode.as_str(), mode)), &mut settings.sslmode)?;
+        self.time("keystore.connect_timeout", 1, &mut settings.connect_timeout)?;
+        self.time("keystore.statement_timeout", 1, &mut settings.statement_timeout)?;
+        match settings.problems().as_slice() {
+            [] => Ok(Place::Database(settings)),
+            problems => Err(self.wrong(problems.join("; "))),
+        }
     }
 
     fn settings(&self) -> Result<Settings, Fault> {
         let mut settings = Settings::default();
         let keyings = [("field", Keying::Field), ("request", Keying::Request), ("session", Keying::Session)];
-        self.choice("curve", &[("r1", Curve::P256), ("k1", Curve::Secp256k1)], &mut settings.curve)?;
-        self.choice("keying", &keyings, &mut settings.keying)?;
+        self.choice("engine.curve", &[("r1", Curve::P256), ("k1", Curve::Secp256k1)], &mut settings.curve)?;
+        self.choice("engine.keying", &keyings, &mut settings.keying)?;
         let empty_strings = [("encrypt", EmptyStrings::Encrypt), ("leave", EmptyStrings::Leave)];
-        self.choice("empty_strings", &empty_strings, &mut settings.empty_strings)?;
+        self.choice("engine.empty_strings", &empty_strings, &mut settings.empty_strings)?;
+        self.time("engine.store_silence_max", 0, &mut settings.store_silence_max)?;
+        self.time("engine.key_version_delay", 0, &mut settings.key_version_delay)?;
         Ok(settings)
     }
 }

@@ -26,7 +26,7 @@ const EDGES: [(&str, &[&str]); 21] = [
     ("load", &["client", "config"]),
     ("cli", &["config", "engine", "service", "net", "server", "client", "relay", "load"]),
     ("bindings", &["crypto", "client", "protocol"]),
-    ("python", &["engine", "client", "protocol"]),
+    ("python", &["config", "engine", "client", "protocol"]),
     (
         "testkit",
         &[

@@ -76,36 +76,15 @@ impl StorePlace {
 
     /// What does not fit together.
     pub(super) fn problems(&self) -> Vec<String> {
-        let mut problems = Vec::new();
-        if let Some(problem) = self.url.problem {
-            problems.push(format!("keystore.url {problem}"));
+        match self.url.problem {
+            Some(problem) => vec![format!("keystore.url {problem}")],
+            None => self.database(Path::new("")).map_or_else(Vec::new, |database| database.problems()),
         }
-        let Some(url) = self.url.url() else { return problems };
-        let verifies = matches!(self.sslmode, SslMode::VerifyFull | SslMode::VerifyCa);
-        if verifies && self.authorities.is_none() && url.uses_network() {
-            problems.push(format!(
-                "keystore.authorities must name the certificates of the authorities that keystore.sslmode {} trusts",
-                self.sslmode.as_str()
-            ));
-        }
-        if self.certificate.is_some() != self.private_key.is_some() {
-            problems.push("keystore.certificate and keystore.private_key must be set together".to_owned());
-        }
-        problems
     }
 
     /// A way to the database on which others could pose as it.
     pub(super) fn warning(&self) -> Option<String> {
-        let url = self.url.url().filter(|url| url.uses_network())?;
-        let risk = match self.sslmode {
-            SslMode::VerifyFull => return None,
-            SslMode::VerifyCa => "every server with a certificate of keystore.authorities can pose as the key store",
-            SslMode::Require => "whoever can redirect the connection can pose as the key store",
-            SslMode::Disable => {
-                "whoever can redirect the connection can pose as the key store, and everybody on the way reads it"
-            }
-        };
-        Some(format!("keystore.sslmode is {}: {risk} at {url}", self.sslmode.as_str()))
+        self.database(Path::new(""))?.warning()
     }
 }
 

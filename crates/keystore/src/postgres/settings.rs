@@ -51,6 +51,36 @@ impl PostgresSettings {
             statement_timeout: Duration::from_secs(5),
         }
     }
+
+    /// What does not fit together, as sentences about the keys of the configuration.
+    pub fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        let verifies = matches!(self.sslmode, SslMode::VerifyFull | SslMode::VerifyCa);
+        if verifies && self.authorities.is_none() && self.url.uses_network() {
+            problems.push(format!(
+                "keystore.authorities must name the certificates of the authorities that keystore.sslmode {} trusts",
+                self.sslmode.as_str()
+            ));
+        }
+        if self.certificate.is_some() != self.private_key.is_some() {
+            problems.push("keystore.certificate and keystore.private_key must be set together".to_owned());
+        }
+        problems
+    }
+
+    /// A way to the database on which others could pose as it.
+    pub fn warning(&self) -> Option<String> {
+        let url = Some(&self.url).filter(|url| url.uses_network())?;
+        let risk = match self.sslmode {
+            SslMode::VerifyFull => return None,
+            SslMode::VerifyCa => "every server with a certificate of keystore.authorities can pose as the key store",
+            SslMode::Require => "whoever can redirect the connection can pose as the key store",
+            SslMode::Disable => {
+                "whoever can redirect the connection can pose as the key store, and everybody on the way reads it"
+            }
+        };
+        Some(format!("keystore.sslmode is {}: {risk} at {url}", self.sslmode.as_str()))
+    }
 }
 
 /// How the server proves who it is; PostgreSQL's own words. Connections over Unix sockets have no TLS: the permissions of the socket
@@ -69,6 +99,9 @@ pub enum SslMode {
 }
 
 impl SslMode {
+    /// Every mode, the strictest first.
+    pub const ALL: [Self; 4] = [Self::VerifyFull, Self::VerifyCa, Self::Require, Self::Disable];
+
     /// The word for people and programs.
     pub const fn as_str(self) -> &'static str {
         match self {
