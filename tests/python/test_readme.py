@@ -16,7 +16,9 @@ EXAMPLES = re.findall(r"^```python\n(.*?)^```", README.read_text(), re.MULTILINE
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("readme")
-    with running(Program(folder / ".fieldseal"), "app_dev") as server:
+    program = Program(folder / ".fieldseal")
+    with running(program, "app_dev") as server:
+        (folder / "app_dev.json").write_bytes(program.run("keys", "public", "app_dev", "--json"))
         (folder / "port").write_text(str(server.port))
         yield folder
 

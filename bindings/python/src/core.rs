@@ -89,6 +89,23 @@ impl Core {
         Ok(core)
     }
 
+    /// An engine that encrypts with public keys and does nothing else.
+    #[staticmethod]
+    #[pyo3(signature = (apps, timeout=None))]
+    fn of_public_keys(
+        py: Python<'_>,
+        apps: Vec<(String, u32, Vec<u8>, Vec<u8>)>,
+        timeout: Option<f64>,
+    ) -> Result<Self, Fault> {
+        let timeout = timeout.map(|seconds| duration("timeout", seconds)).transpose()?;
+        py.detach(|| {
+            refresh_generator()?;
+            let (engine, runtime) = (folder::of_public_keys(apps)?, runtime()?);
+            runtime.spawn(maintain(engine.clone()));
+            Ok(Self::new(Backend::Local(engine), runtime, timeout))
+        })
+    }
+
     /// Creates a client; its first call connects.
     #[staticmethod]
     #[pyo3(signature = (

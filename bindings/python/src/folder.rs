@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use fieldseal_config::{Document, Kind, Value, line_column, raw};
 use fieldseal_engine::admin::{
-    Environment, Error, Keystore, Limits, LocalRootKey, OpenMode, PostgresKeystore, PostgresSettings, PostgresUrl,
-    SqliteKeystore, SslMode, system_clock,
+    AppName, Environment, Error, Keystore, Limits, LocalRootKey, OpenMode, PostgresKeystore, PostgresSettings,
+    PostgresUrl, PublicKeys, SqliteKeystore, SslMode, system_clock,
 };
-use fieldseal_engine::{Curve, EmptyStrings, Engine, Keying, Settings, system_random};
+use fieldseal_engine::{Curve, EmptyStrings, Engine, Keying, PublicKey, Settings, system_random};
 use fieldseal_protocol::Retry;
 
 use crate::fault::Fault;
@@ -47,6 +47,24 @@ pub(crate) fn open(folder: &Path, root_key_text: Option<&str>) -> Result<Opened,
     let engine = Engine::new(store, settings);
     engine.prepare();
     Ok(Opened { engine, warning })
+}
+
+/// An engine of public keys alone: for each app its name, the version, and the compressed points of both keys.
+pub(crate) fn of_public_keys(apps: Vec<(String, u32, Vec<u8>, Vec<u8>)>) -> Result<Engine, Fault> {
+    let read = |(name, version, r1, k1): (String, u32, Vec<u8>, Vec<u8>)| {
+        let app = AppName::parse(&name).map_err(|error| Fault::settings(format!("app {name}: {error}")))?;
+        let point = |curve, bytes: &[u8]| {
+            PublicKey::from_sec1(curve, bytes).map_err(|_| {
+                Fault::settings(format!("app {name}: the {} key is no point of the curve", curve.short_name()))
+            })
+        };
+        let keys = PublicKeys { version, r1: point(Curve::P256, &r1)?, k1: point(Curve::Secp256k1, &k1)? };
+        Ok((app, keys))
+    };
+    let apps = apps.into_iter().map(read).collect::<Result<Vec<_>, Fault>>()?;
+    let engine = Engine::of_public_keys(apps, Settings::default());
+    engine.prepare();
+    Ok(engine)
 }
 
 fn root_key(path: &Path, text: Option<&str>) -> Result<LocalRootKey, Fault> {

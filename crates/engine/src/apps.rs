@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fieldseal_crypto::Curve;
+use fieldseal_crypto::{Curve, PublicKey};
 use fieldseal_keystore::{
-    ApiKey, ApiKeyId, AppKeys, AppName, ClientGrant, ClientName, Generation, KeyPair, KeyVersion, Keystore,
+    ApiKey, ApiKeyId, AppKeys, AppName, ClientGrant, ClientName, Generation, KeyPair, KeyVersion, Keystore, PublicKeys,
 };
 
 use crate::clock::Clock;
@@ -17,29 +17,85 @@ use crate::error::{Error, ErrorKind};
 /// An app whose keys may be used.
 pub(crate) struct App {
     pub(crate) name: AppName,
-    keys: Arc<AppKeys>,
-    /// The version that encrypts.
-    encrypting: u32,
+    keys: Keys,
+}
+
+enum Keys {
+    /// All of a store.
+    Pairs {
+        keys: Arc<AppKeys>,
+        /// The version that encrypts.
+        encrypting: u32,
+    },
+    /// Those of one version, which encrypt.
+    Public(PublicKeys),
 }
 
 impl App {
-    /// The key pairs of a curve that may decrypt, with their versions, newest first.
+    /// The key pairs of a curve that may decrypt, with their versions, newest first; none if the public keys alone are known.
     pub(crate) fn versions(&self, curve: Curve) -> impl Iterator<Item = (u32, &KeyPair)> {
-        self.keys.active_versions().map(move |version| (version.version, version.pair(curve)))
+        let keys = match &self.keys {
+            Keys::Pairs { keys, .. } => Some(keys),
+            Keys::Public(_) => None,
+        };
+        let versions = keys.into_iter().flat_map(|keys| keys.active_versions());
+        versions.map(move |version| (version.version, version.pair(curve)))
     }
 
-    /// The newest version, and its key pair on a curve.
-    pub(crate) fn newest(&self, curve: Curve) -> (u32, &KeyPair) {
-        self.versions(curve).next().expect("checked when the app was loaded")
+    /// Checks that there are keys that decrypt.
+    pub(crate) fn check_private(&self) -> Result<(), Error> {
+        match &self.keys {
+            Keys::Pairs { .. } => Ok(()),
+            Keys::Public(_) => {
+                let message =
+                    format!("of app {} this engine has the public keys alone: it can encrypt, not decrypt", self.name);
+                Err(Error::new(ErrorKind::Forbidden, message))
+            }
+        }
+    }
+
+    /// The public key of the newest version on a curve.
+    pub(crate) fn newest(&self, curve: Curve) -> &PublicKey {
+        match &self.keys {
+            Keys::Pairs { .. } => self.versions(curve).next().expect("checked when the app was loaded").1.public(),
+            Keys::Public(keys) => public_key(keys, curve),
+        }
+    }
+
+    /// The version that encrypts, and its public key on a curve: the newest that every engine on the store knows.
+    pub(crate) fn encrypting(&self, curve: Curve) -> (u32, &PublicKey) {
+        match &self.keys {
+            Keys::Pairs { encrypting, .. } => {
+                let found = self.versions(curve).find(|(version, _)| version == encrypting);
+                let (version, pair) = found.expect("chosen among them");
+                (version, pair.public())
+            }
+            Keys::Public(keys) => (keys.version, public_key(keys, curve)),
+        }
     }
 
     fn encrypts_with_newest(&self) -> bool {
-        self.keys.newest_active().is_some_and(|newest| newest.version == self.encrypting)
+        match &self.keys {
+            Keys::Pairs { keys, encrypting } => {
+                keys.newest_active().is_some_and(|newest| newest.version == *encrypting)
+            }
+            Keys::Public(_) => true,
+        }
     }
+}
 
-    /// The version that encrypts, and its key pair on a curve: the newest that every engine on the store knows.
-    pub(crate) fn encrypting(&self, curve: Curve) -> (u32, &KeyPair) {
-        self.versions(curve).find(|(version, _)| *version == self.encrypting).expect("chosen among them")
+/// The apps of an engine that knows their public keys alone.
+pub(crate) type PublicApps = HashMap<AppName, Arc<App>>;
+
+/// The apps with these keys; of several for the same app the last.
+pub(crate) fn public_apps(apps: impl IntoIterator<Item = (AppName, PublicKeys)>) -> PublicApps {
+    apps.into_iter().map(|(name, keys)| (name.clone(), Arc::new(App { name, keys: Keys::Public(keys) }))).collect()
+}
+
+fn public_key(keys: &PublicKeys, curve: Curve) -> &PublicKey {
+    match curve {
+        Curve::P256 => &keys.r1,
+        Curve::Secp256k1 => &keys.k1,
     }
 }
 
@@ -81,6 +137,8 @@ impl Known {
 /// The engine's cache of the store. Its size is limited by the store's own limits.
 pub(crate) struct Directory {
     store: Box<dyn Keystore>,
+    /// Apps beside the store, which do not change.
+    public: PublicApps,
     /// [`crate::Settings::key_version_delay`]; zero where no other engine can use the store.
     key_version_delay: Duration,
     known: Mutex<Known>,
@@ -88,10 +146,15 @@ pub(crate) struct Directory {
 
 impl Directory {
     /// Everything in the store counts as changed at its start, `now`.
-    pub(crate) fn new(store: Box<dyn Keystore>, key_version_delay: Duration, now: Duration) -> Self {
+    pub(crate) fn new(
+        store: Box<dyn Keystore>,
+        public: PublicApps,
+        key_version_delay: Duration,
+        now: Duration,
+    ) -> Self {
         let key_version_delay = if store.is_shared() { key_version_delay } else { Duration::ZERO };
         let known = Known { changed_at: now, answered_at: now, ..Known::default() };
-        Self { store, key_version_delay, known: Mutex::new(known) }
+        Self { store, public, key_version_delay, known: Mutex::new(known) }
     }
 
     pub(crate) fn store(&self) -> &dyn Keystore {
@@ -158,9 +221,11 @@ impl Directory {
         let changed_at = known.changed_at;
         let mut has_newcomers = false;
         for app in known.apps.values_mut() {
-            let encrypting = self.encrypting(&app.keys, changed_at, clock).expect("checked when the app was loaded");
-            if encrypting != app.encrypting {
-                *app = Arc::new(App { name: app.name.clone(), keys: Arc::clone(&app.keys), encrypting });
+            let Keys::Pairs { keys, encrypting } = &app.keys else { continue };
+            let chosen = self.encrypting(keys, changed_at, clock).expect("checked when the app was loaded");
+            if chosen != *encrypting {
+                let keys = Keys::Pairs { keys: Arc::clone(keys), encrypting: chosen };
+                *app = Arc::new(App { name: app.name.clone(), keys });
             }
             has_newcomers |= !app.encrypts_with_newest();
         }
@@ -188,7 +253,7 @@ impl Directory {
 
     /// Whether the app is cached as existing and enabled; does not access the store.
     pub(crate) fn knows_app(&self, name: &AppName) -> bool {
-        self.known().apps.contains_key(name)
+        self.public.contains_key(name) || self.known().apps.contains_key(name)
     }
 
     /// The client's grant, if it is cached; does not access the store.
@@ -216,6 +281,9 @@ impl Directory {
     }
 
     pub(crate) fn app(&self, name: &AppName, clock: &dyn Clock) -> Result<Arc<App>, Error> {
+        if let Some(app) = self.public.get(name) {
+            return Ok(Arc::clone(app));
+        }
         if let Some(app) = self.known().find_app(name) {
             return Ok(app);
         }
@@ -226,7 +294,7 @@ impl Directory {
         let Some(encrypting) = encrypting.filter(|_| !keys.disabled) else {
             return Err(Error::new(ErrorKind::AppDisabled, format!("app {name} is disabled")));
         };
-        let app = Arc::new(App { name: name.clone(), keys: Arc::new(keys), encrypting });
+        let app = Arc::new(App { name: name.clone(), keys: Keys::Pairs { keys: Arc::new(keys), encrypting } });
         let mut known = self.known();
         // Keys that were read before a change must not outlive the refresh that follows it.
         if known.is_of(generation) {

@@ -99,7 +99,7 @@ impl Engine {
         let curve = options.curve.unwrap_or(self.settings().curve);
         let profile = if role.is_some() { Profile::with_metadata(curve) } else { Profile::plain(curve) };
         Ok(Encryptor {
-            recipient: *permit.app.encrypting(curve).1.public(),
+            recipient: *permit.app.encrypting(curve).1,
             permit,
             profile,
             metadata: role.map(|role| Metadata::new(Some(&role), ORIGIN_FIELDSEAL, self.now_unix_s())),
@@ -231,7 +231,7 @@ impl Encryptor {
 
     pub(crate) fn renew(&mut self) -> Result<(), Error> {
         if self.permit.renew()? == Renewal::Renewed {
-            self.recipient = *self.permit.app.encrypting(self.recipient.curve()).1.public();
+            self.recipient = *self.permit.app.encrypting(self.recipient.curve()).1;
             self.key = None;
             self.table = None;
         }

@@ -7,14 +7,15 @@ use std::time::Duration;
 use fieldseal_crypto::{CryptoRng, EcContext, PublicKey, Recipient, prepare_tables};
 use fieldseal_document::{Selection, SelectionBuilder};
 use fieldseal_envelope::{Malformed, Profile, SealingKey};
-use fieldseal_keystore::{ApiKeyId, AppName, ClientName, Keystore, Secret, TOKEN_SECRET_SIZE};
+use fieldseal_keystore::{ApiKeyId, AppName, ClientName, Keystore, PublicKeys, Secret, TOKEN_SECRET_SIZE};
 
 use crate::api_key::{ApiCaller, read_api_key};
-use crate::apps::{App, Directory};
+use crate::apps::{App, Directory, PublicApps, public_apps};
 use crate::clock::{Clock, SystemClock};
 use crate::counters::Counters;
 use crate::error::{Error, ErrorKind};
 use crate::gatherer::Gatherer;
+use crate::no_store::NoStore;
 use crate::opening::{Agreements, EphemeralId, Opening, OpeningCache};
 use crate::permissions::{Act, Caller, Rights, not_a_key};
 use crate::recipients::Recipients;
@@ -67,8 +68,17 @@ impl Engine {
         Self::with_clock(store, settings, Box::new(SystemClock::default()))
     }
 
-    /// The same with another clock.
+    /// Creates an engine that encrypts for these apps and does nothing else: it has no store and no secret. Their keys do not change.
+    pub fn of_public_keys(apps: impl IntoIterator<Item = (AppName, PublicKeys)>, settings: Settings) -> Self {
+        Self::with(Box::new(NoStore), public_apps(apps), settings, Box::new(SystemClock::default()))
+    }
+
+    /// As [`Engine::new`], with another clock.
     pub fn with_clock(store: Box<dyn Keystore>, settings: Settings, clock: Box<dyn Clock>) -> Self {
+        Self::with(store, PublicApps::new(), settings, clock)
+    }
+
+    fn with(store: Box<dyn Keystore>, public: PublicApps, settings: Settings, clock: Box<dyn Clock>) -> Self {
         let blinding = Blinding { context: Arc::new(EcContext::new(&mut rand::rng())), born: clock.monotonic() };
         let store_watch = StoreWatch {
             is_silent: AtomicBool::new(false),
@@ -77,7 +87,7 @@ impl Engine {
         let openings = OpeningCache::new(settings.opening_keys_max, settings.opening_key_age_max);
         let recipients = Recipients::new(settings.recipients_max);
         let shared = Shared {
-            directory: Directory::new(store, settings.key_version_delay, clock.monotonic()),
+            directory: Directory::new(store, public, settings.key_version_delay, clock.monotonic()),
             sessions: Sessions::default(),
             spares: Spares::default(),
             openings,
@@ -321,7 +331,11 @@ impl Engine {
         let rights = self.rights(caller)?;
         let name = app_name(app)?;
         rights.check(acts, &name)?;
-        Ok((rights, self.app(&name)?))
+        let app = self.app(&name)?;
+        if acts.iter().any(|act| *act != Act::Encrypt) {
+            app.check_private()?;
+        }
+        Ok((rights, app))
     }
 
     /// Returns the app, if the caller may use it at all.

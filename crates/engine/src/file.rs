@@ -45,7 +45,7 @@ impl Engine {
     /// Forbidden, unknown app, disabled app, store unavailable.
     pub fn encrypt_file(&self, caller: &Caller, app: &str, curve: Option<Curve>) -> Result<FileEncryption, Error> {
         let permit = Permit::new(self, caller, &[Act::Encrypt], app)?;
-        let recipient = self.recipient(permit.app.encrypting(curve.unwrap_or(self.settings().curve)).1.public());
+        let recipient = self.recipient(permit.app.encrypting(curve.unwrap_or(self.settings().curve)).1);
         Ok(FileEncryption { permit, recipient, sealing: None, done: 0 })
     }
 

@@ -97,7 +97,7 @@ impl Engine {
         let app = self.authorised_any(caller, app)?;
         let (version, r1) = app.encrypting(Curve::P256);
         let (_, k1) = app.encrypting(Curve::Secp256k1);
-        Ok(PublicKeys { version, r1: *r1.public(), k1: *k1.public() })
+        Ok(PublicKeys { version, r1: *r1, k1: *k1 })
     }
 }
 

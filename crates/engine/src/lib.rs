@@ -26,6 +26,7 @@ mod file;
 mod gatherer;
 mod inspect;
 mod long;
+mod no_store;
 mod opening;
 mod permissions;
 mod permit;
@@ -48,7 +49,7 @@ pub use encrypt::{EncryptOptions, Encryptor, Settled};
 pub use engine::Engine;
 pub use error::{Error, ErrorKind};
 pub use fieldseal_crypto::{
-    Curve, CurveLanes, EcContext, Lanes, LanesUnavailable, WipingAllocator, use_curve_lanes, use_lanes,
+    Curve, CurveLanes, EcContext, Lanes, LanesUnavailable, PublicKey, WipingAllocator, use_curve_lanes, use_lanes,
 };
 pub use fieldseal_document::{Limits as DocumentLimits, OtherCase, Selection, SelectionBuilder};
 pub use fieldseal_envelope::{

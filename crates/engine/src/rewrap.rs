@@ -130,7 +130,7 @@ impl Rewrapper {
         let Some((profile, metadata)) = old.target(*curve, engine.now_unix_s()) else { return Ok(Outcome::Done) };
         let sealing = keys.find(profile, || {
             *agreements += 1;
-            engine.request_key(app.newest(profile.version().curve()).1.public(), profile)
+            engine.request_key(app.newest(profile.version().curve()), profile)
         });
         let value = Value { value_type: opened.value_type, text: opened.text.as_bytes() };
         sealing
@@ -143,7 +143,7 @@ impl Rewrapper {
     pub(crate) fn target(&self, old: &Old<'_>) -> Option<(Arc<SealingKey>, Option<Metadata>)> {
         let Permit { engine, app, .. } = &self.permit;
         let (profile, metadata) = old.target(self.curve, engine.now_unix_s())?;
-        let recipient = app.newest(profile.version().curve()).1.public();
+        let recipient = app.newest(profile.version().curve());
         Some((self.keys.find(profile, || engine.request_key(recipient, profile)), metadata))
     }
 }

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from conftest import APP
 from decryptor import Decryptor
-from fieldseal.spark import LocalEngine, RemoteEngine, decrypt_columns, encrypt_columns
+from fieldseal.spark import LocalEngine, PublicKeys, RemoteEngine, decrypt_columns, encrypt_columns
 from program import Program, Server
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -78,6 +78,21 @@ def test_parquet_files(plain: DataFrame, place: LocalEngine, spark: SparkSession
             assert json.loads(row.payload)["amount"] == row.id and SECRET not in row.payload
     opened = decrypt_columns(stored, TYPES, engine=place, app=APP, role="pii", json=["payload"])
     assert opened.schema == plain.schema and by_id(opened) == by_id(plain)
+
+
+def test_public_keys_encrypt_without_a_secret(plain: DataFrame, program: Program, tmp_path: Path) -> None:
+    file = tmp_path / "keys.json"
+    file.write_bytes(program.run("keys", "public", APP, "--json"))
+    public = PublicKeys(str(file))
+    sealed = encrypt_columns(plain, {"name": None, "payload": ["$.card"]}, engine=public, app=APP, role="pii")
+    keys = json.loads(file.read_text())
+    work = cloudpickle.dumps(encrypt_columns.__globals__["_Work"](public, {"name": None}, {}, {}, False, True))
+    assert keys["r1"].encode() not in work, "paths alone travel"
+    opened = decrypt_columns(sealed, ["name"], engine=LocalEngine(str(program.folder)), app=APP, role="pii", json=["payload"])
+    assert [row.name for row in by_id(opened)] == [row.name for row in by_id(plain)]
+    assert [row.payload for row in by_id(opened)] == [row.payload for row in by_id(plain)]
+    with pytest.raises(fieldseal.Forbidden, match="do not decrypt"):
+        decrypt_columns(sealed, ["name"], engine=public, app=APP)
 
 
 def test_session_keys_serve_several_batches(plain: DataFrame, program: Program, spark: SparkSession) -> None:

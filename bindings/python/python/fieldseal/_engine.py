@@ -2,6 +2,7 @@
 
 import asyncio
 import atexit
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,6 +41,41 @@ def _has_port(address: str) -> bool:
 
 def _open(dir: str | os.PathLike[str], timeout: float | None) -> Core:
     return Core.open(os.fspath(dir), os.environ.get("FIELDSEAL_ROOT_KEY"), timeout)
+
+
+def _of_public_keys(files: Any, app: str | None, timeout: float | None) -> tuple[Core, str | None]:
+    """An engine of the public keys in files, and its app: the only one, unless another is given."""
+    paths = [files] if isinstance(files, (str, os.PathLike)) else list(files)
+    apps = [keys for path in paths for keys in _public_keys(path)]
+    names = {name for name, *_ in apps}
+    if not names:
+        raise make("invalid_settings", "there must be at least one file with public keys", "never")
+    if app is not None and app not in names:
+        raise make("unknown_app", f"there is no public key of app {app}", "never")
+    return Core.of_public_keys(apps, timeout), app or (names.pop() if len(names) == 1 else None)
+
+
+def _public_keys(path: Any) -> list[tuple[str, int, bytes, bytes]]:
+    """Reads what `fieldseal keys public APP --json` prints, or a list of that."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise make("invalid_settings", f"{path}: {error.strerror}", "never") from None
+    except UnicodeDecodeError:
+        raise make("invalid_settings", f"{path}: not UTF-8", "never") from None
+    try:
+        found = json.loads(text)
+        entries = found if isinstance(found, list) else [found]
+        return [_public_key(**{name: one[name] for name in ("app", "version", "r1", "k1")}) for one in entries]
+    except (KeyError, TypeError, ValueError):
+        message = f"{path}: must be what `fieldseal keys public APP --json` prints, or a list of that"
+        raise make("invalid_settings", message, "never") from None
+
+
+def _public_key(app: Any, version: Any, r1: Any, k1: Any) -> tuple[str, int, bytes, bytes]:
+    if not (isinstance(app, str) and type(version) is int and 0 < version < 1 << 32):
+        raise ValueError
+    return app, version, bytes.fromhex(r1), bytes.fromhex(k1)
 
 
 def _core(address: Any, ca: Any, certificate: Any, key: Any, settings: dict[str, Any]) -> Core:
@@ -95,6 +131,10 @@ class Engine(_Base):
         return cls(_open(dir, timeout), app)
 
     @classmethod
+    def from_public_keys(cls, files: Any, *, app: str | None = None, timeout: float | None = None) -> Self:
+        return cls(*_of_public_keys(files, app, timeout))
+
+    @classmethod
     def connect(
         cls, address: str | Sequence[str], *, ca: Any, certificate: Any, key: Any, app: str | None = None, **settings: Any
     ) -> Self:
@@ -140,6 +180,10 @@ class AsyncEngine(_Base):
     @classmethod
     async def open(cls, dir: str | os.PathLike[str], *, app: str | None = None, timeout: float | None = None) -> Self:
         return cls(await asyncio.to_thread(_open, dir, timeout), app)
+
+    @classmethod
+    async def from_public_keys(cls, files: Any, *, app: str | None = None, timeout: float | None = None) -> Self:
+        return cls(*await asyncio.to_thread(_of_public_keys, files, app, timeout))
 
     @classmethod
     async def connect(

@@ -79,6 +79,13 @@ class Engine(_Base):
         """Opens the engine of a folder that `fieldseal` made, in this process: its key store, root key and settings."""
 
     @classmethod
+    def from_public_keys(
+        cls, files: str | PathLike[str] | Sequence[str | PathLike[str]], *, app: str | None = None, timeout: float | None = None
+    ) -> Self:
+        """Opens an engine that encrypts and does nothing else, with the public keys of apps: of files that `fieldseal keys public APP --json` wrote.
+        `app` is by default the only app."""
+
+    @classmethod
     def connect(
         cls,
         address: str | Sequence[str],
@@ -200,6 +207,13 @@ class AsyncEngine(_Base):
     @classmethod
     async def open(cls, dir: str | PathLike[str], *, app: str | None = None, timeout: float | None = None) -> Self:
         """Opens the engine of a folder that `fieldseal` made, in this process: its key store, root key and settings."""
+
+    @classmethod
+    async def from_public_keys(
+        cls, files: str | PathLike[str] | Sequence[str | PathLike[str]], *, app: str | None = None, timeout: float | None = None
+    ) -> Self:
+        """Opens an engine that encrypts and does nothing else, with the public keys of apps: of files that `fieldseal keys public APP --json` wrote.
+        `app` is by default the only app."""
 
     @classmethod
     async def connect(

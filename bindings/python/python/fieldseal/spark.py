@@ -30,7 +30,7 @@ from pyspark.sql.types import (
 from fieldseal._engine import Engine
 from fieldseal._errors import make
 
-__all__ = ["LocalEngine", "RemoteEngine", "decrypt_columns", "encrypt_columns"]
+__all__ = ["LocalEngine", "PublicKeys", "RemoteEngine", "decrypt_columns", "encrypt_columns"]
 
 _ARROW: dict[type[DataType], pa.DataType] = {
     StringType: pa.string(),
@@ -74,11 +74,24 @@ class RemoteEngine:
         return Engine.connect(self.address, ca=self.ca, certificate=self.certificate, key=self.key, **self.settings)
 
 
+@dataclass(frozen=True)
+class PublicKeys:
+    """An engine in each Python worker that encrypts and does nothing else, over a file that every executor has: the output of `fieldseal keys public APP
+    --json`. Executors then hold no secret; whoever can replace the file, however, can read what is encrypted afterwards."""
+
+    path: str
+
+    def open(self) -> Engine:
+        return Engine.from_public_keys(self.path)
+
+
 # The engines of this process, by place and process: Spark forks its Python workers.
 _engines: dict[tuple[object, int], Engine] = {}
 
+Place = LocalEngine | RemoteEngine | PublicKeys
 
-def _engine(place: LocalEngine | RemoteEngine) -> Engine:
+
+def _engine(place: Place) -> Engine:
     key = (place, os.getpid())
     if key not in _engines:
         _engines[key] = place.open()
@@ -89,7 +102,7 @@ def encrypt_columns(
     frame: DataFrame,
     columns: Sequence[str] | Mapping[str, str | Sequence[str] | None],
     *,
-    engine: LocalEngine | RemoteEngine,
+    engine: Place,
     app: str,
     role: str | None = None,
     curve: str | None = None,
@@ -128,6 +141,8 @@ def decrypt_columns(
 
     `json` names columns of JSON text, of which the envelopes inside are decrypted, or those that selectors select.
     """
+    if isinstance(engine, PublicKeys):
+        raise make("forbidden", "public keys encrypt and do not decrypt: use a LocalEngine or a RemoteEngine", "never")
     types = dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns, "string")
     kinds = {name: _spark_type(name, kind) for name, kind in types.items()}
     select = _selectors(json)
@@ -178,7 +193,7 @@ def _spark_type(name: str, kind: str | DataType) -> DataType:
 class _Work:
     """What runs on the executors. A task that is retried reads its input again and yields every row once; Spark discards what the failed one yielded."""
 
-    place: LocalEngine | RemoteEngine
+    place: Place
     values: Mapping[str, pa.DataType | None]
     """Columns of values, and the types that they are decrypted to."""
     documents: Mapping[str, Sequence[str]]

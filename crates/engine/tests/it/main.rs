@@ -4,5 +4,6 @@ mod api_callers;
 mod common;
 mod corpus;
 mod engine;
+mod public_keys;
 mod reports;
 mod shared_store;

@@ -1,0 +1,101 @@
+//! The store of an engine that knows public keys alone: it is empty and cannot be changed.
+
+use std::path::Path;
+
+use fieldseal_keystore::{
+    ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName, Error, Generation, Keystore,
+    NewApiKey, NewClient, NewKeys, Secret, TOKEN_SECRET_SIZE, VersionSummary,
+};
+
+/// See the module.
+pub(crate) struct NoStore;
+
+fn no_store<T>() -> Result<T, Error> {
+    Err(Error::NoStore(Path::new("(public keys alone)").into()))
+}
+
+impl Keystore for NoStore {
+    fn generation(&self) -> Result<Generation, Error> {
+        Ok(Generation { replacements: 0, changes: 0, mark: 0 })
+    }
+
+    fn create_app(&self, _: &AppName, _: NewKeys) -> Result<AppSummary, Error> {
+        no_store()
+    }
+
+    fn add_version(&self, _: &AppName, _: NewKeys) -> Result<VersionSummary, Error> {
+        no_store()
+    }
+
+    fn list_apps(&self) -> Result<Vec<AppSummary>, Error> {
+        no_store()
+    }
+
+    fn app_summary(&self, _: &AppName) -> Result<Option<AppSummary>, Error> {
+        no_store()
+    }
+
+    fn load_app(&self, _: &AppName) -> Result<Option<AppKeys>, Error> {
+        Ok(None)
+    }
+
+    fn disable_app(&self, _: &AppName) -> Result<(), Error> {
+        no_store()
+    }
+
+    fn enable_app(&self, _: &AppName) -> Result<(), Error> {
+        no_store()
+    }
+
+    fn disable_version(&self, _: &AppName, _: u32) -> Result<(), Error> {
+        no_store()
+    }
+
+    fn enable_version(&self, _: &AppName, _: u32) -> Result<(), Error> {
+        no_store()
+    }
+
+    fn put_client(&self, _: &NewClient) -> Result<ClientGrant, Error> {
+        no_store()
+    }
+
+    fn client(&self, _: &ClientName) -> Result<Option<ClientGrant>, Error> {
+        Ok(None)
+    }
+
+    fn list_clients(&self) -> Result<Vec<ClientGrant>, Error> {
+        no_store()
+    }
+
+    fn disable_client(&self, _: &ClientName) -> Result<(), Error> {
+        no_store()
+    }
+
+    fn enable_client(&self, _: &ClientName) -> Result<(), Error> {
+        no_store()
+    }
+
+    fn create_api_key(&self, _: &NewApiKey) -> Result<ApiKey, Error> {
+        no_store()
+    }
+
+    fn api_key(&self, _: &ApiKeyId) -> Result<Option<ApiKey>, Error> {
+        Ok(None)
+    }
+
+    fn list_api_keys(&self) -> Result<Vec<ApiKey>, Error> {
+        no_store()
+    }
+
+    fn revoke_api_key(&self, _: &ApiKeyId) -> Result<(), Error> {
+        no_store()
+    }
+
+    fn token_secret(&self) -> Result<Secret<TOKEN_SECRET_SIZE>, Error> {
+        no_store()
+    }
+
+    fn check(&self) -> Result<CheckReport, Error> {
+        no_store()
+    }
+}
