@@ -60,7 +60,7 @@ impl Column {
             Direction::Decrypt if !column.is_text() => {
                 let kind = array.data_type();
                 return Err(Fault::argument(format!(
-                    "a column to decrypt must contain strings, and this one is {kind}"
+                    "a column of envelopes or documents must contain strings, and this one is {kind}"
                 )));
             }
             Direction::Decrypt => {}

@@ -84,6 +84,17 @@ impl Fault {
         }
     }
 
+    /// The same error of a document in row `row` of a column. An error of a selector keeps the selector's index.
+    pub(crate) fn in_row(self, row: usize) -> Self {
+        match self {
+            Self::Error(details) => {
+                let (index, message) = (details.index.or(Some(row as u64)), format!("row {row}: {}", details.message));
+                Self::Error(Box::new(Details { index, message, ..*details }))
+            }
+            other => other,
+        }
+    }
+
     /// The same error of a list that begins with value `first` of the call's list.
     pub(crate) fn shifted(self, first: usize) -> Self {
         match self {

@@ -7,6 +7,7 @@ use fieldseal_engine::{
 };
 use fieldseal_protocol::{self as wire, ErrorCode, NumberBuffer, Scalar, TextKind};
 
+use crate::arrow::Column;
 use crate::fault::Fault;
 use crate::options::{Direction, Options};
 use crate::values::{Cell, Draft, Source, Values, too_long};
@@ -28,11 +29,20 @@ pub(crate) fn run(engine: &Engine, work: &Work, check: Check<'_>) -> Result<Done
             Ok(Done { output: Output::List(lists.pop().unwrap_or_default()), report })
         }
         Input::Columns(columns) => {
-            let sources: Vec<&crate::arrow::Column> = columns.iter().collect();
+            let sources: Vec<&Column> = columns.iter().collect();
             let (lists, report) = list(engine, work.direction, options, &sources, check)?;
             Ok(Done { output: Output::Columns(lists), report })
         }
         Input::Document(json) => document(engine, work.direction, options, json, check),
+        Input::Documents(columns) => {
+            let selection = selection(engine, options)?;
+            let (mut lists, mut first) = (Vec::with_capacity(columns.len()), 0);
+            for column in columns {
+                lists.push(documents(engine, work.direction, options, selection.as_ref(), column, first, check)?);
+                first += column.len();
+            }
+            Ok(Done { output: Output::Columns(lists), report: Report::default() })
+        }
         Input::Envelopes(envelopes) => inspect(engine, options, envelopes, check),
         Input::Ready => Ok(Done { output: Output::Ready, report: Report::default() }),
     }
@@ -259,14 +269,27 @@ fn rewrite<R: Rewriter>(
     check: Check<'_>,
 ) -> Result<Done, Fault> {
     let selection = selection(engine, options)?;
-    let work = engine.rewrite_document(rewriter, selection.as_ref(), json.len())?;
-    let mut work: DocumentWork<R> = work.strict(options.strict);
     let mut out = Vec::with_capacity(json.len());
-    while work.step(json, &mut out)? == Progress::More {
+    let report = append(engine, rewriter, (selection.as_ref(), options.strict), json, &mut out, check)?;
+    Ok(Done { output: Output::Document(out), report })
+}
+
+/// Appends the document that `json` becomes.
+fn append<R: Rewriter>(
+    engine: &Engine,
+    rewriter: R,
+    (selection, strict): (Option<&Selection>, bool),
+    json: &[u8],
+    out: &mut Vec<u8>,
+    check: Check<'_>,
+) -> Result<Report, Fault> {
+    let work = engine.rewrite_document(rewriter, selection, json.len())?;
+    let mut work: DocumentWork<R> = work.strict(strict);
+    while work.step(json, out)? == Progress::More {
         check()?;
     }
     let report = work.report();
-    let report = Report {
+    Ok(Report {
         count: Some(work.count()),
         matched: report.matched,
         resealed: report.resealed,
@@ -274,8 +297,42 @@ fn rewrite<R: Rewriter>(
         failed: report.failed,
         failed_paths: report.failures.into_iter().map(|failure| failure.path).collect(),
         failed_indexes: Vec::new(),
-    };
-    Ok(Done { output: Output::Document(out), report })
+    })
+}
+
+/// The documents of a chunk that begins with row `first`, each a request of its own.
+fn documents(
+    engine: &Engine,
+    direction: Direction,
+    options: &Options,
+    selection: Option<&Selection>,
+    column: &Column,
+    first: usize,
+    check: Check<'_>,
+) -> Result<Values, Fault> {
+    let mut out = Draft::with_capacity(column.len());
+    for row in 0..column.len() {
+        check()?;
+        let Scalar::Str(json) = column.scalar(row) else {
+            out.push(&Scalar::Nil)?;
+            continue;
+        };
+        let (start, json, how) = (out.text.len(), json.as_bytes(), (selection, options.strict));
+        let appended = match direction {
+            Direction::Encrypt => engine
+                .encryptor(&Caller::Owner, &options.engine_encrypt()?)
+                .map_err(Fault::from)
+                .and_then(|rewriter| append(engine, rewriter, how, json, &mut out.text, check)),
+            Direction::Decrypt => engine
+                .decryptor(&Caller::Owner, &options.engine_decrypt()?)
+                .map_err(Fault::from)
+                .and_then(|rewriter| append(engine, rewriter, how, json, &mut out.text, check)),
+        };
+        appended.map_err(|fault| fault.in_row(first + row))?;
+        let size = u32::try_from(out.text.len() - start).map_err(|_| too_long(first + row))?;
+        out.cells.push(Cell::Text { start, size });
+    }
+    Ok(out.finish())
 }
 
 fn selection(engine: &Engine, options: &Options) -> Result<Option<Selection>, Fault> {

@@ -45,6 +45,7 @@ pub(crate) fn input(method: &str, direction: Direction, object: &Bound<'_, PyAny
     match method {
         "document" => document(object),
         "values" => values(direction, object),
+        "documents" => documents(object),
         "inspect" => envelopes(object),
         "ready" => Ok((Input::Ready, Form::Nothing)),
         _ => Err(Fault::argument("no such method")),
@@ -117,6 +118,13 @@ fn columns(direction: Direction, object: &Bound<'_, PyAny>) -> Result<(Input, Fo
     };
     let form = if is_one { Form::Array { text_type } } else { Form::Chunks { text_type } };
     Ok((Input::Columns(columns), form))
+}
+
+/// A column of JSON texts; its result has the same type.
+fn documents(object: &Bound<'_, PyAny>) -> Result<(Input, Form), Fault> {
+    let (input, form) = columns(Direction::Decrypt, object)?;
+    let Input::Columns(columns) = input else { unreachable!("read as columns") };
+    Ok((Input::Documents(columns), form))
 }
 
 fn list_of<'py>(count: usize, items: impl Iterator<Item = Bound<'py, PyAny>>) -> Result<Values, Fault> {

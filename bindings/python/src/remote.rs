@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use fieldseal_client::{Answer, Client};
+use fieldseal_client::{Answer, Client, Document};
 use fieldseal_protocol::{ContentError, ErrorCode, Scalar, ValuesResult, request};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -21,6 +21,8 @@ const TEXT_HEAD_MAX: usize = 5;
 const NUMBER_MAX: usize = 9;
 /// Requests of one column in flight.
 const PARTS_IN_FLIGHT: usize = 4;
+/// Documents of one column in flight.
+const DOCUMENTS_IN_FLIGHT: usize = 32;
 
 /// Runs a call. Dropping the future cancels its requests.
 pub(crate) async fn run(client: Client, work: Arc<Work>) -> Result<Done, Fault> {
@@ -40,6 +42,14 @@ pub(crate) async fn run(client: Client, work: Arc<Work>) -> Result<Done, Fault> 
             Ok(Done { output: Output::Columns(lists), report })
         }
         Input::Document(json) => document(&client, &work, json).await,
+        Input::Documents(columns) => {
+            let (mut lists, mut first) = (Vec::with_capacity(columns.len()), 0);
+            for (index, chunk) in columns.iter().enumerate() {
+                lists.push(documents(&client, &work, index, first).await?);
+                first += chunk.len();
+            }
+            Ok(Done { output: Output::Columns(lists), report: Report::default() })
+        }
         Input::Envelopes(envelopes) => {
             let envelopes: Vec<&str> = envelopes.iter().map(String::as_str).collect();
             let inspected = client.inspect(work.options().app.as_deref(), &envelopes).await?;
@@ -200,14 +210,41 @@ fn part_end(column: &Column, start: usize) -> usize {
     end
 }
 
+/// Processes the documents of a chunk that begins with row `first`, each a request of its own.
+async fn documents(client: &Client, work: &Arc<Work>, index: usize, first: usize) -> Result<Values, Fault> {
+    let Input::Documents(columns) = &work.input else { unreachable!("called for documents") };
+    let column = &columns[index];
+    let mut running: VecDeque<Option<AbortOnDropHandle<_>>> = VecDeque::new();
+    let (mut next, mut list) = (0, Values::with_capacity(column.len()));
+    for row in 0..column.len() {
+        while next < column.len() && running.len() < DOCUMENTS_IN_FLIGHT {
+            let is_text = matches!(column.scalar(next), Scalar::Str(_));
+            let (client, work, of_task) = (client.clone(), Arc::clone(work), next);
+            let task = is_text.then(|| {
+                AbortOnDropHandle::new(tokio::spawn(async move {
+                    let Input::Documents(columns) = &work.input else { unreachable!("called for documents") };
+                    let Scalar::Str(json) = columns[index].scalar(of_task) else { unreachable!("a text") };
+                    rewritten(&client, &work, json.as_bytes()).await
+                }))
+            });
+            running.push_back(task);
+            next += 1;
+        }
+        let Some(Some(task)) = running.pop_front() else {
+            list.push(&Scalar::Nil)?;
+            continue;
+        };
+        let internal =
+            |_| Fault::new(ErrorCode::Internal.as_str(), ErrorCode::Internal.retry(), "a document ended early");
+        let document = task.await.map_err(internal)?.map_err(|fault| fault.in_row(first + row))?;
+        let text = std::str::from_utf8(&document.json).map_err(|error| unreadable(&error.to_string()))?;
+        list.push_text(text)?;
+    }
+    Ok(list)
+}
+
 async fn document(client: &Client, work: &Work, json: &[u8]) -> Result<Done, Fault> {
-    let options = work.options();
-    let select: Option<Vec<&str>> = options.select.as_ref().map(|select| select.iter().map(String::as_str).collect());
-    let select = select.as_deref();
-    let document = match work.direction {
-        Direction::Encrypt => client.encrypt_document(&options.wire_encrypt()?, select, json).await?,
-        Direction::Decrypt => client.decrypt_document(&options.wire_decrypt()?, select, json).await?,
-    };
+    let document = rewritten(client, work, json).await?;
     let report = Report {
         count: Some(document.count),
         matched: document.report.matched,
@@ -218,4 +255,15 @@ async fn document(client: &Client, work: &Work, json: &[u8]) -> Result<Done, Fau
         failed_indexes: Vec::new(),
     };
     Ok(Done { output: Output::Document(document.json), report })
+}
+
+/// The document that the engine makes of `json`.
+async fn rewritten(client: &Client, work: &Work, json: &[u8]) -> Result<Document, Fault> {
+    let options = work.options();
+    let select: Option<Vec<&str>> = options.select.as_ref().map(|select| select.iter().map(String::as_str).collect());
+    let select = select.as_deref();
+    Ok(match work.direction {
+        Direction::Encrypt => client.encrypt_document(&options.wire_encrypt()?, select, json).await?,
+        Direction::Decrypt => client.decrypt_document(&options.wire_decrypt()?, select, json).await?,
+    })
 }

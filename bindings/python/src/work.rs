@@ -14,6 +14,8 @@ pub(crate) enum Input {
     Columns(Vec<Column>),
     /// A JSON text.
     Document(Vec<u8>),
+    /// The chunks of a column of JSON texts.
+    Documents(Vec<Column>),
     /// Envelopes to inspect.
     Envelopes(Vec<String>),
     /// Nothing: whether the engine can be reached.

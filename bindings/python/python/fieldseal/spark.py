@@ -221,8 +221,6 @@ class _Work:
         return engine.decrypt_many(column, type=self.values[name], **self.options)
 
     def _documents(self, engine: Engine, name: str, column: pa.Array) -> pa.Array:
-        """Each row is a document of its own."""
+        """Each row is a document of its own; all of a batch are one call."""
         options = engine._options(self.documents[name], strict=self.strict, **self.options)
-        call = engine._core.call
-        texts = [None if text is None else call("document", self.encrypts, text, options) for text in column.to_pylist()]
-        return pa.array(texts, column.type)
+        return pa.array(engine._core.call("documents", self.encrypts, column, options))
