@@ -9,13 +9,12 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::jvm::{Jvm, Thrown};
 use crate::memory::Place;
-use crate::pages::{HUGE_SIZE, Memory};
 
 /// The first segment has room for this many pieces like the first one, so that a short message lies in one; each further segment is twice
 /// as long as the one before, up to the maximum.
 const FIRST_PIECES: usize = 4;
 const SEGMENT_SIZE_MIN: usize = 4 * 1024;
-const SEGMENT_SIZE_MAX: usize = HUGE_SIZE;
+const SEGMENT_SIZE_MAX: usize = 1024 * 1024;
 /// What comes after so many bytes is written past the caches.
 const CACHED_SIZE: usize = 1024 * 1024;
 /// Memory that is kept for later messages: what one of 128 MiB needs.
@@ -26,14 +25,14 @@ const LENGTHS: usize = (SEGMENT_SIZE_MAX / SEGMENT_SIZE_MIN).ilog2() as usize + 
 
 /// Unused segments, by the logarithm of their length.
 struct Kept {
-    segments: [Vec<Memory>; LENGTHS],
+    segments: [Vec<Box<[u8]>>; LENGTHS],
     size: usize,
 }
 
 static KEPT: Mutex<Kept> = Mutex::new(Kept { segments: [const { Vec::new() }; LENGTHS], size: 0 });
 
 struct Segment {
-    bytes: Memory,
+    bytes: Box<[u8]>,
     used: usize,
 }
 
@@ -145,14 +144,14 @@ fn place(size: usize) -> usize {
     (size / SEGMENT_SIZE_MIN).ilog2() as usize
 }
 
-fn segment(size: usize) -> Memory {
+fn segment(size: usize) -> Box<[u8]> {
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(bytes) = kept.segments[place(size)].pop() {
         kept.size -= size;
         return bytes;
     }
     drop(kept);
-    Memory::new(size)
+    vec![0; size].into_boxed_slice()
 }
 
 #[cfg(test)]
@@ -169,7 +168,7 @@ mod tests {
             sizes.push(size);
         }
         assert_eq!(sizes[..3], [4096, 8192, 16_384]);
-        assert!(sizes[9..].iter().all(|size| *size == SEGMENT_SIZE_MAX));
+        assert!(sizes[8..].iter().all(|size| *size == SEGMENT_SIZE_MAX));
         assert_eq!(buffer.size(), sizes.iter().sum());
         drop(buffer);
         assert!(!KEPT.lock().expect("no panic").segments[LENGTHS - 1].is_empty());

@@ -18,4 +18,3 @@ mod jvm;
 mod library;
 mod memory;
 mod objects;
-mod pages;
