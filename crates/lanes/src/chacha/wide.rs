@@ -94,7 +94,7 @@ pub(super) fn update<V: U64x8>(cpu: V::Cpu, powers: &Powers, sum: &Number, bytes
     let mut sums = [0; LIMBS];
     for (sum, limb) in sums.iter_mut().zip(all) {
         for lane in limb.to_lanes() {
-            *sum += u128::from(lane);
+            *sum = u128::wrapping_add(*sum, u128::from(lane));
         }
     }
     reduce(sums)
