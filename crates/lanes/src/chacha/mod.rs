@@ -1,6 +1,6 @@
 //! ChaCha20 and Poly1305 (RFC 8439) for long messages: sixteen blocks side by side in 512-bit registers.
 //!
-//! The libraries that fit this project compute eight blocks of ChaCha20 at a time, with AVX2; `docs/lanes.md` states what the wider
+//! The libraries that fit this project compute eight blocks of ChaCha20 at a time, with AVX2; `docs/lanes-chacha.md` states what the wider
 //! registers bring. Messages shorter than [`SIZE_MIN`] are a library's business. Joining both to the AEAD is the caller's.
 //!
 //! Timing depends only on lengths. Key streams and keys that were stored are wiped.
