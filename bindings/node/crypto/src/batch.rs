@@ -49,7 +49,7 @@ impl Numbers {
         unsafe {
             match self {
                 Self::Uint32(bytes) => bytes.start.cast::<u32>().add(place).read_volatile() as usize,
-                Self::Float64(bytes) => bytes.start.cast::<f64>().add(place).read_volatile() as usize,
+                Self::Float64(bytes) => whole(bytes.start.cast::<f64>().add(place).read_volatile()),
             }
         }
     }
@@ -65,6 +65,12 @@ impl Numbers {
             }
         }
     }
+}
+
+/// A whole number; any other lies outside of every buffer.
+fn whole(number: f64) -> usize {
+    let whole = number as usize;
+    if whole as f64 == number { whole } else { usize::MAX }
 }
 
 /// The buffers of all operations.

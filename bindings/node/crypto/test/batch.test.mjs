@@ -126,6 +126,16 @@ test('batches of hashes and HMAC', async () => {
   }
 });
 
+test('numbers that are not whole, or negative, are outside of every buffer', () => {
+  for (const wrong of [-1, 0.5, Number.NaN, Infinity, -Infinity]) {
+    for (const field of ['sourceOffset', 'sourceSize', 'targetOffset']) {
+      const operations = new Float64Array(batch.STRIDE);
+      operations[at(0, field)] = wrong;
+      assert.throws(() => batch.hash('sha256', { source: Buffer.alloc(9), target: Buffer.alloc(64) }, operations), /operation 0: a range/, `${field} ${wrong}`);
+    }
+  }
+});
+
 // Two messages of SHA-256 run side by side, unless the second reads what the first writes.
 test('an operation of a batch may read what the one before it wrote', () => {
   for (const method of ['hash', 'hmac']) {
