@@ -19,6 +19,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = Program(folder / ".fieldseal")
     with running(program, "app_dev") as server:
         (folder / "app_dev.json").write_bytes(program.run("keys", "public", "app_dev", "--json"))
+        program.run("store", "extract", "app_dev", "--to", str(folder / "extract"), "--root-key-file", str(folder / "extract.key"))
         (folder / "port").write_text(str(server.port))
         yield folder
 

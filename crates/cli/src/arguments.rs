@@ -720,6 +720,29 @@ Examples:
         #[command(flatten)]
         form: Form,
     },
+    /// Extract the keys of some apps to a keystore of their own under another root key, for jobs that decrypt on other machines
+    #[command(after_help = "\
+The extract is a folder that `--dir`, and Engine.open of Python, take. It contains no clients, no API keys and no other apps; disabled \
+key versions are without their private keys. It does not follow the original: extract again after a rotation, and remove extracts that \
+must not decrypt any more. Create no keys in an extract: the original would not have them.
+
+Example:
+  fieldseal store extract acme --to extract --root-key-file extract.key")]
+    #[command(mut_arg("json", |it| it.help("Print one line of JSON: counts, the paths, and whether the root key was created")))]
+    Extract {
+        /// Apps to extract
+        #[arg(value_name = "APP", required = true)]
+        apps: Vec<String>,
+        /// Folder for keystore.db, created if it does not exist; it must not contain a keystore
+        #[arg(long, value_name = "FOLDER")]
+        to: PathBuf,
+        /// Root key of the extract, created if it does not exist [default: root.key in the folder]
+        #[arg(long, value_name = "FILE")]
+        root_key_file: Option<PathBuf>,
+        /// The form.
+        #[command(flatten)]
+        form: Form,
+    },
 }
 
 /// `fieldseal config`.

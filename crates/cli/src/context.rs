@@ -227,7 +227,8 @@ impl Context {
         }
     }
 
-    fn root_key(&self) -> Outcome<LocalRootKey> {
+    /// The root key of the store.
+    pub(crate) fn root_key(&self) -> Outcome<LocalRootKey> {
         if let Some(key) = self.root_key_from_environment()? {
             return Ok(key);
         }
@@ -284,7 +285,8 @@ fn wipe(value: OsString) {
     drop(Zeroizing::new(value.into_encoded_bytes()));
 }
 
-fn environment(root_key: LocalRootKey) -> Environment {
+/// What a store needs besides its place.
+pub(crate) fn environment(root_key: LocalRootKey) -> Environment {
     Environment { root_key: Box::new(root_key), clock: Box::new(system_clock), rng: Box::new(system_random()) }
 }
 

@@ -169,6 +169,8 @@ impl From<admin::Error> for Failure {
             E::UnknownClient(_) => ": run fieldseal certs list to see the clients",
             E::UnknownApiKey(_) => ": run fieldseal api-keys list to see the keys",
             E::Full => ": free disk space, or raise keystore.store_size_max, then try again",
+            E::DamagedKey { fault: admin::KeyFault::LeftOut, .. } => "",
+            E::DisabledApp(_) => " (fieldseal keys enable APP)",
             E::DamagedKey { .. } | E::Inconsistent(_) => {
                 ": run fieldseal store check, and restore the store from a backup"
             }

@@ -100,6 +100,9 @@ pub enum Error {
     /// No app of this name.
     #[error("no app {0}")]
     UnknownApp(AppName),
+    /// An app whose keys must not be used cannot be extracted.
+    #[error("app {0} is disabled: enable it, or leave it out")]
+    DisabledApp(AppName),
     /// An app of this name is there already.
     #[error("app {0} already exists")]
     AppExists(AppName),
@@ -236,6 +239,8 @@ pub enum KeyFault {
     PublicKey,
     /// The row of this curve is missing.
     Missing,
+    /// The store is an extract, made while the version was disabled.
+    LeftOut,
 }
 
 impl fmt::Display for KeyFault {
@@ -245,6 +250,9 @@ impl fmt::Display for KeyFault {
             Self::Mismatch => "it does not match its public key",
             Self::PublicKey => "its public key is not valid",
             Self::Missing => "it is missing",
+            Self::LeftOut => {
+                "the extract was made while the version was disabled: enable it in the original and extract again"
+            }
         })
     }
 }

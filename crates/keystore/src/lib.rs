@@ -16,6 +16,7 @@
 mod copying;
 mod drafts;
 mod error;
+mod extracting;
 mod files;
 mod model;
 mod name;
@@ -33,6 +34,7 @@ pub use fieldseal_crypto::Secret;
 pub use copying::{Copied, StoreAddress, copy_store};
 pub use drafts::{remove_abandoned, remove_abandoned_in};
 pub use error::{Counted, Error, KeyFault, Location};
+pub use extracting::{Extracted, extract_apps};
 pub use files::SecretPath;
 pub use model::{
     ApiKey, ApiOperation, AppKeys, AppSummary, Apps, CheckReport, ClientGrant, Fault, KeyPair, KeyState, KeyVersion,

@@ -61,6 +61,17 @@ pub(crate) fn wrap(
     root_key.seal(&aad, pair.private().scalar().expose(), rng)
 }
 
+/// Seals nothing in the place of the private half of `public`: what an extract stores for a version that must not be used. Only who has the
+/// root key can write it, so that a key which was lost does not pass for one that was left out.
+pub(crate) fn wrap_nothing(
+    root_key: &dyn RootKey,
+    place: &Place<'_>,
+    public: &PublicKey,
+    rng: &mut dyn CryptoRng,
+) -> Result<Vec<u8>, RootKeyError> {
+    root_key.seal(&associated_data(place, public), &[], rng)
+}
+
 /// Why a wrapped key cannot be unwrapped to a pair.
 pub(crate) enum UnwrapError {
     /// The stored key is at fault.
@@ -82,6 +93,9 @@ pub(crate) fn unwrap(
         RootKeyError::DecryptFailed => UnwrapError::Key(KeyFault::Unopenable),
         other => UnwrapError::RootKey(other),
     })?;
+    if scalar.is_empty() {
+        return Err(UnwrapError::Key(KeyFault::LeftOut));
+    }
     let curve: Curve = public.curve();
     let private = Secret::from_slice(&scalar)
         .and_then(|scalar| PrivateKey::from_scalar(curve, scalar).ok())
@@ -184,10 +198,23 @@ mod tests {
         let mut fixture = fixture(Curve::Secp256k1);
         let here = place(&fixture.app);
         let aad = associated_data(&here, fixture.pair.public());
-        for scalar in [&[1; 32][..], &[0; 32], &[0xff; 32], &[1; 31], &[1; 33], &[]] {
+        for scalar in [&[1; 32][..], &[0; 32], &[0xff; 32], &[1; 31], &[1; 33]] {
             let wrapped = fixture.root_key.seal(&aad, scalar, &mut fixture.rng).expect("sealed");
             let opened = unwrap(&fixture.root_key, &fixture.context, &here, fixture.pair.public(), &wrapped);
             assert_eq!(fault(opened), Some(KeyFault::Mismatch), "{scalar:02x?}");
         }
+    }
+
+    #[test]
+    fn nothing_in_the_place_of_a_key_is_told_from_damage() {
+        let mut fixture = fixture(Curve::P256);
+        let (here, public) = (place(&fixture.app), *fixture.pair.public());
+        let nothing = wrap_nothing(&fixture.root_key, &here, &public, &mut fixture.rng).expect("sealed");
+        let open = |place: &Place<'_>, wrapped: &[u8]| {
+            fault(unwrap(&fixture.root_key, &fixture.context, place, &public, wrapped))
+        };
+        assert_eq!(open(&here, &nothing), Some(KeyFault::LeftOut));
+        assert_eq!(open(&Place { version: 4, ..here }, &nothing), Some(KeyFault::Unopenable), "of another version");
+        assert_eq!(open(&here, &[]), Some(KeyFault::Unopenable), "without the root key");
     }
 }

@@ -1,4 +1,4 @@
-"""A local Spark with two cores, with event logs, and an app in a folder."""
+"""A local Spark with two cores, with its UI and event logs, and an app in a folder."""
 
 import os
 import sys
@@ -46,7 +46,8 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def spark(events: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     settings = {
-        "spark.ui.enabled": "false",
+        "spark.ui.port": "0",
+        "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "1g",

@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -139,10 +141,59 @@ def test_plans_closures_and_logs_contain_no_secret(
     written = capfd.readouterr()
     key = server.credentials()["key"].read_text().splitlines()[1]
     root = (program.folder / "root.key").read_text().strip().rpartition(":")[2]
+    pages = pages_of_the_ui(plain.sparkSession)
+    assert "mapInArrow" in pages.lower() or "MapInArrow" in pages, "the plan is shown"
     for secret in (SECRET, key, root):
         assert len(secret) > 8
         assert secret not in written.out + written.err
         assert secret.encode() not in closure and secret.encode() not in logs
+        assert secret not in pages
+
+
+def pages_of_the_ui(spark: SparkSession) -> str:
+    """Every page of Spark's UI that a link leads to, and everything that its REST interface lists."""
+    start = spark.sparkContext.uiWebUrl
+    assert start is not None
+    application = f"{start}/api/v1/applications/{spark.sparkContext.applicationId}"
+    rest = ["jobs", "stages?details=true", "executors", "environment", "storage/rdd", "sql?details=true&planDescription=true&length=1000"]
+    waiting, seen = [f"{start}/jobs/", *(f"{application}/{name}" for name in rest)], set()
+    pages = []
+    while waiting:
+        address = waiting.pop()
+        if address in seen:
+            continue
+        seen.add(address)
+        with urllib.request.urlopen(address, timeout=30) as answer:
+            page = answer.read().decode(errors="replace")
+        pages.append(page)
+        # Neither files nor actions, such as the end of a job.
+        links = re.findall(r'href="(/(?:jobs|stages|storage|environment|executors|SQL)/[^"#]*)"', page)
+        waiting += [start + link.replace("&amp;", "&") for link in links if "/kill" not in link and len(seen) < 500]
+    assert len(seen) > 20, seen
+    return "\n".join(pages)
+
+
+def test_a_root_key_in_the_settings_of_spark_is_refused(spark: SparkSession, plain: DataFrame, program: Program) -> None:
+    engine = LocalEngine(str(program.folder))
+    spark.conf.set("spark.executorEnv.FIELDSEAL_ROOT_KEY", "fieldseal-root-key-1:AAAA")
+    try:
+        for call in (encrypt_columns, decrypt_columns):
+            with pytest.raises(fieldseal.InvalidParams, match="secretKeyRef") as caught:
+                call(plain, ["name"], engine=engine, app=APP)
+            assert "AAAA" not in str(caught.value)
+    finally:
+        spark.conf.unset("spark.executorEnv.FIELDSEAL_ROOT_KEY")
+
+
+def test_an_extract_decrypts_its_app_alone(plain: DataFrame, program: Program, tmp_path: Path) -> None:
+    program.run("store", "extract", APP, "--to", str(tmp_path / "extract"))
+    whole, extract = LocalEngine(str(program.folder)), LocalEngine(str(tmp_path / "extract"))
+    sealed = encrypt_columns(plain, ["name"], engine=whole, app=APP)
+    opened = decrypt_columns(sealed, ["name"], engine=extract, app=APP)
+    assert [row.name for row in by_id(opened)] == [row.name for row in by_id(plain)]
+    assert decrypt_columns(encrypt_columns(plain, ["name"], engine=extract, app=APP), ["name"], engine=whole, app=APP).count() == ROWS
+    with pytest.raises(Exception, match="unknown_app|no app"):
+        decrypt_columns(sealed, ["name"], engine=extract, app="another").collect()
 
 
 def test_refusals(spark: SparkSession, plain: DataFrame, program: Program) -> None:

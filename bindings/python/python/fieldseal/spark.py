@@ -48,7 +48,10 @@ _ARROW: dict[type[DataType], pa.DataType] = {
 @dataclass(frozen=True)
 class LocalEngine:
     """An engine in each Python worker, over a folder that every executor has: the key store, whose private keys are encrypted, and the root key, in
-    the folder or in `FIELDSEAL_ROOT_KEY` of the executor's environment."""
+    the folder or in `FIELDSEAL_ROOT_KEY` of the executor's environment, which must not come from `spark.executorEnv`: Spark shows that in its UI.
+
+    `fieldseal store extract` makes a folder with the keys of a job's apps alone.
+    """
 
     dir: str
 
@@ -85,6 +88,9 @@ class PublicKeys:
         return Engine.from_public_keys(self.path)
 
 
+# The setting of Spark that sets the variable for executors.
+_EXPOSED_ROOT_KEY = "spark.executorEnv.FIELDSEAL_ROOT_KEY"
+
 # The engines of this process, by place and process: Spark forks its Python workers.
 _engines: dict[tuple[object, int], Engine] = {}
 
@@ -115,6 +121,7 @@ def encrypt_columns(
     A mapping gives JSON columns their selectors: `{"name": None, "payload": ["$.card.number"]}`. With keying `session`, the batches of an executor share
     ephemeral keys for up to 15 seconds, like requests to an engine.
     """
+    _refuse_exposed_root_key(frame)
     select = _selectors(columns)
     values = {name: None for name, selectors in select.items() if selectors is None}
     documents = {name: selectors for name, selectors in select.items() if selectors is not None}
@@ -143,6 +150,7 @@ def decrypt_columns(
     """
     if isinstance(engine, PublicKeys):
         raise make("forbidden", "public keys encrypt and do not decrypt: use a LocalEngine or a RemoteEngine", "never")
+    _refuse_exposed_root_key(frame)
     types = dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns, "string")
     kinds = {name: _spark_type(name, kind) for name, kind in types.items()}
     select = _selectors(json)
@@ -157,6 +165,16 @@ def decrypt_columns(
     documents = {name: ["$"] if selectors is None else selectors for name, selectors in select.items()}
     options = {"app": app, "role": role, "on_failure": on_failure}
     return frame.mapInArrow(_Work(engine, values, documents, options, strict, encrypts=False), StructType(fields))
+
+
+def _refuse_exposed_root_key(frame: DataFrame) -> None:
+    """Spark writes its settings into the event log and shows them in its UI; it redacts by names, of which this is none."""
+    if frame.sparkSession.conf.get(_EXPOSED_ROOT_KEY, None) is not None:
+        message = (
+            f"{_EXPOSED_ROOT_KEY} puts the root key into Spark's UI and event log: give it to the executors as a file or as a secret of the cluster "
+            "(on Kubernetes spark.kubernetes.executor.secretKeyRef.FIELDSEAL_ROOT_KEY), and replace this root key"
+        )
+        raise make("invalid_params", message, "never")
 
 
 def _selectors(columns: Any) -> dict[str, list[str] | None]:

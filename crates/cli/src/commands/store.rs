@@ -1,12 +1,18 @@
-//! `store`: checks everything in the keystore and reports its faults; copies it between a file and a database.
+//! `store`: checks everything in the keystore and reports its faults; copies it between a file and a database; extracts some apps.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
-use fieldseal_engine::admin::{CheckReport, Copied, StoreAddress, copy_store};
+use fieldseal_engine::admin::{
+    AppName, CheckReport, Copied, Error, Extracted, LocalRootKey, RootKey, StoreAddress, copy_store, extract_apps,
+};
+use fieldseal_engine::system_random;
 use serde_json::json;
 
 use crate::arguments::{Form, StoreCommand};
-use crate::context::Context;
+use crate::config::StorePlace;
+use crate::context::{Context, environment, make_folder};
 use crate::failure::{Failure, Outcome};
 use crate::output::{print, print_json};
 
@@ -20,6 +26,10 @@ pub(super) fn run(context: &Context, command: &StoreCommand) -> Outcome {
         StoreCommand::Copy { to, form, .. } => {
             let to = to.as_deref().unwrap_or(Path::new(""));
             copy(context, &context.place().address(), &StoreAddress::File(to), *form)
+        }
+        StoreCommand::Extract { apps, to, root_key_file, form } => {
+            let apps = apps.iter().map(|app| AppName::parse(app)).collect::<Result<_, _>>()?;
+            extract(context, &apps, &Extract::new(to, root_key_file.as_deref()), *form)
         }
     }
 }
@@ -57,6 +67,68 @@ fn copy(context: &Context, from: &StoreAddress<'_>, to: &StoreAddress<'_>, form:
     print(&format!(
         "copied {from} to {to}: rows {row_count}, {}: every row was compared, every key was opened\n",
         counts(&report)
+    ))
+}
+
+/// Where an extract is to be, with the names that a folder has by default.
+struct Extract {
+    store: PathBuf,
+    root_key: PathBuf,
+}
+
+impl Extract {
+    fn new(folder: &Path, root_key_file: Option<&Path>) -> Self {
+        let names = StorePlace::default();
+        let root_key = root_key_file.map_or_else(|| folder.join(names.root_key_file), Path::to_owned);
+        Self { store: folder.join(names.path), root_key }
+    }
+
+    fn root_key_or_new(&self) -> Result<LocalRootKey, Error> {
+        match LocalRootKey::create_file(&self.root_key, &mut system_random()) {
+            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::AlreadyExists => {
+                LocalRootKey::read_file(&self.root_key)
+            }
+            created => created,
+        }
+    }
+}
+
+fn extract(context: &Context, apps: &BTreeSet<AppName>, to: &Extract, form: Form) -> Outcome {
+    let original = context.store()?;
+    if to.store.exists() {
+        return Err(Error::NotEmpty(to.store.as_path().into()).into());
+    }
+    let is_new_key = !to.root_key.exists();
+    if !is_new_key && LocalRootKey::read_file(&to.root_key)?.id() == context.root_key()?.id() {
+        let path = to.root_key.display();
+        return Err(Failure::usage(format!("{path}: the root key of an extract must not be that of the original")));
+    }
+    for path in [&to.store, &to.root_key] {
+        make_folder(path.parent().unwrap_or(Path::new("")))?;
+    }
+    // Called once the apps have been read, so that a wrong name leaves no root key behind.
+    let root_key = || to.root_key_or_new().map(environment);
+    let extracted = extract_apps(&*original, &to.store, apps, root_key, context.config().keystore)?;
+    let Extracted { left_out_count, report } = extracted;
+    let faults: Vec<String> = report.faults.iter().map(ToString::to_string).collect();
+    refuse_faults(&faults, "remove the extract, and run fieldseal store check")?;
+    let (store, root_key) = (to.store.display(), to.root_key.display());
+    if form.json {
+        return print_json(&json!({
+            "apps": report.app_count,
+            "key_versions": report.version_count,
+            "left_out": left_out_count,
+            "keystore": to.store,
+            "root_key": to.root_key,
+            "root_key_created": is_new_key,
+        }));
+    }
+    let state = if is_new_key { "created" } else { "existing" };
+    print(&format!(
+        "extracted to {store}: apps {}, key versions {} (without private keys, because disabled: {left_out_count}); \
+         every other key was opened\n\
+         root key of the extract: {root_key} ({state}); keep it apart from the keystore\n",
+        report.app_count, report.version_count
     ))
 }
 

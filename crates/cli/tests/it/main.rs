@@ -9,6 +9,7 @@ mod cluster;
 mod common;
 mod demo;
 mod engine;
+mod extract;
 mod guides;
 mod interruption;
 mod large;

@@ -58,7 +58,7 @@ pub(super) fn insert(
     sql: &mut dyn Sql,
     id: ApiKeyId,
     new: &NewApiKey,
-    now: i64,
+    now: u64,
     limits: &Limits,
 ) -> Result<ApiKey, Error> {
     apps::find(sql, &new.app)?.ok_or_else(|| Error::UnknownApp(new.app.clone()))?;
@@ -92,7 +92,7 @@ fn check_limits(sql: &mut dyn Sql, new: &NewApiKey, limits: &Limits) -> Result<(
 }
 
 /// Revokes a key for good; the time of the first revocation stays.
-pub(super) fn revoke(sql: &mut dyn Sql, id: &ApiKeyId, now: i64) -> Result<(), Error> {
+pub(super) fn revoke(sql: &mut dyn Sql, id: &ApiKeyId, now: u64) -> Result<(), Error> {
     let update = "UPDATE api_key SET revoked_at = coalesce(revoked_at, ?2) WHERE id = ?1";
     let changed = sql.execute(update, params![id.as_str(), now])?;
     if changed == 1 { Ok(()) } else { Err(Error::UnknownApiKey(id.clone())) }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fieldseal_crypto::{Curve, PrivateKey, PublicKey};
 
-use super::value::{Row, Sql, Type, Value, params, unix_s};
+use super::value::{Row, Sql, Type, Value, params};
 use super::{Backend, SqlKeystore, Standing};
 use crate::error::{Counted, KeyFault};
 use crate::model::{AppKeys, AppSummary, KeyPair, KeyState, KeyVersion, NewKeys, VersionSummary};
@@ -217,6 +217,42 @@ fn holder(sql: &mut dyn Sql, public: &PublicKey) -> Result<Option<(AppName, u32)
     found.map(|row| Ok((app_name(row.text(0)?)?, row.number(1)?))).transpose()
 }
 
+/// A pair to write.
+pub(crate) struct StoredPair<'a> {
+    pub(crate) public: &'a PublicKey,
+    /// The private half, encrypted under the root key.
+    pub(crate) wrapped: Vec<u8>,
+}
+
+/// Inserts an app without versions; `created_at` in Unix seconds.
+pub(crate) fn write_app(sql: &mut dyn Sql, app: &AppName, created_at: u64) -> Result<(), Error> {
+    let insert = "INSERT INTO app (name, created_at, disabled) VALUES (?1, ?2, ?3)";
+    sql.execute(insert, params![app.as_str(), created_at, false]).map(drop)
+}
+
+/// Inserts a version without its pairs.
+pub(crate) fn write_version(
+    sql: &mut dyn Sql,
+    place: &Place<'_>,
+    created_at: u64,
+    state: KeyState,
+) -> Result<(), Error> {
+    let insert = "INSERT INTO key_version (app, version, created_at, disabled) VALUES (?1, ?2, ?3, ?4)";
+    let disabled = state == KeyState::Disabled;
+    sql.execute(insert, params![place.app.as_str(), place.version, created_at, disabled]).map(drop)
+}
+
+/// Inserts one pair of a version.
+pub(crate) fn write_pair(sql: &mut dyn Sql, place: &Place<'_>, pair: &StoredPair<'_>) -> Result<(), Error> {
+    let curve = pair.public.curve().short_name();
+    let public = pair.public.uncompressed();
+    sql.execute(
+        "INSERT INTO key_pair (app, version, curve, public_key, wrapped_private_key) VALUES (?1, ?2, ?3, ?4, ?5)",
+        params![place.app.as_str(), place.version, curve, public.as_slice(), pair.wrapped.as_slice()],
+    )
+    .map(drop)
+}
+
 impl<B: Backend> SqlKeystore<B> {
     fn place<'a>(&self, app: &'a AppName, version: u32) -> Place<'a> {
         let store = self.id;
@@ -234,8 +270,7 @@ impl<B: Backend> SqlKeystore<B> {
             return Err(Error::TooMany { what, limit });
         }
         let now = self.now();
-        let insert = "INSERT INTO app (name, created_at, disabled) VALUES (?1, ?2, ?3)";
-        sql.execute(insert, params![app.as_str(), now, false])?;
+        write_app(sql, app, now)?;
         let first = self.insert_version(sql, self.place(app, 1), now, keys)?;
         Ok(AppSummary { name: app.clone(), created_at: first.created_at, disabled: false, versions: vec![first] })
     }
@@ -263,17 +298,14 @@ impl<B: Backend> SqlKeystore<B> {
         &self,
         sql: &mut dyn Sql,
         place: Place<'_>,
-        now: i64,
+        now: u64,
         keys: NewKeys,
     ) -> Result<VersionSummary, Error> {
-        sql.execute(
-            "INSERT INTO key_version (app, version, created_at, disabled) VALUES (?1, ?2, ?3, ?4)",
-            params![place.app.as_str(), place.version, now, false],
-        )?;
+        write_version(sql, &place, now, KeyState::Active)?;
         let (r1, k1) = keys.into_parts();
         Ok(VersionSummary {
             version: place.version,
-            created_at: unix_s(now)?,
+            created_at: now,
             state: KeyState::Active,
             r1: self.insert_pair(sql, &place, Curve::P256, r1)?,
             k1: self.insert_pair(sql, &place, Curve::Secp256k1, k1)?,
@@ -294,16 +326,7 @@ impl<B: Backend> SqlKeystore<B> {
             return Err(Error::KeyInUse { curve, app, version });
         }
         let wrapped = wrapping::wrap(self.root_key.as_ref(), place, &pair, rng.as_mut())?;
-        sql.execute(
-            "INSERT INTO key_pair (app, version, curve, public_key, wrapped_private_key) VALUES (?1, ?2, ?3, ?4, ?5)",
-            params![
-                place.app.as_str(),
-                place.version,
-                curve.short_name(),
-                pair.public().uncompressed().as_slice(),
-                wrapped
-            ],
-        )?;
+        write_pair(sql, place, &StoredPair { public: pair.public(), wrapped })?;
         Ok(*pair.public())
     }
 

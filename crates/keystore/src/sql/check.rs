@@ -5,6 +5,7 @@ use fieldseal_crypto::Curve;
 use super::value::Sql;
 use super::{Backend, SCHEMA_VERSION, SqlKeystore, api_keys, apps, clients};
 use crate::Error;
+use crate::error::KeyFault;
 use crate::model::{CheckReport, Fault, KeyState};
 use crate::wrapping::UnwrapError;
 
@@ -64,6 +65,7 @@ impl<B: Backend> SqlKeystore<B> {
             for curve in Curve::ALL {
                 match self.open_pair(&row.name, version, curve) {
                     Ok(_) => {}
+                    Err(UnwrapError::Key(KeyFault::LeftOut)) if version.state == KeyState::Disabled => {}
                     Err(UnwrapError::Key(fault)) => {
                         report.faults.push(Fault::Key { app: row.name.clone(), version: version.version, curve, fault })
                     }

@@ -55,7 +55,7 @@ fn grant(row: &Row, apps: BTreeSet<AppName>, roles: BTreeSet<RoleName>) -> Resul
 }
 
 /// Inserts or replaces a grant; date and state of an existing client stay.
-pub(super) fn put(sql: &mut dyn Sql, client: &NewClient, now: i64, limits: &Limits) -> Result<ClientGrant, Error> {
+pub(super) fn put(sql: &mut dyn Sql, client: &NewClient, now: u64, limits: &Limits) -> Result<ClientGrant, Error> {
     check_limits(sql, client, limits)?;
     let may = |operation| client.operations.contains(&operation);
     sql.execute(

@@ -4,7 +4,7 @@
 //! Each change is one transaction that no other change overlaps, and has a generation of its own; each read sees one state.
 
 mod api_keys;
-mod apps;
+pub(crate) mod apps;
 mod check;
 mod clients;
 pub(crate) mod copy;
@@ -105,8 +105,8 @@ impl<B: Backend> SqlKeystore<B> {
         self.rng.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn now(&self) -> i64 {
-        i64::try_from(self.clock.now_unix_s()).unwrap_or(i64::MAX)
+    fn now(&self) -> u64 {
+        self.clock.now_unix_s()
     }
 }
 

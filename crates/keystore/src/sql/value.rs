@@ -47,6 +47,13 @@ impl From<i64> for Value {
     }
 }
 
+/// Unix seconds.
+impl From<u64> for Value {
+    fn from(value: u64) -> Self {
+        Self::Integer(i64::try_from(value).unwrap_or(i64::MAX))
+    }
+}
+
 impl From<u32> for Value {
     fn from(value: u32) -> Self {
         Self::Integer(value.into())

@@ -11,6 +11,7 @@ use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use fieldseal_crypto::CryptoRng;
 use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, Transaction, TransactionBehavior, params_from_iter};
@@ -75,6 +76,21 @@ impl SqliteKeystore {
     /// Makes a store at `path` with the rows of another.
     pub(crate) fn create_copy(path: &Path, content: &Content, limits: &Limits) -> Result<(), Error> {
         let created = create_if_blank(path, limits, |sql| content.write(sql, &schema::TABLES))?;
+        if created { Ok(()) } else { Err(Error::NotEmpty(path.into())) }
+    }
+
+    /// Makes a store at `path`, with an id of its own, with what `fill` writes into it.
+    pub(crate) fn create_with(
+        path: &Path,
+        root_key: RootKeyId,
+        limits: &Limits,
+        rng: &mut dyn CryptoRng,
+        fill: impl FnOnce(&mut dyn Sql, StoreId, &mut dyn CryptoRng) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let created = create_if_blank(path, limits, |sql| {
+            let id = common::create(sql, &schema::TABLES, root_key, rng)?;
+            fill(sql, id, rng)
+        })?;
         if created { Ok(()) } else { Err(Error::NotEmpty(path.into())) }
     }
 }

@@ -4,6 +4,7 @@ mod api_keys;
 mod common;
 mod copy;
 mod crash;
+mod extract;
 mod file;
 mod pem;
 mod pooler;

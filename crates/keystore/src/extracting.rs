@@ -1,0 +1,112 @@
+//! Takes some apps out of a store into one of their own, for a process that decrypts on another machine and should not have the keys of
+//! the others.
+//!
+//! An extract is a store like any other, with its own id and root key: its file opens nothing of the original, and the original's root
+//! key nothing of the extract. It contains no clients, no API keys and no secret of tokens. Versions that are disabled keep their number,
+//! but not their private keys.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use fieldseal_crypto::{CryptoRng, Curve};
+
+use crate::model::{AppKeys, AppSummary, CheckReport, KeyPair, KeyState};
+use crate::root_key::RootKey;
+use crate::sql::OpenMode;
+use crate::sql::apps::{self, StoredPair};
+use crate::sql::value::Sql;
+use crate::sqlite::SqliteKeystore;
+use crate::store::{Environment, Keystore, Limits};
+use crate::wrapping::{self, Place, StoreId};
+use crate::{AppName, Error};
+
+/// What was extracted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Extracted {
+    /// Versions without their private keys, because they are disabled.
+    pub left_out_count: usize,
+    /// The check of the extract, for which every private key was opened.
+    pub report: CheckReport,
+}
+
+/// Makes a store at `to`, where there is none, that contains `apps` of the store `from`, under the root key of `environment`. The extract
+/// is there whole or not at all, and does not follow later changes of the original.
+///
+/// `environment` is called once for each time that the extract is opened.
+///
+/// # Errors
+/// [`Error::UnknownApp`], [`Error::DisabledApp`], [`Error::NotEmpty`] when there is something at `to`, [`Error::Busy`] when an app was
+/// changed in the same moment; and those of opening.
+pub fn extract_apps(
+    from: &dyn Keystore,
+    to: &Path,
+    apps: &BTreeSet<AppName>,
+    environment: impl Fn() -> Result<Environment, Error>,
+    limits: Limits,
+) -> Result<Extracted, Error> {
+    let apps: Vec<App> = apps.iter().map(|app| App::read(from, app)).collect::<Result<_, _>>()?;
+    let Environment { root_key, mut rng, .. } = environment()?;
+    SqliteKeystore::create_with(to, root_key.id(), &limits, rng.as_mut(), |sql, store, rng| {
+        apps.iter().try_for_each(|app| app.write(sql, store, &*root_key, rng))
+    })?;
+    let report = SqliteKeystore::open(to, OpenMode::Existing, environment()?, limits)?.check()?;
+    Ok(Extracted { left_out_count: apps.iter().map(App::left_out_count).sum(), report })
+}
+
+/// An app to write.
+struct App {
+    /// All versions with their public keys.
+    summary: AppSummary,
+    /// The active ones with their private keys.
+    keys: AppKeys,
+}
+
+impl App {
+    fn read(from: &dyn Keystore, name: &AppName) -> Result<Self, Error> {
+        let unknown = || Error::UnknownApp(name.clone());
+        let mut summary = from.app_summary(name)?.ok_or_else(unknown)?;
+        // Read later, so that it decides which versions are active; one that was added in between is not in the summary.
+        let keys = from.load_app(name)?.ok_or_else(unknown)?;
+        if keys.disabled {
+            return Err(Error::DisabledApp(name.clone()));
+        }
+        for version in &mut summary.versions {
+            let is_active = keys.versions.iter().any(|active| active.version == version.version);
+            version.state = if is_active { KeyState::Active } else { KeyState::Disabled };
+        }
+        let app = Self { summary, keys };
+        if app.left_out_count() == app.summary.versions.len() { Err(Error::Busy) } else { Ok(app) }
+    }
+
+    fn left_out_count(&self) -> usize {
+        self.summary.versions.iter().filter(|version| version.state == KeyState::Disabled).count()
+    }
+
+    fn pair(&self, version: u32, curve: Curve) -> Option<&KeyPair> {
+        self.keys.versions.iter().find(|active| active.version == version).map(|active| active.pair(curve))
+    }
+
+    fn write(
+        &self,
+        sql: &mut dyn Sql,
+        store: StoreId,
+        root_key: &dyn RootKey,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), Error> {
+        let app = &self.summary.name;
+        apps::write_app(sql, app, self.summary.created_at)?;
+        // The oldest first, as they were made.
+        for version in self.summary.versions.iter().rev() {
+            let place = Place { store, app, version: version.version };
+            apps::write_version(sql, &place, version.created_at, version.state)?;
+            for public in [&version.r1, &version.k1] {
+                let wrapped = match self.pair(version.version, public.curve()) {
+                    Some(pair) => wrapping::wrap(root_key, &place, pair, rng)?,
+                    None => wrapping::wrap_nothing(root_key, &place, public, rng)?,
+                };
+                apps::write_pair(sql, &place, &StoredPair { public, wrapped })?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,139 @@
+//! Extracts: the keys of some apps in a store of its own, and nothing else of the original.
+
+use std::collections::BTreeSet;
+
+use crate::common::{Kind, NOW, Place, app, environment, grant, key, rng};
+use fieldseal_crypto::Curve;
+use fieldseal_keystore::{
+    ApiOperation, AppKeys, Environment, Error, Extracted, KeyFault, KeyState, Keystore, Limits, LocalRootKey,
+    NewApiKey, NewKeys, OpenMode, Roles, SqliteKeystore, extract_apps,
+};
+
+/// The root key of every extract. It protects nothing.
+const ROOT_KEY: &str = "fieldseal-root-key-1:pqampqampqampqampqampqampqampqampqampqampqY=";
+
+fn environment_of_extract() -> Environment {
+    let root_key = Box::new(LocalRootKey::from_text(ROOT_KEY).expect("valid"));
+    Environment { root_key, clock: Box::new(|| NOW + 1), rng: Box::new(rng()) }
+}
+
+fn extract(from: &dyn Keystore, to: &Place, apps: &[&str]) -> Result<Extracted, Error> {
+    let apps = apps.iter().map(|name| app(name)).collect();
+    extract_apps(from, to.path(), &apps, || Ok(environment_of_extract()), Limits::default())
+}
+
+fn open(extract: &Place) -> SqliteKeystore {
+    SqliteKeystore::open(extract.path(), OpenMode::Existing, environment_of_extract(), Limits::default())
+        .expect("opened")
+}
+
+fn scalars(keys: &AppKeys) -> Vec<(u32, u64, Vec<u8>, Vec<u8>)> {
+    let scalar =
+        |curve, version: &fieldseal_keystore::KeyVersion| version.pair(curve).private().scalar().expose().to_vec();
+    keys.versions
+        .iter()
+        .map(|it| (it.version, it.created_at, scalar(Curve::P256, it), scalar(Curve::Secp256k1, it)))
+        .collect()
+}
+
+/// Three versions of `a`, of which the second is disabled, one of `b`, and something in every other table.
+fn fill(place: &Place) {
+    let store = place.open();
+    for name in ["a", "b"] {
+        store.create_app(&app(name), NewKeys::generated()).expect("made");
+    }
+    store.add_version(&app("a"), NewKeys::generated().with(key(Curve::P256, 7))).expect("made");
+    store.rotate(&app("a")).expect("made");
+    store.disable_version(&app("a"), 2).expect("disabled");
+    store.put_client(&grant("c", &["a", "b"])).expect("granted");
+    let operations = BTreeSet::from(ApiOperation::ALL);
+    let api_key = NewApiKey { app: app("a"), operations, roles: Roles::Any, secret_sha256: [9; 32] };
+    store.create_api_key(&api_key).expect("made");
+    store.token_secret().expect("made");
+}
+
+#[test]
+fn an_extract_has_the_active_keys_of_its_apps_and_nothing_else() {
+    for kind in [Kind::Sqlite, Kind::Postgres] {
+        let (place, to) = (Place::new(kind), Place::new(Kind::Sqlite));
+        fill(&place);
+        let original = place.open();
+        let Extracted { left_out_count, report } = extract(&*original, &to, &["a"]).expect("extracted");
+        assert_eq!((left_out_count, report.app_count, report.version_count, report.faults), (1, 1, 3, vec![]));
+        assert_eq!((report.client_count, report.api_key_count), (0, 0));
+        let extract = open(&to);
+        let [there, here] =
+            [&*original, &extract as &dyn Keystore].map(|it| it.load_app(&app("a")).expect("read").expect("there"));
+        assert_eq!(scalars(&there), scalars(&here));
+        assert_eq!(scalars(&here).iter().map(|it| it.0).collect::<Vec<_>>(), [3, 1]);
+        assert_eq!(original.app_summary(&app("a")).expect("read"), extract.app_summary(&app("a")).expect("read"));
+        assert_eq!(extract.load_app(&app("b")).expect("read").map(|it| it.name), None);
+        let (own, of_original) = (extract.token_secret().expect("made"), original.token_secret().expect("read"));
+        assert_ne!(own.expose(), of_original.expose());
+    }
+}
+
+#[test]
+fn nothing_of_the_original_opens_with_the_extract() {
+    let (place, to) = (Place::new(Kind::Sqlite), Place::new(Kind::Sqlite));
+    fill(&place);
+    extract(&*place.open(), &to, &["a", "b"]).expect("extracted");
+    let wrong = |place: &Place, environment| {
+        SqliteKeystore::open(place.path(), OpenMode::Existing, environment, Limits::default())
+    };
+    assert!(matches!(wrong(&to, environment()), Err(Error::WrongRootKey { .. })));
+    assert!(matches!(wrong(&place, environment_of_extract()), Err(Error::WrongRootKey { .. })));
+    let id = "SELECT hex(store_id) FROM store";
+    assert_ne!(place.tamper(id), to.tamper(id));
+    // No private key of the original is in the file, not even encrypted: neither those of active versions nor that of the disabled one.
+    let wrapped = "SELECT group_concat(hex(wrapped_private_key)) FROM key_pair WHERE app = 'a'";
+    let (of_original, of_extract) = (place.tamper(wrapped), to.tamper(wrapped));
+    assert!(of_original.split(',').all(|it| !of_extract.contains(it)));
+}
+
+#[test]
+fn a_version_that_was_left_out_stays_disabled() {
+    let (place, to) = (Place::new(Kind::Sqlite), Place::new(Kind::Sqlite));
+    fill(&place);
+    extract(&*place.open(), &to, &["a"]).expect("extracted");
+    let extract = open(&to);
+    let refused = extract.enable_version(&app("a"), 2);
+    assert!(matches!(refused, Err(Error::DamagedKey { version: 2, fault: KeyFault::LeftOut, .. })), "{refused:?}");
+    // Of an active version its absence is a fault.
+    to.tamper("UPDATE key_version SET disabled = 0 WHERE version = 2");
+    assert_eq!(extract.check().expect("checked").faults.len(), 2);
+    assert!(matches!(extract.load_app(&app("a")), Err(Error::DamagedKey { fault: KeyFault::LeftOut, .. })));
+    // In the original, a key that is lost is one, whatever the state of its version.
+    place.tamper("UPDATE key_pair SET wrapped_private_key = x'' WHERE app = 'a' AND version = 2");
+    assert_eq!(place.open().check().expect("checked").faults.len(), 2);
+}
+
+#[test]
+fn a_version_that_is_enabled_again_is_in_the_next_extract() {
+    let (place, to) = (Place::new(Kind::Sqlite), Place::new(Kind::Sqlite));
+    fill(&place);
+    let original = place.open();
+    original.enable_version(&app("a"), 2).expect("enabled");
+    original.disable_version(&app("a"), 3).expect("disabled");
+    assert_eq!(extract(&*original, &to, &["a"]).expect("extracted").left_out_count, 1);
+    let summary = open(&to).app_summary(&app("a")).expect("read").expect("there");
+    let states: Vec<_> = summary.versions.iter().map(|it| it.state).collect();
+    assert_eq!(states, [KeyState::Disabled, KeyState::Active, KeyState::Active]);
+}
+
+#[test]
+fn what_cannot_be_extracted_leaves_no_store() {
+    let place = Place::new(Kind::Sqlite);
+    fill(&place);
+    let original = place.open();
+    original.disable_app(&app("b")).expect("disabled");
+    let to = Place::new(Kind::Sqlite);
+    assert!(matches!(extract(&*original, &to, &["a", "nobody"]), Err(Error::UnknownApp(_))));
+    assert!(matches!(extract(&*original, &to, &["a", "b"]), Err(Error::DisabledApp(_))));
+    let nothing = SqliteKeystore::open(to.path(), OpenMode::Existing, environment_of_extract(), Limits::default());
+    assert!(matches!(nothing, Err(Error::NoStore(_))));
+    // Nor is one overwritten, the original least of all.
+    assert!(matches!(extract(&*original, &place, &["a"]), Err(Error::NotEmpty(_))));
+    extract(&*original, &to, &["a"]).expect("extracted");
+    assert!(matches!(extract(&*original, &to, &["a"]), Err(Error::NotEmpty(_))));
+}
