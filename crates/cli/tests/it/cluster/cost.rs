@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use fieldseal_client::{Client, EncryptOptions, Scalar};
 use fieldseal_testkit::postgres::PostgresServer;
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::json;
 
 use super::{Cluster, Engine, report, size};
@@ -25,25 +27,72 @@ fn processor_time(engine: &Engine) -> Duration {
     TICK * ticks
 }
 
-/// Nanoseconds of processor time per field while these engines encrypt at the same time.
-fn cost(cluster: &Cluster<'_>, engines: &[&Engine], seconds: u32) -> f64 {
-    let before: Duration = engines.iter().map(|engine| processor_time(engine)).sum();
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
-    let end = Instant::now() + Duration::from_secs(u64::from(seconds));
-    let mut running = tokio::task::JoinSet::new();
-    for engine in engines {
-        let client = Client::new(cluster.client_settings(vec![engine.address()])).expect("a client");
-        for _ in 0..IN_FLIGHT {
-            running.spawn_on(encrypt_until(client.clone(), end), runtime.handle());
-        }
-    }
-    let fields: usize = runtime.block_on(running.join_all()).into_iter().sum();
-    let after: Duration = engines.iter().map(|engine| processor_time(engine)).sum();
-    (after - before).as_nanos() as f64 / fields as f64
+/// What engines did in a time, together.
+struct Measured {
+    fields_per_second: f64,
+    /// Of their processor time.
+    nanoseconds_per_field: f64,
 }
 
-async fn encrypt_until(client: Client, end: Instant) -> usize {
+/// Measures while these engines encrypt at the same time, each with a client on a core of its own: two engines then find on each core what
+/// one finds on the one it has.
+fn measure(cluster: &Cluster<'_>, engines: &[&Engine], seconds: u32) -> Measured {
+    let cores = cores();
+    let core_of = |index: usize| cores[index % cores.len()];
+    for (index, engine) in engines.iter().enumerate() {
+        threads(engine).for_each(|thread| keep(Some(thread), core_of(index)));
+    }
+    let processor_time = || engines.iter().map(|engine| processor_time(engine)).sum::<Duration>();
+    let (began, before) = (Instant::now(), processor_time());
+    let end = began + Duration::from_secs(u64::from(seconds));
+    let fields: usize = std::thread::scope(|scope| {
+        let clients = engines.iter().enumerate().map(|(index, engine)| {
+            let settings = cluster.client_settings(vec![engine.address()]);
+            scope.spawn(move || {
+                keep(None, core_of(index));
+                encrypt_until(&Client::new(settings).expect("a client"), end)
+            })
+        });
+        clients.collect::<Vec<_>>().into_iter().map(|client| client.join().expect("no panic")).sum()
+    });
+    Measured {
+        fields_per_second: fields as f64 / began.elapsed().as_secs_f64(),
+        nanoseconds_per_field: (processor_time() - before).as_nanos() as f64 / fields as f64,
+    }
+}
+
+/// The cores that this process may use.
+fn cores() -> Vec<usize> {
+    let allowed = sched_getaffinity(None).expect("the cores of this process");
+    (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect()
+}
+
+/// Keeps a thread, this one without a number, on a core.
+fn keep(thread: Option<Pid>, core: usize) {
+    let mut cores = CpuSet::new();
+    cores.set(core);
+    sched_setaffinity(thread, &cores).expect("a core of this process");
+}
+
+/// The threads of an engine.
+fn threads(engine: &Engine) -> impl Iterator<Item = Pid> {
+    let folder = format!("/proc/{}/task", engine.running().child.id());
+    std::fs::read_dir(folder).expect("it runs").map(|entry| {
+        let number = entry.expect("a thread").file_name().into_string().expect("a number");
+        Pid::from_raw(number.parse().expect("a number")).expect("not 0")
+    })
+}
+
+/// Keeps some requests in flight until then; returns how many fields were encrypted.
+fn encrypt_until(client: &Client, end: Instant) -> usize {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let requests = (0..IN_FLIGHT).map(|_| encrypt_one_after_the_other(client.clone(), end));
+        requests.collect::<tokio::task::JoinSet<_>>().join_all().await.into_iter().sum()
+    })
+}
+
+async fn encrypt_one_after_the_other(client: Client, end: Instant) -> usize {
     let values = vec![Scalar::from("4111111111111111"); VALUES];
     let mut fields = 0;
     while Instant::now() < end {
@@ -68,15 +117,19 @@ fn a_field_costs_the_same_whatever_the_store() {
     let [first, second] = &shared.engines[..] else { unreachable!("two") };
     let (mut of_file, mut of_one, mut of_two) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..rounds {
-        of_file.push(cost(&file, &[&file.engines[0]], seconds));
-        of_one.push(cost(&shared, &[first], seconds));
-        of_two.push(cost(&shared, &[first, second], seconds));
+        of_file.push(measure(&file, &[&file.engines[0]], seconds));
+        of_one.push(measure(&shared, &[first], seconds));
+        of_two.push(measure(&shared, &[first, second], seconds));
     }
-    let (of_file, of_one, of_two) = (median(of_file), median(of_one), median(of_two));
+    let cost = |of: &[Measured]| median(of.iter().map(|it| it.nanoseconds_per_field).collect());
+    // Each with the measurement of its own round, so that a change of the machine's speed is in both.
+    let ratios = of_two.iter().zip(&of_one).map(|(two, one)| two.fields_per_second / one.fields_per_second);
+    let rate = |of: &[Measured]| median(of.iter().map(|it| it.fields_per_second).collect());
     report(
         "processor time of a field",
-        json!({"rounds": rounds, "sqlite_ns": of_file, "postgres_ns": of_one, "two_engines_ns": of_two,
-            "postgres_to_sqlite": of_one / of_file, "two_engines_to_one": 2.0 * of_one / of_two}),
+        json!({"rounds": rounds, "sqlite_ns": cost(&of_file), "postgres_ns": cost(&of_one), "two_engines_ns": cost(&of_two),
+            "postgres_to_sqlite": cost(&of_one) / cost(&of_file), "one_engine_fields_per_second": rate(&of_one),
+            "two_engines_fields_per_second": rate(&of_two), "two_engines_to_one": median(ratios.collect())}),
     );
 }
 
