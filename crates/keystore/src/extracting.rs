@@ -2,19 +2,21 @@
 //! the others.
 //!
 //! An extract is a store like any other, with its own id and root key: its file opens nothing of the original, and the original's root
-//! key nothing of the extract. It contains no clients, no API keys and no secret of tokens. Versions that are disabled keep their number,
-//! but not their private keys.
+//! key nothing of the extract. Later extracts of the same store under the same root key have the same id. It contains no clients, no API
+//! keys and no secret of tokens. Versions that are disabled keep their number, but not their private keys.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use fieldseal_crypto::{CryptoRng, Curve};
 
+use crate::copying::StoreAddress;
 use crate::model::{AppKeys, AppSummary, CheckReport, KeyPair, KeyState};
+use crate::postgres::PostgresKeystore;
 use crate::root_key::RootKey;
-use crate::sql::OpenMode;
 use crate::sql::apps::{self, StoredPair};
 use crate::sql::value::Sql;
+use crate::sql::{Backend, OpenMode, SqlKeystore};
 use crate::sqlite::SqliteKeystore;
 use crate::store::{Environment, Keystore, Limits};
 use crate::wrapping::{self, Place, StoreId};
@@ -29,28 +31,43 @@ pub struct Extracted {
     pub report: CheckReport,
 }
 
-/// Makes a store at `to`, where there is none, that contains `apps` of the store `from`, under the root key of `environment`. The extract
+/// Makes a store at `to`, where there is none, that contains `apps` of the store at `from`, under the root key of `of_extract`. The extract
 /// is there whole or not at all, and does not follow later changes of the original.
 ///
-/// `environment` is called once for each time that the extract is opened.
+/// `of_original` belongs to the original. `of_extract` is called once for each time that the extract is opened; for the first time when
+/// nothing but a failing disk prevents the extract, so that it may create the root key.
 ///
 /// # Errors
 /// [`Error::UnknownApp`], [`Error::DisabledApp`], [`Error::NotEmpty`] when there is something at `to`, [`Error::Busy`] when an app was
 /// changed in the same moment; and those of opening.
 pub fn extract_apps(
-    from: &dyn Keystore,
+    from: &StoreAddress<'_>,
+    of_original: Environment,
     to: &Path,
     apps: &BTreeSet<AppName>,
-    environment: impl Fn() -> Result<Environment, Error>,
+    of_extract: impl Fn() -> Result<Environment, Error>,
     limits: Limits,
 ) -> Result<Extracted, Error> {
-    let apps: Vec<App> = apps.iter().map(|app| App::read(from, app)).collect::<Result<_, _>>()?;
-    let Environment { root_key, mut rng, .. } = environment()?;
-    SqliteKeystore::create_with(to, root_key.id(), &limits, rng.as_mut(), |sql, store, rng| {
-        apps.iter().try_for_each(|app| app.write(sql, store, &*root_key, rng))
+    let (original, apps) = match from {
+        StoreAddress::File(path) => read(&SqliteKeystore::open(path, OpenMode::Existing, of_original, limits)?, apps),
+        StoreAddress::Database(settings) => {
+            read(&PostgresKeystore::open(settings, OpenMode::Existing, of_original, limits)?, apps)
+        }
+    }?;
+    SqliteKeystore::prepare_new(to, &limits)?;
+    let Environment { root_key, mut rng, .. } = of_extract()?;
+    let id = original.of_extract(root_key.id());
+    SqliteKeystore::create_with(to, root_key.id(), id, &limits, |sql| {
+        apps.iter().try_for_each(|app| app.write(sql, id, &*root_key, rng.as_mut()))
     })?;
-    let report = SqliteKeystore::open(to, OpenMode::Existing, environment()?, limits)?.check()?;
+    let report = SqliteKeystore::open(to, OpenMode::Existing, of_extract()?, limits)?.check()?;
     Ok(Extracted { left_out_count: apps.iter().map(App::left_out_count).sum(), report })
+}
+
+/// The id of a store, and some of its apps.
+fn read<B: Backend>(store: &SqlKeystore<B>, apps: &BTreeSet<AppName>) -> Result<(StoreId, Vec<App>), Error> {
+    let apps = apps.iter().map(|app| App::read(store, app)).collect::<Result<_, _>>()?;
+    Ok((store.id, apps))
 }
 
 /// An app to write.

@@ -3,12 +3,13 @@
 //! The format on disk must not change. The associated data contains the store, the app, the version, the curve and the public key,
 //! so that an encrypted key moved to another row, store or public key does not decrypt.
 
+use fieldseal_crypto::hash::sha256;
 use fieldseal_crypto::{CryptoRng, Curve, EcContext, PrivateKey, PublicKey, Secret};
 
 use crate::AppName;
 use crate::error::KeyFault;
 use crate::model::KeyPair;
-use crate::root_key::{RootKey, RootKeyError};
+use crate::root_key::{RootKey, RootKeyError, RootKeyId};
 
 /// Bytes of a store's id.
 pub(crate) const STORE_ID_SIZE: usize = 16;
@@ -16,9 +17,28 @@ pub(crate) const STORE_ID_SIZE: usize = 16;
 /// First bytes of the associated data.
 const AAD_LABEL: &[u8] = b"fieldseal-private-key-1";
 
-/// A random id of a store, made with it.
+/// The id of a store, made with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoreId(pub(crate) [u8; STORE_ID_SIZE]);
+
+/// First bytes of what an extract's id is a hash of.
+const EXTRACT_LABEL: &[u8] = b"fieldseal-extract-1";
+
+impl StoreId {
+    /// The id of a new store.
+    pub(crate) fn random(rng: &mut dyn CryptoRng) -> Self {
+        let mut id = Self([0; STORE_ID_SIZE]);
+        rng.fill_bytes(&mut id.0);
+        id
+    }
+
+    /// The id of an extract under a root key: the same for a later extract of the same store, which may so take the place of an earlier one
+    /// that an engine has open.
+    pub(crate) fn of_extract(self, root_key: RootKeyId) -> Self {
+        let hash = sha256(&[EXTRACT_LABEL, &self.0, &root_key.0]);
+        Self(*hash.first_chunk().expect("32 bytes"))
+    }
+}
 
 /// Where a private key belongs.
 #[derive(Clone, Copy)]

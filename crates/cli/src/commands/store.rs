@@ -94,22 +94,16 @@ impl Extract {
 }
 
 fn extract(context: &Context, apps: &BTreeSet<AppName>, to: &Extract, form: Form) -> Outcome {
-    let original = context.store()?;
-    if to.store.exists() {
-        return Err(Error::NotEmpty(to.store.as_path().into()).into());
-    }
     let is_new_key = !to.root_key.exists();
     if !is_new_key && LocalRootKey::read_file(&to.root_key)?.id() == context.root_key()?.id() {
         let path = to.root_key.display();
         return Err(Failure::usage(format!("{path}: the root key of an extract must not be that of the original")));
     }
-    for path in [&to.store, &to.root_key] {
-        make_folder(path.parent().unwrap_or(Path::new("")))?;
-    }
-    // Called once the apps have been read, so that a wrong name leaves no root key behind.
-    let root_key = || to.root_key_or_new().map(environment);
-    let extracted = extract_apps(&*original, &to.store, apps, root_key, context.config().keystore)?;
-    let Extracted { left_out_count, report } = extracted;
+    make_folder(to.root_key.parent().unwrap_or(Path::new("")))?;
+    let of_extract = || to.root_key_or_new().map(environment);
+    let (place, of_original, limits) = (context.place(), context.environments()?()?, context.config().keystore);
+    let Extracted { left_out_count, report } =
+        extract_apps(&place.address(), of_original, &to.store, apps, of_extract, limits)?;
     let faults: Vec<String> = report.faults.iter().map(ToString::to_string).collect();
     refuse_faults(&faults, "remove the extract, and run fieldseal store check")?;
     let (store, root_key) = (to.store.display(), to.root_key.display());
@@ -118,8 +112,8 @@ fn extract(context: &Context, apps: &BTreeSet<AppName>, to: &Extract, form: Form
             "apps": report.app_count,
             "key_versions": report.version_count,
             "left_out": left_out_count,
-            "keystore": to.store,
-            "root_key": to.root_key,
+            "keystore": to.store.to_string_lossy(),
+            "root_key": to.root_key.to_string_lossy(),
             "root_key_created": is_new_key,
         }));
     }

@@ -1,5 +1,7 @@
 //! `store extract`: a folder with the keys of some apps, which every command takes in the place of the original.
 
+use std::os::unix::fs::PermissionsExt;
+
 use crate::common::TestFolder;
 use serde_json::Value;
 
@@ -82,6 +84,11 @@ fn a_refused_extract_leaves_nothing() {
     assert!(over.contains("has a keystore already"), "{over}");
     assert!(!folder.path("other.key").exists());
     folder.run(&["store", "extract", "--to", "out"]).fails(2);
+    // A folder that others may write to: no root key is made for it.
+    std::fs::create_dir(folder.path("open")).expect("made");
+    std::fs::set_permissions(folder.path("open"), std::fs::Permissions::from_mode(0o777)).expect("set");
+    assert!(folder.run(&["store", "extract", "acme", "--to", "open"]).fails(2).contains("lets others"));
+    assert!(!folder.path("open/root.key").exists());
     // The root key of the original is never that of an extract, even where the file is named.
     let same = ["store", "extract", "acme", "--to", "out", "--root-key-file", ".fieldseal/root.key"];
     assert!(folder.run(&same).fails(2).contains("must not be that of the original"));

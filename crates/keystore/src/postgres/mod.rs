@@ -66,7 +66,7 @@ impl PostgresKeystore {
         let mut database = Postgres::connect(settings, &limits)?;
         let created = mode == OpenMode::CreateIfMissing
             && database.create_if_blank(|sql| {
-                common::create(sql, &schema::TABLES, root_key, environment.rng.as_mut()).map(drop)
+                common::create(sql, &schema::TABLES, root_key, StoreId::random(environment.rng.as_mut()))
             })?;
         let found = database.read(|sql| {
             match identify(sql)? {

@@ -78,7 +78,7 @@ pub struct SqlKeystore<B> {
     rng: Mutex<Box<dyn CryptoRng + Send>>,
     context: EcContext,
     limits: Limits,
-    id: StoreId,
+    pub(crate) id: StoreId,
 }
 
 impl<B: Backend> std::fmt::Debug for SqlKeystore<B> {

@@ -4,12 +4,10 @@
 //! Every later schema keeps the column `schema_version` of the table `store`, so that an older program can report the version that
 //! it found.
 
-use fieldseal_crypto::CryptoRng;
-
 use super::value::{Sql, params};
 use crate::Error;
 use crate::root_key::RootKeyId;
-use crate::wrapping::{STORE_ID_SIZE, StoreId};
+use crate::wrapping::StoreId;
 
 /// The schema that this program writes and reads.
 pub const SCHEMA_VERSION: u32 = 2;
@@ -22,22 +20,15 @@ pub(crate) struct Tables {
     pub(crate) second: &'static str,
 }
 
-/// Makes the tables of a store, and its row in the table `store`.
-pub(crate) fn create(
-    sql: &mut dyn Sql,
-    tables: &Tables,
-    root_key: RootKeyId,
-    rng: &mut dyn CryptoRng,
-) -> Result<StoreId, Error> {
-    let mut id = StoreId([0; STORE_ID_SIZE]);
-    rng.fill_bytes(&mut id.0);
+/// Makes the tables of the store `id`, and its row in the table `store`.
+pub(crate) fn create(sql: &mut dyn Sql, tables: &Tables, root_key: RootKeyId, id: StoreId) -> Result<(), Error> {
     sql.batch(tables.first)?;
     sql.batch(tables.second)?;
     sql.execute(
         "INSERT INTO store (only_row, schema_version, store_id, root_key_id, generation) VALUES (1, ?1, ?2, ?3, 1)",
         params![SCHEMA_VERSION, id.0, root_key.0],
-    )?;
-    Ok(id)
+    )
+    .map(drop)
 }
 
 /// What the row of a store says.

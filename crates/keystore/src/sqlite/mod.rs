@@ -11,7 +11,6 @@ use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use fieldseal_crypto::CryptoRng;
 use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, Transaction, TransactionBehavior, params_from_iter};
@@ -63,7 +62,7 @@ impl SqliteKeystore {
         let root_key = environment.root_key.id();
         if mode == OpenMode::CreateIfMissing {
             create_if_blank(path, &limits, |sql| {
-                common::create(sql, &schema::TABLES, root_key, environment.rng.as_mut()).map(drop)
+                common::create(sql, &schema::TABLES, root_key, StoreId::random(environment.rng.as_mut()))
             })?;
         }
         let (file, connection, id) = open_file(path, &limits, root_key)?;
@@ -79,17 +78,27 @@ impl SqliteKeystore {
         if created { Ok(()) } else { Err(Error::NotEmpty(path.into())) }
     }
 
-    /// Makes a store at `path`, with an id of its own, with what `fill` writes into it.
+    /// Checks that a store can be made at `path`, in a folder that is created if it is not there.
+    pub(crate) fn prepare_new(path: &Path, limits: &Limits) -> Result<(), Error> {
+        prepare_path(path, OpenMode::CreateIfMissing)?;
+        let connection = connect(path, limits).map_err(|error| opening_error(error, path))?;
+        match identify(&connection, path)? {
+            schema::Content::Blank => Ok(()),
+            _ => Err(Error::NotEmpty(path.into())),
+        }
+    }
+
+    /// Makes the store `id` at `path`, with what `fill` writes into it.
     pub(crate) fn create_with(
         path: &Path,
         root_key: RootKeyId,
+        id: StoreId,
         limits: &Limits,
-        rng: &mut dyn CryptoRng,
-        fill: impl FnOnce(&mut dyn Sql, StoreId, &mut dyn CryptoRng) -> Result<(), Error>,
+        fill: impl FnOnce(&mut dyn Sql) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let created = create_if_blank(path, limits, |sql| {
-            let id = common::create(sql, &schema::TABLES, root_key, rng)?;
-            fill(sql, id, rng)
+            common::create(sql, &schema::TABLES, root_key, id)?;
+            fill(sql)
         })?;
         if created { Ok(()) } else { Err(Error::NotEmpty(path.into())) }
     }

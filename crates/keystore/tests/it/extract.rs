@@ -6,7 +6,7 @@ use crate::common::{Kind, NOW, Place, app, environment, grant, key, rng};
 use fieldseal_crypto::Curve;
 use fieldseal_keystore::{
     ApiOperation, AppKeys, Environment, Error, Extracted, KeyFault, KeyState, Keystore, Limits, LocalRootKey,
-    NewApiKey, NewKeys, OpenMode, Roles, SqliteKeystore, extract_apps,
+    NewApiKey, NewKeys, OpenMode, Roles, SqliteKeystore, StoreAddress, extract_apps,
 };
 
 /// The root key of every extract. It protects nothing.
@@ -17,9 +17,11 @@ fn environment_of_extract() -> Environment {
     Environment { root_key, clock: Box::new(|| NOW + 1), rng: Box::new(rng()) }
 }
 
-fn extract(from: &dyn Keystore, to: &Place, apps: &[&str]) -> Result<Extracted, Error> {
+fn extract(from: &Place, to: &Place, apps: &[&str]) -> Result<Extracted, Error> {
     let apps = apps.iter().map(|name| app(name)).collect();
-    extract_apps(from, to.path(), &apps, || Ok(environment_of_extract()), Limits::default())
+    let settings = (from.kind == Kind::Postgres).then(|| from.settings());
+    let from = settings.as_ref().map_or(StoreAddress::File(from.path()), StoreAddress::Database);
+    extract_apps(&from, environment(), to.path(), &apps, || Ok(environment_of_extract()), Limits::default())
 }
 
 fn open(extract: &Place) -> SqliteKeystore {
@@ -58,7 +60,7 @@ fn an_extract_has_the_active_keys_of_its_apps_and_nothing_else() {
         let (place, to) = (Place::new(kind), Place::new(Kind::Sqlite));
         fill(&place);
         let original = place.open();
-        let Extracted { left_out_count, report } = extract(&*original, &to, &["a"]).expect("extracted");
+        let Extracted { left_out_count, report } = extract(&place, &to, &["a"]).expect("extracted");
         assert_eq!((left_out_count, report.app_count, report.version_count, report.faults), (1, 1, 3, vec![]));
         assert_eq!((report.client_count, report.api_key_count), (0, 0));
         let extract = open(&to);
@@ -77,7 +79,7 @@ fn an_extract_has_the_active_keys_of_its_apps_and_nothing_else() {
 fn nothing_of_the_original_opens_with_the_extract() {
     let (place, to) = (Place::new(Kind::Sqlite), Place::new(Kind::Sqlite));
     fill(&place);
-    extract(&*place.open(), &to, &["a", "b"]).expect("extracted");
+    extract(&place, &to, &["a", "b"]).expect("extracted");
     let wrong = |place: &Place, environment| {
         SqliteKeystore::open(place.path(), OpenMode::Existing, environment, Limits::default())
     };
@@ -95,7 +97,7 @@ fn nothing_of_the_original_opens_with_the_extract() {
 fn a_version_that_was_left_out_stays_disabled() {
     let (place, to) = (Place::new(Kind::Sqlite), Place::new(Kind::Sqlite));
     fill(&place);
-    extract(&*place.open(), &to, &["a"]).expect("extracted");
+    extract(&place, &to, &["a"]).expect("extracted");
     let extract = open(&to);
     let refused = extract.enable_version(&app("a"), 2);
     assert!(matches!(refused, Err(Error::DamagedKey { version: 2, fault: KeyFault::LeftOut, .. })), "{refused:?}");
@@ -115,7 +117,7 @@ fn a_version_that_is_enabled_again_is_in_the_next_extract() {
     let original = place.open();
     original.enable_version(&app("a"), 2).expect("enabled");
     original.disable_version(&app("a"), 3).expect("disabled");
-    assert_eq!(extract(&*original, &to, &["a"]).expect("extracted").left_out_count, 1);
+    assert_eq!(extract(&place, &to, &["a"]).expect("extracted").left_out_count, 1);
     let summary = open(&to).app_summary(&app("a")).expect("read").expect("there");
     let states: Vec<_> = summary.versions.iter().map(|it| it.state).collect();
     assert_eq!(states, [KeyState::Disabled, KeyState::Active, KeyState::Active]);
@@ -128,12 +130,35 @@ fn what_cannot_be_extracted_leaves_no_store() {
     let original = place.open();
     original.disable_app(&app("b")).expect("disabled");
     let to = Place::new(Kind::Sqlite);
-    assert!(matches!(extract(&*original, &to, &["a", "nobody"]), Err(Error::UnknownApp(_))));
-    assert!(matches!(extract(&*original, &to, &["a", "b"]), Err(Error::DisabledApp(_))));
+    assert!(matches!(extract(&place, &to, &["a", "nobody"]), Err(Error::UnknownApp(_))));
+    assert!(matches!(extract(&place, &to, &["a", "b"]), Err(Error::DisabledApp(_))));
     let nothing = SqliteKeystore::open(to.path(), OpenMode::Existing, environment_of_extract(), Limits::default());
     assert!(matches!(nothing, Err(Error::NoStore(_))));
     // Nor is one overwritten, the original least of all.
-    assert!(matches!(extract(&*original, &place, &["a"]), Err(Error::NotEmpty(_))));
-    extract(&*original, &to, &["a"]).expect("extracted");
-    assert!(matches!(extract(&*original, &to, &["a"]), Err(Error::NotEmpty(_))));
+    assert!(matches!(extract(&place, &place, &["a"]), Err(Error::NotEmpty(_))));
+    extract(&place, &to, &["a"]).expect("extracted");
+    assert!(matches!(extract(&place, &to, &["a"]), Err(Error::NotEmpty(_))));
+}
+
+#[test]
+fn a_later_extract_takes_the_place_of_one_that_is_open() {
+    let (place, to, next) = (Place::new(Kind::Sqlite), Place::new(Kind::Sqlite), Place::new(Kind::Sqlite));
+    fill(&place);
+    extract(&place, &to, &["a"]).expect("extracted");
+    let (open, original) = (open(&to), place.open());
+    let generation = open.generation().expect("read");
+    original.rotate(&app("a")).expect("rotated");
+    original.disable_version(&app("a"), 1).expect("disabled");
+    extract(&place, &next, &["a", "b"]).expect("extracted");
+    std::fs::rename(next.path(), to.path()).expect("replaced");
+    assert_ne!(open.generation().expect("read"), generation);
+    let keys = open.load_app(&app("a")).expect("read").expect("there");
+    assert_eq!(keys.versions.iter().map(|it| it.version).collect::<Vec<_>>(), [4, 3]);
+    assert!(open.load_app(&app("b")).expect("read").is_some());
+    // One of another store under the same root key does not.
+    let (other, next) = (Place::new(Kind::Sqlite), Place::new(Kind::Sqlite));
+    fill(&other);
+    extract(&other, &next, &["a"]).expect("extracted");
+    std::fs::rename(next.path(), to.path()).expect("replaced");
+    assert!(matches!(open.load_app(&app("a")), Err(Error::OtherStore(_))));
 }
