@@ -91,6 +91,15 @@ def test_variables_are_settings_of_the_program(project: dict, tmp_path: Path) ->
             assert shown[section][key] == value, f"{name}: {variable}"
 
 
+def test_what_prepares_the_rest_can_run_again(project: dict, tmp_path: Path) -> None:
+    """After `down`, `up` starts these services again: the volumes, and with them the keys, are still there."""
+    services = [project["services"][name] for name in ("certificates", "keys", "relay-certificate")]
+    assert all(service["image"] == FIELDSEAL_IMAGE and service["restart"] == "no" for service in services)
+    for _ in range(2):
+        for service in services:
+            run(program("FIELDSEAL"), *service["command"], environment={**os.environ, "FIELDSEAL_DIR": str(tmp_path / "admin")})
+
+
 def test_prometheus_accepts_its_configuration(tmp_path: Path) -> None:
     (tmp_path / "prometheus.yml").write_text((FOLDER / "prometheus.yml").read_text())
     (tmp_path / "alerts.yml").write_text((DEPLOY / "prometheus/alerts.yml").read_text())

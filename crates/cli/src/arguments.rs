@@ -487,6 +487,9 @@ pub(crate) enum KeysCommand {
     Create {
         /// App name: a-z, 0-9, _ and -
         app: String,
+        /// Succeed without a change if the app exists
+        #[arg(long)]
+        if_missing: bool,
         /// The form.
         #[command(flatten)]
         form: Form,

@@ -19,11 +19,7 @@ use fieldseal_net::utc;
 /// `fieldseal keys`.
 pub(super) fn run(context: &Context, command: KeysCommand) -> Outcome {
     match command {
-        KeysCommand::Create { app, form } => {
-            let app = AppName::parse(&app)?;
-            let summary = context.store_or_new()?.create_app(&app, NewKeys::generated())?;
-            tell_version(form, "created", &app, &summary.versions[0])
-        }
+        KeysCommand::Create { app, if_missing, form } => create(context, &AppName::parse(&app)?, if_missing, form),
         KeysCommand::Import { app, r1, k1, form } => {
             import(context, &AppName::parse(&app)?, r1.as_deref(), k1.as_deref(), form)
         }
@@ -54,6 +50,17 @@ pub(super) fn run(context: &Context, command: KeysCommand) -> Outcome {
             print_public(&keys, curve, form)
         }
     }
+}
+
+fn create(context: &Context, app: &AppName, if_missing: bool, form: Form) -> Outcome {
+    let store = context.store_or_new()?;
+    let (verb, summary) = match store.create_app(app, NewKeys::generated()) {
+        Err(admin::Error::AppExists(_)) if if_missing => {
+            ("found", store.app_summary(app)?.ok_or_else(|| admin::Error::UnknownApp(app.clone()))?)
+        }
+        created => ("created", created?),
+    };
+    tell_version(form, verb, app, &summary.versions[0])
 }
 
 fn what(app: &AppName, version: Option<u32>) -> String {
