@@ -143,3 +143,33 @@ def test_other_libraries_get_the_interface(engine: fieldseal.Engine) -> None:
 
     with pytest.raises(fieldseal.InvalidParams, match="cannot be read"):
         engine.encrypt_many(Broken())
+
+
+def test_numbers_are_exact_or_refused(engine: fieldseal.Engine) -> None:
+    least, largest, limit = -(2**63), 2**64 - 1, 2**53
+    exact = [
+        ([1, -1], pa.int64()),
+        ([least, 2**63 - 1], pa.int64()),
+        ([0, largest], pa.uint64()),
+        ([limit, -limit, 0.5], pa.float64()),
+        ([0.5, None], pa.float64()),
+    ]
+    for values, kind in exact:
+        opened = engine.decrypt_many(pa.array(engine.encrypt_many(values)))
+        assert opened.type == kind and opened.to_pylist() == values
+    for values in ([largest, -1], [limit + 1, 0.5], [least, 0.5]):
+        sealed = pa.array(engine.encrypt_many(values))
+        with pytest.raises(fieldseal.InvalidParams, match="no type holds all numbers"):
+            engine.decrypt_many(sealed)
+        assert engine.decrypt_many(sealed.to_pylist()) == values
+    sealed = pa.array(engine.encrypt_many([0.5, 3e38, 1e39]))
+    with pytest.raises(fieldseal.NumberOutOfRange, match="value 2 is beyond the range of Float32"):
+        engine.decrypt_many(sealed, type=pa.float32())
+    assert engine.decrypt_many(sealed[:2], type=pa.float32()).to_pylist()[0] == 0.5
+
+
+def test_a_time_limit_is_that_of_all_requests_of_a_column(engine: fieldseal.Engine) -> None:
+    """Each of the 200 requests to a remote engine takes a small part of the time."""
+    with pytest.raises(fieldseal.DeadlineExceeded):
+        engine.encrypt_many(pa.array(["x"] * 2_000_000), keying="session", timeout=0.05)
+    assert engine.decrypt_many(engine.encrypt_many(pa.array(["a"]), timeout=60)).to_pylist() == ["a"]

@@ -50,6 +50,13 @@ def test_what_needs_a_private_key_is_refused(file: Path, case: str) -> None:
         REFUSED[case](public)
 
 
+def test_an_app_in_several_files_is_refused(file: Path, program: Program, tmp_path: Path) -> None:
+    again = tmp_path / "again.json"
+    again.write_bytes(file.read_bytes())
+    with pytest.raises(fieldseal.InvalidSettings, match="more than once"):
+        fieldseal.Engine.from_public_keys([file, again])
+
+
 def test_several_apps(file: Path, program: Program, tmp_path: Path) -> None:
     other = tmp_path / "other.json"
     other.write_bytes(program.run("keys", "public", "other", "--json"))

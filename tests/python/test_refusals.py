@@ -140,6 +140,11 @@ def test_connections(server: Server, program: Program, tmp_path: Path) -> None:
     with pytest.raises(fieldseal.InvalidSettings) as caught:
         fieldseal.Engine.connect(server.address, **{**files, "key": b"-----BEGIN PRIVATE KEY-----\nMIIsecret\n"})
     assert "MIIsecret" not in str(caught.value)
+    # Text in the place of a path is neither read nor repeated, and nor is a key without its lines of dashes.
+    for text in ("-----BEGIN PRIVATE KEY-----\nMIIsecret\n", "MIIsecret", "MIIsecret" * 500):
+        with pytest.raises(fieldseal.InvalidSettings, match="key: ") as caught:
+            fieldseal.Engine.connect(server.address, **{**files, "key": text})
+        assert "MIIsecret" not in str(caught.value)
     with pytest.raises(fieldseal.TlsFailed):
         fieldseal.Engine.connect(server.address, **files, server_name="elsewhere", retries_max=0)
     other = Program(tmp_path / "other")

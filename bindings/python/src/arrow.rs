@@ -182,6 +182,9 @@ fn not_text(array: &ArrayRef, first: usize) -> Fault {
     Fault::value(first + index, &ValueFault::InvalidUtf8)
 }
 
+/// Up to here a 64-bit float represents every integer.
+const FLOAT_INTEGER_MAX: i128 = 1 << 53;
+
 /// The type of decrypted values, if the caller has not set one: that of all of them.
 pub(crate) fn common_type(chunks: &[Values], text_type: &DataType) -> Result<DataType, Fault> {
     let (mut texts, mut bools, mut numbers) = (false, false, Numbers::default());
@@ -189,9 +192,8 @@ pub(crate) fn common_type(chunks: &[Values], text_type: &DataType) -> Result<Dat
         match *cell {
             Cell::Nil => {}
             Cell::Bool(_) => bools = true,
-            Cell::UInt(value) if i64::try_from(value).is_err() => numbers.large = true,
-            Cell::UInt(_) => numbers.any = true,
-            Cell::Int(_) => numbers.negative = true,
+            Cell::UInt(value) => numbers.add(value.into()),
+            Cell::Int(value) => numbers.add(value.into()),
             Cell::Float(_) => numbers.float = true,
             Cell::Text { .. } => texts = true,
         }
@@ -199,27 +201,38 @@ pub(crate) fn common_type(chunks: &[Values], text_type: &DataType) -> Result<Dat
     match (texts, bools, numbers.kind()) {
         (_, false, None) => Ok(text_type.clone()),
         (false, true, None) => Ok(DataType::Boolean),
-        (false, false, Some(kind)) => Ok(kind),
+        (false, false, Some(kind)) => kind,
         _ => Err(Fault::argument("the column contains values of different types: set `type`, or decrypt a list")),
     }
 }
 
+/// The numbers of a column.
 #[derive(Default)]
 struct Numbers {
-    any: bool,
-    large: bool,
-    negative: bool,
+    /// The least and the largest integer.
+    integers: Option<(i128, i128)>,
     float: bool,
 }
 
 impl Numbers {
-    fn kind(&self) -> Option<DataType> {
-        match *self {
-            Self { any: false, large: false, negative: false, float: false } => None,
-            Self { float: true, .. } | Self { large: true, negative: true, .. } => Some(DataType::Float64),
-            Self { large: true, .. } => Some(DataType::UInt64),
-            _ => Some(DataType::Int64),
-        }
+    fn add(&mut self, value: i128) {
+        let (least, largest) = self.integers.unwrap_or((value, value));
+        self.integers = Some((least.min(value), largest.max(value)));
+    }
+
+    /// The type that holds all of them exactly, if there are any.
+    fn kind(&self) -> Option<Result<DataType, Fault>> {
+        let Some((least, largest)) = self.integers else { return self.float.then_some(Ok(DataType::Float64)) };
+        let fits = |min: i128, max: i128| min <= least && largest <= max;
+        let kinds = [
+            (DataType::Int64, !self.float && fits(i64::MIN.into(), i64::MAX.into())),
+            (DataType::UInt64, !self.float && fits(0, u64::MAX.into())),
+            (DataType::Float64, fits(-FLOAT_INTEGER_MAX, FLOAT_INTEGER_MAX)),
+        ];
+        let kind = kinds.into_iter().find_map(|(kind, holds)| holds.then_some(kind));
+        Some(kind.ok_or_else(|| {
+            Fault::argument("no type holds all numbers of the column exactly: set `type`, or decrypt a list")
+        }))
     }
 }
 
@@ -263,7 +276,11 @@ pub(crate) fn array(values: Values, kind: &DataType, first: usize) -> Result<Arr
                 Cell::Float(value) => Ok(Some(value)),
                 _ => Err(wrong(index)),
             });
-            narrowed(Arc::new(cells.collect::<Result<Float64Array, Fault>>()?), kind)?
+            let floats = cells.collect::<Result<Float64Array, Fault>>()?;
+            if *kind == DataType::Float32 {
+                check_single(&floats).map_err(range)?;
+            }
+            narrowed(Arc::new(floats), kind)?
         }
         other => return Err(Fault::argument(format!("`type` must be a type that envelopes can hold, not {other}"))),
     })
@@ -312,6 +329,13 @@ fn unsigned(
         _ => Err(wrong(index)),
     });
     Ok(Arc::new(cells.collect::<Result<UInt64Array, Fault>>()?))
+}
+
+/// Checks that no number becomes infinite as a 32-bit float; returns the index of the first that does.
+fn check_single(floats: &Float64Array) -> Result<(), usize> {
+    #[allow(clippy::cast_possible_truncation, reason = "what the cast does is looked at")]
+    let is_beyond = |value: f64| (value as f32).is_infinite();
+    floats.iter().position(|value| value.is_some_and(is_beyond)).map_or(Ok(()), Err)
 }
 
 fn narrowed(array: ArrayRef, kind: &DataType) -> Result<ArrayRef, Fault> {

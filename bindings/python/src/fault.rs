@@ -135,7 +135,8 @@ impl From<fieldseal_engine::Error> for Fault {
         Self::Error(Box::new(Details {
             code: code.as_str(),
             retry: code.retry(),
-            message: error.to_string(),
+            // In this process the user owns the store, and may know the cause.
+            message: error.cause().map_or_else(|| error.to_string(), str::to_owned),
             index: error.index,
             offset: error.offset,
             retry_after: None,

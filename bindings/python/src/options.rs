@@ -133,17 +133,12 @@ impl Options {
         self.app.as_deref().ok_or_else(|| Fault::argument("`app` must be set, for the engine or for the call"))
     }
 
-    /// The deadline for the engine.
-    pub(crate) fn deadline_ms(&self) -> Option<u32> {
-        self.timeout.map(|time| u32::try_from(time.as_millis()).unwrap_or(u32::MAX).max(1))
-    }
-
+    /// The options of a request, without a deadline.
     pub(crate) fn wire_encrypt(&self) -> Result<wire::EncryptOptions<'_>, Fault> {
         Ok(wire::EncryptOptions {
             curve: self.curve,
             keying: self.keying,
             role: self.role.as_deref(),
-            deadline_ms: self.deadline_ms(),
             skip_sealed: self.skip_sealed,
             strict: self.strict,
             other_case: self.other_case,
@@ -151,10 +146,10 @@ impl Options {
         })
     }
 
+    /// The same for decryption.
     pub(crate) fn wire_decrypt(&self) -> Result<wire::DecryptOptions<'_>, Fault> {
         Ok(wire::DecryptOptions {
             role: self.role.as_deref(),
-            deadline_ms: self.deadline_ms(),
             on_failure: (self.on_failure != wire::OnFailure::Fail).then_some(self.on_failure),
             strict: self.strict,
             other_case: self.other_case,

@@ -2,9 +2,12 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fieldseal_client::{Answer, Client, Document};
-use fieldseal_protocol::{ContentError, ErrorCode, Scalar, ValuesResult, request};
+use fieldseal_protocol::request as wire;
+use fieldseal_protocol::{ContentError, ErrorCode, Scalar, ValuesResult};
+use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::arrow::Column;
@@ -24,40 +27,70 @@ const PARTS_IN_FLIGHT: usize = 4;
 /// Documents of one column in flight.
 const DOCUMENTS_IN_FLIGHT: usize = 32;
 
+/// How much later than its time limit a call ends here: the engine's own refusal, which says more, should arrive first.
+const REFUSAL_TIME: Duration = Duration::from_millis(250);
+
 /// Runs a call. Dropping the future cancels its requests.
 pub(crate) async fn run(client: Client, work: Arc<Work>) -> Result<Done, Fault> {
-    match &work.input {
-        Input::List(values) => {
-            let (answer, report) = call(&client, &work, &Range { source: values, start: 0, end: values.len() }).await?;
-            Ok(Done { output: Output::Answer(answer), report })
-        }
-        Input::Columns(columns) => {
-            let (mut lists, mut report, mut first) = (Vec::with_capacity(columns.len()), Report::default(), 0);
-            for (index, chunk) in columns.iter().enumerate() {
-                let (list, of_column) = column(&client, &work, index).await.map_err(|fault| fault.shifted(first))?;
-                report.add(&of_column, first as u64);
-                first += chunk.len();
-                lists.push(list);
+    let deadline = work.options().timeout.and_then(|time| Instant::now().checked_add(time));
+    let running = Call { client, work, deadline }.run();
+    match deadline {
+        Some(deadline) => timeout_at(deadline + REFUSAL_TIME, running).await.unwrap_or_else(|_| Err(Fault::deadline())),
+        None => running.await,
+    }
+}
+
+/// A call on its way, which may need several requests.
+#[derive(Clone)]
+struct Call {
+    client: Client,
+    work: Arc<Work>,
+    /// The end of the time limit, of all requests together.
+    deadline: Option<Instant>,
+}
+
+impl Call {
+    /// What is left of the time limit, in milliseconds, for the next request.
+    fn left_ms(&self) -> Result<Option<u32>, Fault> {
+        let Some(deadline) = self.deadline else { return Ok(None) };
+        let left = deadline.checked_duration_since(Instant::now()).ok_or_else(Fault::deadline)?;
+        Ok(Some(u32::try_from(left.as_millis()).unwrap_or(u32::MAX).max(1)))
+    }
+
+    async fn run(self) -> Result<Done, Fault> {
+        match &self.work.input {
+            Input::List(values) => {
+                let (answer, report) = request(&self, &Range { source: values, start: 0, end: values.len() }).await?;
+                Ok(Done { output: Output::Answer(answer), report })
             }
-            Ok(Done { output: Output::Columns(lists), report })
-        }
-        Input::Document(json) => document(&client, &work, json).await,
-        Input::Documents(columns) => {
-            let (mut lists, mut first) = (Vec::with_capacity(columns.len()), 0);
-            for (index, chunk) in columns.iter().enumerate() {
-                lists.push(documents(&client, &work, index, first).await?);
-                first += chunk.len();
+            Input::Columns(columns) => {
+                let (mut lists, mut report, mut first) = (Vec::with_capacity(columns.len()), Report::default(), 0);
+                for (index, chunk) in columns.iter().enumerate() {
+                    let (list, of_column) = column(&self, index).await.map_err(|fault| fault.shifted(first))?;
+                    report.add(&of_column, first as u64);
+                    first += chunk.len();
+                    lists.push(list);
+                }
+                Ok(Done { output: Output::Columns(lists), report })
             }
-            Ok(Done { output: Output::Columns(lists), report: Report::default() })
-        }
-        Input::Envelopes(envelopes) => {
-            let envelopes: Vec<&str> = envelopes.iter().map(String::as_str).collect();
-            let inspected = client.inspect(work.options().app.as_deref(), &envelopes).await?;
-            Ok(Done { output: Output::Inspected(inspected), report: Report::default() })
-        }
-        Input::Ready => {
-            client.health().await?;
-            Ok(Done { output: Output::Ready, report: Report::default() })
+            Input::Document(json) => document(&self, json).await,
+            Input::Documents(columns) => {
+                let (mut lists, mut first) = (Vec::with_capacity(columns.len()), 0);
+                for (index, chunk) in columns.iter().enumerate() {
+                    lists.push(documents(&self, index, first).await?);
+                    first += chunk.len();
+                }
+                Ok(Done { output: Output::Columns(lists), report: Report::default() })
+            }
+            Input::Envelopes(envelopes) => {
+                let envelopes: Vec<&str> = envelopes.iter().map(String::as_str).collect();
+                let inspected = self.client.inspect(self.work.options().app.as_deref(), &envelopes).await?;
+                Ok(Done { output: Output::Inspected(inspected), report: Report::default() })
+            }
+            Input::Ready => {
+                self.client.health().await?;
+                Ok(Done { output: Output::Ready, report: Report::default() })
+            }
         }
     }
 }
@@ -86,26 +119,26 @@ impl<'a, S: Source> Range<'a, S> {
 }
 
 /// Makes a request for a range; returns the answer, which has as many values.
-async fn call<S: Source>(client: &Client, work: &Work, range: &Range<'_, S>) -> Result<(Answer, Report), Fault> {
-    let options = work.options();
-    let answer = match work.direction {
+async fn request<S: Source>(call: &Call, range: &Range<'_, S>) -> Result<(Answer, Report), Fault> {
+    let (options, left_ms) = (call.work.options(), call.left_ms()?);
+    let answer = match call.work.direction {
         Direction::Encrypt => {
             let options = options.wire_encrypt()?;
             let encode = |id, deadline_ms, out: &mut Vec<u8>| {
                 let options = fieldseal_client::EncryptOptions { deadline_ms, ..options };
                 out.reserve(range.encoded_size_max());
-                request::encrypt(id, &options, range.scalars(), out);
+                wire::encrypt(id, &options, range.scalars(), out);
             };
-            client.call_raw(options.deadline_ms, encode).await?
+            call.client.call_raw(left_ms, encode).await?
         }
         Direction::Decrypt => {
             let options = options.wire_decrypt()?;
             let encode = |id, deadline_ms, out: &mut Vec<u8>| {
                 let options = fieldseal_client::DecryptOptions { deadline_ms, ..options };
                 out.reserve(range.encoded_size_max());
-                request::decrypt(id, &options, range.scalars(), out);
+                wire::decrypt(id, &options, range.scalars(), out);
             };
-            client.call_raw(options.deadline_ms, encode).await?
+            call.client.call_raw(left_ms, encode).await?
         }
     };
     let read = || -> Result<_, ContentError> {
@@ -152,8 +185,8 @@ impl<'a> AnswerValues<'a> {
 }
 
 /// A range of a list as a list of its own.
-async fn list<S: Source>(client: &Client, work: &Work, range: Range<'_, S>) -> Result<(Values, Report), Fault> {
-    let (answer, report) = call(client, work, &range).await?;
+async fn list<S: Source>(call: &Call, range: Range<'_, S>) -> Result<(Values, Report), Fault> {
+    let (answer, report) = request(call, &range).await?;
     let mut values = values(&answer)?;
     let mut list = Values::with_capacity(values.len());
     while values.len() > 0 {
@@ -171,18 +204,18 @@ fn unreadable(why: &str) -> Fault {
 }
 
 /// Processes a chunk of a column, in parts.
-async fn column(client: &Client, work: &Arc<Work>, index: usize) -> Result<(Values, Report), Fault> {
-    let Input::Columns(columns) = &work.input else { unreachable!("called for columns") };
+async fn column(call: &Call, index: usize) -> Result<(Values, Report), Fault> {
+    let Input::Columns(columns) = &call.work.input else { unreachable!("called for columns") };
     let size = columns[index].len();
     let mut running: VecDeque<(usize, AbortOnDropHandle<_>)> = VecDeque::new();
     let (mut next, mut whole, mut report) = (0, Values::default(), Report::default());
     while next < size || !running.is_empty() {
         if next < size && running.len() < PARTS_IN_FLIGHT {
             let end = part_end(&columns[index], next);
-            let (client, work, start) = (client.clone(), Arc::clone(work), next);
+            let (call, start) = (call.clone(), next);
             let part = tokio::spawn(async move {
-                let Input::Columns(columns) = &work.input else { unreachable!("called for columns") };
-                list(&client, &work, Range { source: &columns[index], start, end }).await
+                let Input::Columns(columns) = &call.work.input else { unreachable!("called for columns") };
+                list(&call, Range { source: &columns[index], start, end }).await
             });
             running.push_back((start, AbortOnDropHandle::new(part)));
             next = end;
@@ -211,20 +244,20 @@ fn part_end(column: &Column, start: usize) -> usize {
 }
 
 /// Processes the documents of a chunk that begins with row `first`, each a request of its own.
-async fn documents(client: &Client, work: &Arc<Work>, index: usize, first: usize) -> Result<Values, Fault> {
-    let Input::Documents(columns) = &work.input else { unreachable!("called for documents") };
+async fn documents(call: &Call, index: usize, first: usize) -> Result<Values, Fault> {
+    let Input::Documents(columns) = &call.work.input else { unreachable!("called for documents") };
     let column = &columns[index];
     let mut running: VecDeque<Option<AbortOnDropHandle<_>>> = VecDeque::new();
     let (mut next, mut list) = (0, Values::with_capacity(column.len()));
     for row in 0..column.len() {
         while next < column.len() && running.len() < DOCUMENTS_IN_FLIGHT {
             let is_text = matches!(column.scalar(next), Scalar::Str(_));
-            let (client, work, of_task) = (client.clone(), Arc::clone(work), next);
+            let (call, of_task) = (call.clone(), next);
             let task = is_text.then(|| {
                 AbortOnDropHandle::new(tokio::spawn(async move {
-                    let Input::Documents(columns) = &work.input else { unreachable!("called for documents") };
+                    let Input::Documents(columns) = &call.work.input else { unreachable!("called for documents") };
                     let Scalar::Str(json) = columns[index].scalar(of_task) else { unreachable!("a text") };
-                    rewritten(&client, &work, json.as_bytes()).await
+                    rewritten(&call, json.as_bytes()).await
                 }))
             });
             running.push_back(task);
@@ -243,8 +276,8 @@ async fn documents(client: &Client, work: &Arc<Work>, index: usize, first: usize
     Ok(list)
 }
 
-async fn document(client: &Client, work: &Work, json: &[u8]) -> Result<Done, Fault> {
-    let document = rewritten(client, work, json).await?;
+async fn document(call: &Call, json: &[u8]) -> Result<Done, Fault> {
+    let document = rewritten(call, json).await?;
     let report = Report {
         count: Some(document.count),
         matched: document.report.matched,
@@ -258,12 +291,18 @@ async fn document(client: &Client, work: &Work, json: &[u8]) -> Result<Done, Fau
 }
 
 /// The document that the engine makes of `json`.
-async fn rewritten(client: &Client, work: &Work, json: &[u8]) -> Result<Document, Fault> {
-    let options = work.options();
+async fn rewritten(call: &Call, json: &[u8]) -> Result<Document, Fault> {
+    let (options, deadline_ms) = (call.work.options(), call.left_ms()?);
     let select: Option<Vec<&str>> = options.select.as_ref().map(|select| select.iter().map(String::as_str).collect());
     let select = select.as_deref();
-    Ok(match work.direction {
-        Direction::Encrypt => client.encrypt_document(&options.wire_encrypt()?, select, json).await?,
-        Direction::Decrypt => client.decrypt_document(&options.wire_decrypt()?, select, json).await?,
+    Ok(match call.work.direction {
+        Direction::Encrypt => {
+            let options = fieldseal_client::EncryptOptions { deadline_ms, ..options.wire_encrypt()? };
+            call.client.encrypt_document(&options, select, json).await?
+        }
+        Direction::Decrypt => {
+            let options = fieldseal_client::DecryptOptions { deadline_ms, ..options.wire_decrypt()? };
+            call.client.decrypt_document(&options, select, json).await?
+        }
     })
 }

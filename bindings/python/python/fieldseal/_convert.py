@@ -22,6 +22,18 @@ def _finite(text: str) -> float:
     return value
 
 
+def arrow(values: Any) -> Any:
+    """The values themselves, or an array of pyarrow for a Series of pandas 2, which lacks the interface of Arrow."""
+    if type(values).__module__.partition(".")[0] != "pandas" or hasattr(values, "__arrow_c_stream__"):
+        return values
+    import pyarrow
+
+    try:
+        return pyarrow.Array.from_pandas(values)
+    except pyarrow.ArrowException as error:
+        raise make("invalid_params", f"the values have no common type of Arrow: {type(error).__name__}", "never") from None
+
+
 def like(original: Any, result: Any) -> Any:
     """Converts an array of the native part to the library of `original`: pyarrow, pandas or Polars. For other libraries the result is an
     object with the methods of the Arrow PyCapsule interface."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from fieldseal._convert import like
+from fieldseal._convert import arrow, like
 from fieldseal._errors import make
 from fieldseal._native import Core, Options, end, forked
 
@@ -24,10 +24,19 @@ def _pem(what: str, given: Any) -> bytes:
     """Reads PEM: bytes are its text, anything else is the path of a file."""
     if isinstance(given, (bytes, bytearray)):
         return bytes(given)
+    if is_pem(given):
+        raise make("invalid_settings", f"{what}: a str is the path of a file; PEM text must be bytes", "never")
     try:
         return Path(given).read_bytes()
     except OSError as error:
-        raise make("invalid_settings", f"{what}: {given}: {error.strerror}", "never") from None
+        # What was given for a path may be a key.
+        place = "" if what == "key" else f"{given}: "
+        raise make("invalid_settings", f"{what}: {place}{error.strerror}", "never") from None
+
+
+def is_pem(given: Any) -> bool:
+    """Whether a text that must be a path is PEM."""
+    return isinstance(given, str) and ("-----BEGIN" in given or "\n" in given)
 
 
 def _addresses(address: Any) -> list[str]:
@@ -50,6 +59,8 @@ def _of_public_keys(files: Any, app: str | None, timeout: float | None) -> tuple
     names = {name for name, *_ in apps}
     if not names:
         raise make("invalid_settings", "there must be at least one file with public keys", "never")
+    if len(names) < len(apps):
+        raise make("invalid_settings", "the files contain public keys of an app more than once: give the newest alone", "never")
     if app is not None and app not in names:
         raise make("unknown_app", f"there is no public key of app {app}", "never")
     return Core.of_public_keys(apps, timeout), app or (names.pop() if len(names) == 1 else None)
@@ -153,10 +164,10 @@ class Engine(_Base):
         return self._core.call("document", False, document, self._options(select, **options), report)
 
     def encrypt_many(self, values: Any, *, report: bool = False, **options: Any) -> Any:
-        return _like(values, self._core.call("values", True, values, self._options(**options), report), report)
+        return _like(values, self._core.call("values", True, arrow(values), self._options(**options), report), report)
 
     def decrypt_many(self, values: Any, *, report: bool = False, **options: Any) -> Any:
-        return _like(values, self._core.call("values", False, values, self._options(**options), report), report)
+        return _like(values, self._core.call("values", False, arrow(values), self._options(**options), report), report)
 
     def inspect(self, envelopes: Any, *, app: str | None = None, timeout: float | None = None) -> Any:
         # Without an app of its own: with one, inspection needs the permission to decrypt.
@@ -220,10 +231,10 @@ class AsyncEngine(_Base):
         return await self._call("document", False, document, self._options(select, **options), report)
 
     async def encrypt_many(self, values: Any, *, report: bool = False, **options: Any) -> Any:
-        return _like(values, await self._call("values", True, values, self._options(**options), report), report)
+        return _like(values, await self._call("values", True, arrow(values), self._options(**options), report), report)
 
     async def decrypt_many(self, values: Any, *, report: bool = False, **options: Any) -> Any:
-        return _like(values, await self._call("values", False, values, self._options(**options), report), report)
+        return _like(values, await self._call("values", False, arrow(values), self._options(**options), report), report)
 
     async def inspect(self, envelopes: Any, *, app: str | None = None, timeout: float | None = None) -> Any:
         return await self._call("inspect", False, envelopes, Options(app=app, timeout=timeout))

@@ -32,7 +32,7 @@ class _EncryptOptions(TypedDict, total=False):
     skip_sealed: bool
     """Leave envelopes unchanged that this caller can decrypt, instead of encrypting them again."""
     timeout: float | None
-    """Maximum seconds; then the call fails with DeadlineExceeded."""
+    """Maximum seconds; then the call fails with DeadlineExceeded. For a remote engine, each request is limited by `connect(timeout=…)`, too."""
 
 class _DecryptOptions(TypedDict, total=False):
     app: str | None
@@ -62,7 +62,7 @@ class _Settings(TypedDict, total=False):
     connections_max: int | None
     connect_timeout: float | None
     timeout: float | None
-    """Maximum seconds of a call; 30 by default."""
+    """Maximum seconds of a request; 30 by default. A column of more than 10,000 values is several requests."""
     retries_max: int | None
 
 class _Base:
