@@ -5,11 +5,13 @@ import os
 import re
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import fieldseal
+import pandas
 import pyarrow as pa
 import pytest
 from conftest import APP
@@ -128,6 +130,44 @@ def test_tasks_that_fail_are_repeated(plain: DataFrame, program: Program, tmp_pa
     assert by_id(opened.select("id", "name")) == by_id(plain.select("id", "name"))
 
 
+def test_a_shuffle_whose_files_are_lost_drops_and_repeats_no_row(plain: DataFrame, program: Program, tmp_path: Path, spark: SparkSession) -> None:
+    """Spark then encrypts again, and the new envelopes go to other partitions than the old ones, of which some have been read."""
+    done, lost, files = tmp_path / "done", tmp_path / "lost", spark.conf.get("spark.local.dir")
+    done.mkdir()
+
+    def lose_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
+        (done / os.urandom(8).hex()).touch()
+        if len(list(done.iterdir())) > 4 and not lost.exists():
+            lost.touch()
+            for file in Path(files).rglob("shuffle_*"):
+                file.unlink(missing_ok=True)
+
+    engine = LocalEngine(str(program.folder))
+    sealed = encrypt_columns(plain, ["name"], engine=engine, app=APP).repartition(16)
+    path = str(tmp_path / "sealed.parquet")
+    try:
+        sealed.mapInArrow(lose_files, sealed.schema).write.parquet(path)
+    except Exception as error:
+        # What has been written of a job cannot be taken back, so Spark ends the whole job, of which nothing is left.
+        assert "indeterminate" in str(error) or "checksum" in str(error), error
+        assert not Path(path, "_SUCCESS").exists() and not list(Path(path).glob("*.parquet"))
+        sealed.write.mode("overwrite").parquet(path)
+    assert lost.exists()
+    opened = decrypt_columns(spark.read.parquet(path), ["name"], engine=engine, app=APP)
+    assert by_id(opened.select("id", "name")) == by_id(plain.select("id", "name"))
+
+
+def test_settings_with_which_rows_are_lost_are_refused(spark: SparkSession, plain: DataFrame, program: Program) -> None:
+    name = "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch"
+    spark.conf.set(name, "false")
+    try:
+        with pytest.raises(fieldseal.InvalidSettings, match=f"{name} must be true"):
+            encrypt_columns(plain, ["name"], engine=LocalEngine(str(program.folder)), app=APP)
+    finally:
+        spark.conf.unset(name)
+
+
 def test_plans_closures_and_logs_contain_no_secret(
     plain: DataFrame, place: LocalEngine, program: Program, server: Server, events: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -185,6 +225,31 @@ def test_a_root_key_in_the_settings_of_spark_is_refused(spark: SparkSession, pla
         spark.conf.unset("spark.executorEnv.FIELDSEAL_ROOT_KEY")
 
 
+def test_files_that_are_replaced_apply_to_later_tasks(plain: DataFrame, tmp_path: Path) -> None:
+    program = Program(tmp_path / "store")
+    program.run("keys", "create", APP)
+    whole, public, extract = LocalEngine(str(program.folder)), tmp_path / "keys.json", tmp_path / "extract"
+
+    def publish() -> None:
+        (tmp_path / "next.json").write_bytes(program.run("keys", "public", APP, "--json"))
+        (tmp_path / "next.json").replace(public)
+        program.run("store", "extract", APP, "--to", str(tmp_path / "next"), "--root-key-file", str(extract / "root.key"))
+        (tmp_path / "next" / "keystore.db").replace(extract / "keystore.db")
+
+    publish()
+    first = encrypt_columns(plain, ["name"], engine=PublicKeys(str(public)), app=APP)
+    assert decrypt_columns(first, ["name"], engine=LocalEngine(str(extract)), app=APP).count() == ROWS
+    program.run("keys", "rotate", APP)
+    publish()
+    program.run("keys", "disable", APP, "--version", "1")
+    time.sleep(1.5)  # The engine of an extract looks for changes every second.
+    # The same workers, with the new public key and the new extract: the whole store has no older one in use.
+    sealed = encrypt_columns(plain, ["name"], engine=PublicKeys(str(public)), app=APP)
+    for engine in (whole, LocalEngine(str(extract))):
+        opened = decrypt_columns(sealed, ["name"], engine=engine, app=APP)
+        assert [row.name for row in by_id(opened)] == [row.name for row in by_id(plain)]
+
+
 def test_an_extract_decrypts_its_app_alone(plain: DataFrame, program: Program, tmp_path: Path) -> None:
     program.run("store", "extract", APP, "--to", str(tmp_path / "extract"))
     whole, extract = LocalEngine(str(program.folder)), LocalEngine(str(tmp_path / "extract"))
@@ -208,12 +273,28 @@ def test_refusals(spark: SparkSession, plain: DataFrame, program: Program) -> No
         lambda: decrypt_columns(plain, {"name": "date"}, engine=engine, app=APP),
         lambda: decrypt_columns(plain, ["name"], json=["name"], engine=engine, app=APP),
         lambda: RemoteEngine("host", b"-----BEGIN", "a", "b"),
+        lambda: RemoteEngine("host", "a", "b", "-----BEGIN PRIVATE KEY-----\nMIIsecret"),
     ):
         with pytest.raises(fieldseal.InvalidParams):
             call()
     with pytest.raises(Exception, match="unknown_app|no app") as caught:
         encrypt_columns(plain, ["name"], engine=engine, app="nobody").collect()
     assert SECRET not in str(caught.value)
+
+
+def test_series_of_pandas_2(program: Program) -> None:
+    assert not hasattr(pandas.Series, "__arrow_c_stream__"), "the main tests have a newer one"
+    with fieldseal.Engine.open(program.folder, app=APP) as engine:
+        names = pandas.Series(["a", None, "ü"], index=[7, 8, 9], name="names")
+        sealed = engine.encrypt_many(names)
+        assert list(sealed.index) == [7, 8, 9] and sealed.name == "names" and sealed.isna().tolist() == [False, True, False]
+        opened = engine.decrypt_many(sealed)
+        assert opened.tolist() == ["a", None, "ü"] and opened.name == "names"
+        ages = engine.decrypt_many(engine.encrypt_many(pandas.Series([1, 2**62])))
+        assert ages.tolist() == [1, 2**62]
+        with pytest.raises(fieldseal.InvalidParams) as caught:
+            engine.encrypt_many(pandas.Series([SECRET, 7], dtype=object))
+        assert SECRET not in str(caught.value)
 
 
 def test_failures_can_become_null(spark: SparkSession, program: Program) -> None:

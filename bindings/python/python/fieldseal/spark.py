@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import (
     BinaryType,
@@ -27,7 +28,7 @@ from pyspark.sql.types import (
     _parse_datatype_string,
 )
 
-from fieldseal._engine import Engine
+from fieldseal._engine import Engine, is_pem
 from fieldseal._errors import make
 
 __all__ = ["LocalEngine", "PublicKeys", "RemoteEngine", "decrypt_columns", "encrypt_columns"]
@@ -58,50 +59,81 @@ class LocalEngine:
     def open(self) -> Engine:
         return Engine.open(self.dir)
 
+    def files(self) -> tuple[str, ...]:
+        """The files that an engine reads only once. It follows its key store by itself."""
+        return ()
+
 
 @dataclass(frozen=True)
 class RemoteEngine:
-    """A remote engine, with files that every executor has. Executors then hold no keys of apps."""
+    """A remote engine, with files that every executor has. Executors then hold no keys of apps. Files that were replaced apply to later tasks."""
 
     address: str | tuple[str, ...]
     ca: str
     certificate: str
-    key: str
+    key: str = field(repr=False)
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        if not all(isinstance(path, (str, os.PathLike)) for path in (self.ca, self.certificate, self.key)):
+        if not all(isinstance(path, (str, os.PathLike)) and not is_pem(path) for path in self.files()):
             raise make("invalid_params", "`ca`, `certificate` and `key` must be paths: a key must not travel with a plan", "never")
 
     def open(self) -> Engine:
         return Engine.connect(self.address, ca=self.ca, certificate=self.certificate, key=self.key, **self.settings)
 
+    def files(self) -> tuple[str, ...]:
+        return self.ca, self.certificate, self.key
+
 
 @dataclass(frozen=True)
 class PublicKeys:
     """An engine in each Python worker that encrypts and does nothing else, over a file that every executor has: the output of `fieldseal keys public APP
-    --json`. Executors then hold no secret; whoever can replace the file, however, can read what is encrypted afterwards."""
+    --json`. Executors then hold no secret; whoever can replace the file, however, can read what is encrypted afterwards. A file that
+    was replaced applies to later tasks."""
 
     path: str
 
     def open(self) -> Engine:
         return Engine.from_public_keys(self.path)
 
+    def files(self) -> tuple[str, ...]:
+        return (self.path,)
+
+
+Place = LocalEngine | RemoteEngine | PublicKeys
 
 # The setting of Spark that sets the variable for executors.
 _EXPOSED_ROOT_KEY = "spark.executorEnv.FIELDSEAL_ROOT_KEY"
 
-# The engines of this process, by place and process: Spark forks its Python workers.
-_engines: dict[tuple[object, int], Engine] = {}
+# Settings without which Spark silently drops and repeats rows when it encrypts again what a lost executor had encrypted: a shuffle distributes rows
+# by their bytes, and other tasks may have read the earlier ones (SPARK-53575, on by default since Spark 4.2). With a push-based shuffle
+# Spark ignores them (SPARK-54959).
+_SAFE_RETRIES = {"spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true", "spark.shuffle.push.enabled": "false"}
 
-Place = LocalEngine | RemoteEngine | PublicKeys
+# The engines of this process, by place and process, because Spark forks its Python workers; each with the files that it was opened with.
+_engines: dict[tuple[Place, int], tuple[list[tuple[int, ...]], Engine]] = {}
 
 
 def _engine(place: Place) -> Engine:
-    key = (place, os.getpid())
-    if key not in _engines:
-        _engines[key] = place.open()
-    return _engines[key]
+    """The engine of this process, opened again if its files were replaced: a worker may live for as long as its executor."""
+    files = [_identity(path) for path in place.files()]
+    held = _engines.get((place, os.getpid()))
+    if held is not None and held[0] == files:
+        return held[1]
+    engine = place.open()
+    _engines[place, os.getpid()] = files, engine
+    if held is not None:
+        held[1].close()
+    return engine
+
+
+def _identity(path: str) -> tuple[int, ...]:
+    """What differs between a file and another one in its place."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def encrypt_columns(
@@ -116,12 +148,14 @@ def encrypt_columns(
     skip_sealed: bool = False,
     strict: bool = False,
 ) -> DataFrame:
-    """Returns the frame with `columns` encrypted. They become strings; nulls stay null.
+    """Returns the frame with `columns` encrypted. They become strings; nulls stay null. Each computation makes other envelopes: store the
+    frame, or checkpoint it, before you use it twice. Fails unless Spark repeats whole stages when a retried task makes other rows.
 
     A mapping gives JSON columns their selectors: `{"name": None, "payload": ["$.card.number"]}`. With keying `session`, the batches of an executor share
     ephemeral keys for up to 15 seconds, like requests to an engine.
     """
     _refuse_exposed_root_key(frame)
+    _refuse_unsafe_retries(frame)
     select = _selectors(columns)
     values = {name: None for name, selectors in select.items() if selectors is None}
     documents = {name: selectors for name, selectors in select.items() if selectors is not None}
@@ -177,6 +211,21 @@ def _refuse_exposed_root_key(frame: DataFrame) -> None:
         raise make("invalid_params", message, "never")
 
 
+def _refuse_unsafe_retries(frame: DataFrame) -> None:
+    for name, needed in _SAFE_RETRIES.items():
+        if _setting(frame, name) != needed:
+            message = f"{name} must be {needed}, in Spark 4.2 or newer: otherwise rows are lost and repeated when an executor is lost during a shuffle"
+            raise make("invalid_settings", message, "never")
+
+
+def _setting(frame: DataFrame, name: str) -> str:
+    """A setting in effect, which may be Spark's default; "false" for one that this Spark does not have."""
+    try:
+        return str(frame.sparkSession.conf.get(name))
+    except PySparkException:
+        return "false"
+
+
 def _selectors(columns: Any) -> dict[str, list[str] | None]:
     """The selectors of each column; None for a column of values."""
     if isinstance(columns, str):
@@ -209,7 +258,8 @@ def _spark_type(name: str, kind: str | DataType) -> DataType:
 
 @dataclass(frozen=True)
 class _Work:
-    """What runs on the executors. A task that is retried reads its input again and yields every row once; Spark discards what the failed one yielded."""
+    """What runs on the executors. A task that is retried reads its input again and yields every row once; Spark discards what the failed one yielded,
+    and what other stages made of it."""
 
     place: Place
     values: Mapping[str, pa.DataType | None]
