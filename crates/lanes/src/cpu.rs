@@ -45,6 +45,44 @@ macro_rules! token {
     };
 }
 
+/// A kernel for CPUs with one token, beside its model. What runs on the other CPUs is a library's business, which is as fast there.
+macro_rules! kernel {
+    ($(#[$doc:meta])* $token:ident = $name:literal, $(#[$model_doc:meta])* Model) => {
+        /// The instructions that the work goes through. Holds the proof that this CPU has them. Other CPUs have no kernel: a library is as
+        /// fast.
+        #[derive(Debug, Clone, Copy)]
+        #[non_exhaustive]
+        pub enum Kernel {
+            $(#[$doc])*
+            #[cfg(target_arch = "x86_64")]
+            $token($crate::cpu::$token),
+            $(#[$model_doc])*
+            #[doc(hidden)]
+            Model,
+        }
+
+        impl Kernel {
+            /// The kernel for this CPU, if there is one.
+            pub fn detect() -> Option<Self> {
+                #[cfg(target_arch = "x86_64")]
+                return $crate::cpu::$token::detect().map(Self::$token);
+                #[cfg(not(target_arch = "x86_64"))]
+                None
+            }
+
+            /// A name for reports.
+            pub fn name(self) -> &'static str {
+                match self {
+                    #[cfg(target_arch = "x86_64")]
+                    Self::$token(_) => $name,
+                    Self::Model => "model",
+                }
+            }
+        }
+    };
+}
+pub(crate) use kernel;
+
 #[cfg(target_arch = "x86_64")]
 token!(
     /// AES-NI and PCLMULQDQ on 128-bit registers.

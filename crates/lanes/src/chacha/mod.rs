@@ -15,8 +15,7 @@ mod poly1305;
 mod portable;
 mod wide;
 
-#[cfg(target_arch = "x86_64")]
-use crate::cpu::Ifma;
+use crate::cpu::kernel;
 
 pub use poly1305::{Poly1305, TAG_SIZE};
 
@@ -29,37 +28,15 @@ pub const BLOCK_SIZE: usize = 64;
 /// Shortest text, in bytes, for which these kernels take less time than a library.
 pub const SIZE_MIN: usize = 1536;
 
-/// The instructions that texts go through. Holds the proof that this CPU has them. Other CPUs have no kernel: a library is as fast.
-#[derive(Debug, Clone, Copy)]
-#[non_exhaustive]
-pub enum Kernel {
+kernel!(
     /// AVX-512 with IFMA.
-    #[cfg(target_arch = "x86_64")]
-    Ifma(Ifma),
+    Ifma = "ifma",
     /// ChaCha20 by its definition, and the source of `Ifma` for Poly1305 without its instructions. Slow: for tests on any CPU, and never
     /// detected.
-    #[doc(hidden)]
-    Model,
-}
+    Model
+);
 
 impl Kernel {
-    /// The kernel for this CPU, if there is one.
-    pub fn detect() -> Option<Self> {
-        #[cfg(target_arch = "x86_64")]
-        return Ifma::detect().map(Self::Ifma);
-        #[cfg(not(target_arch = "x86_64"))]
-        None
-    }
-
-    /// A name for reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            #[cfg(target_arch = "x86_64")]
-            Self::Ifma(_) => "ifma",
-            Self::Model => "model",
-        }
-    }
-
     /// Whether it gives the known answers on this CPU. Microseconds.
     pub fn is_right(self) -> bool {
         known_answers::hold(self)

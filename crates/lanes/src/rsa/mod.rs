@@ -14,6 +14,7 @@ mod words;
 
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::Ifma;
+use crate::cpu::kernel;
 #[cfg(target_arch = "x86_64")]
 use crate::u64x8::Avx512;
 use crate::u64x8::{Model, ModelCpu};
@@ -22,36 +23,12 @@ use sign::Key;
 /// Signatures that a call computes side by side.
 pub const BATCH_SIZE: usize = 4;
 
-/// The instructions that signatures go through. Holds the proof that this CPU has them. Other CPUs have no kernel: a library is as fast.
-#[derive(Debug, Clone, Copy)]
-#[non_exhaustive]
-pub enum Kernel {
+kernel!(
     /// AVX-512 IFMA.
-    #[cfg(target_arch = "x86_64")]
-    Ifma(Ifma),
+    Ifma = "ifma",
     /// The source of `Ifma` without its instructions. Slow: for tests on any CPU, and never detected.
-    #[doc(hidden)]
-    Model,
-}
-
-impl Kernel {
-    /// The kernel for this CPU, if there is one.
-    pub fn detect() -> Option<Self> {
-        #[cfg(target_arch = "x86_64")]
-        return Ifma::detect().map(Self::Ifma);
-        #[cfg(not(target_arch = "x86_64"))]
-        None
-    }
-
-    /// A name for reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            #[cfg(target_arch = "x86_64")]
-            Self::Ifma(_) => "ifma",
-            Self::Model => "model",
-        }
-    }
-}
+    Model
+);
 
 /// The numbers of a private key, big-endian, by their names in RFC 8017, A.1.2. Leading zeros are allowed.
 #[derive(Clone, Copy)]

@@ -8,8 +8,7 @@ mod portable;
 #[cfg(target_arch = "x86_64")]
 mod sha_ni;
 
-#[cfg(target_arch = "x86_64")]
-use crate::cpu::ShaNi;
+use crate::cpu::kernel;
 
 /// Bytes of a block.
 pub const BLOCK_SIZE: usize = 64;
@@ -37,36 +36,14 @@ const CONSTANTS: [u32; ROUNDS] = [
     0x748f_82ee, 0x78a5_636f, 0x84c8_7814, 0x8cc7_0208, 0x90be_fffa, 0xa450_6ceb, 0xbef9_a3f7, 0xc671_78f2,
 ];
 
-/// The instructions that blocks go through. Holds the proof that this CPU has them. Other CPUs have no kernel: a library is as fast.
-#[derive(Debug, Clone, Copy)]
-#[non_exhaustive]
-pub enum Kernel {
+kernel!(
     /// The SHA extensions of x86-64.
-    #[cfg(target_arch = "x86_64")]
-    ShaNi(ShaNi),
+    ShaNi = "sha-ni",
     /// The definition. Slow: for tests on any CPU, and never detected.
-    #[doc(hidden)]
-    Model,
-}
+    Model
+);
 
 impl Kernel {
-    /// The kernel for this CPU, if there is one.
-    pub fn detect() -> Option<Self> {
-        #[cfg(target_arch = "x86_64")]
-        return ShaNi::detect().map(Self::ShaNi);
-        #[cfg(not(target_arch = "x86_64"))]
-        None
-    }
-
-    /// A name for reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            #[cfg(target_arch = "x86_64")]
-            Self::ShaNi(_) => "sha-ni",
-            Self::Model => "model",
-        }
-    }
-
     /// Whether it gives the known answers on this CPU. Microseconds.
     pub fn is_right(self) -> bool {
         known_answers::hold(self)
