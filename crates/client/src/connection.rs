@@ -86,6 +86,7 @@ async fn read<S: Stream>(mut reader: ReadHalf<S>, shared: &Shared, limits: Limit
     let mut discarded = None;
     loop {
         if discarded.is_none() {
+            reserve_whole(&mut frames, shared);
             discarded = discard_unwanted(&mut frames, shared);
         }
         match reader.read_buf(frames.spare()).await {
@@ -100,6 +101,16 @@ async fn read<S: Stream>(mut reader: ReadHalf<S>, shared: &Shared, limits: Limit
         if let Err(error) = deliver_frames(&mut frames, &mut discarded, shared) {
             return error;
         }
+    }
+}
+
+/// Reserves the memory of a large answer in one piece, which saves copies, if its call waits for it without a limit on memory.
+fn reserve_whole(frames: &mut FrameBuffer, shared: &Shared) {
+    if frames.capacity_for_whole().is_some()
+        && let Ok(Message::Response { id, .. }) = Message::parse(frames.partial_head())
+        && shared.is_unlimited(id)
+    {
+        frames.reserve_whole();
     }
 }
 

@@ -181,6 +181,11 @@ impl Shared {
         false
     }
 
+    /// Whether an arriving answer is waited for by a call that does not limit its memory.
+    pub(crate) fn is_unlimited(&self, id: u32) -> bool {
+        matches!(self.lock().memory_of(id), (None, true))
+    }
+
     /// The rest of a discarded answer has arrived.
     pub(crate) fn discarded(&self, id: u32) {
         if self.lock().answered(id).1 {
