@@ -67,6 +67,7 @@ suites-of-others:
 	$(call timed,tests/java/run.sh)
 	$(call timed,tests/go/run.sh)
 	$(call timed,tests/python/run.sh)
+	$(call timed,tests/python/run.sh spark)
 
 publishable: ## whether the client's and the protocol's packages are complete: a publication without its last step
 	$(call say,publish: a dry run of fieldseal-protocol and fieldseal-client)

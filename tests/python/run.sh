@@ -3,7 +3,7 @@
 #
 #   FIELDSEAL=target/checked/fieldseal tests/python/run.sh [pytest arguments]
 #   CASES=1000000 FIELDSEAL=… tests/python/run.sh    longer: random values through the independent decryptor
-#   FIELDSEAL=… tests/python/run.sh spark            the functions for Spark; needs JDK 17 or newer
+#   FIELDSEAL=… tests/python/run.sh spark            the functions for Spark; needs JDK 17 or newer, downloads half a gigabyte once
 #   FIELDSEAL_PYTHON_LIBRARY=target/checked/libfieldseal_native.so FIELDSEAL=… tests/python/run.sh    without a wheel, around this library
 #
 # Needs Python 3.11 with venv, PostgreSQL, and Rust for the native part (PROFILE names cargo's profile, checked by default). Installs
