@@ -122,9 +122,9 @@ def test_the_plain_manifests_are_applied_and_stay_the_same(cluster: Cluster) -> 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (("image: registry", "imagee: registry"), 'unknown field "spec.template.spec.containers[0].imagee"'),
+        (("image: registry", "imagee: registry"), '.spec.template.spec.containers[name="engine"].imagee: field not declared in schema'),
         (("maxUnavailable: 1", "maxUnavailable: x%"), "maxUnavailable"),
-        (("size: 256", "size: 111111"), "spec.privateKey.size"),
+        (("algorithm: ECDSA", "algorithm: DSA"), "spec.privateKey.algorithm"),
         (("jobLabel:", "jobLabell:"), "jobLabell"),
         (("name: engine", "name: En gine"), "spec.template.spec.containers[0].name"),
     ],
