@@ -14,6 +14,10 @@ use crate::clock::Clock;
 use crate::counters::{CacheCounters, Lookups};
 use crate::error::{Error, ErrorKind};
 
+/// For how long the commit of a new version may wait, for a standby or a slow root key, and the clocks of machines may differ, where only
+/// the time of creation tells whether a version is new.
+const COMMIT_TIME_MAX_S: u64 = 60;
+
 /// An app whose keys may be used.
 pub(crate) struct App {
     pub(crate) name: AppName,
@@ -107,6 +111,8 @@ struct Known {
     changed_at: Duration,
     /// Whether an app in the cache does not encrypt with its newest version yet.
     has_newcomers: bool,
+    /// Versions of apps that every engine knew before the last changes, and that this one has seen active ever since.
+    established: HashMap<AppName, Vec<u32>>,
     apps: HashMap<AppName, Arc<App>>,
     clients: HashMap<ClientName, Arc<ClientGrant>>,
     api_keys: HashMap<ApiKeyId, Arc<ApiKey>>,
@@ -119,6 +125,19 @@ impl Known {
     /// Whether the cache is of this generation, which was read before what is to be cached. The first one is that of the cache.
     fn is_of(&mut self, generation: Generation) -> bool {
         *self.generation.get_or_insert(generation) == generation
+    }
+
+    /// Takes the versions in the cache over a change. `was_settled`: nothing had changed for so long before it that every engine knows
+    /// them.
+    fn establish(&mut self, was_settled: bool) {
+        let before = std::mem::take(&mut self.established);
+        let of = |app: &App| {
+            let Keys::Pairs { keys, .. } = &app.keys else { return Vec::new() };
+            let was_established = |version: &u32| before.get(&app.name).is_some_and(|known| known.contains(version));
+            let active = keys.active_versions().map(|version| version.version);
+            active.filter(|version| was_settled || was_established(version)).collect()
+        };
+        self.established = self.apps.values().map(|app| (app.name.clone(), of(app))).collect();
     }
 
     fn find_app(&mut self, name: &AppName) -> Option<Arc<App>> {
@@ -184,6 +203,8 @@ impl Directory {
         known.answered_at = now;
         let has_changed = known.generation.replace(generation) != Some(generation);
         if has_changed {
+            let was_settled = self.is_settled(known.changed_at, clock);
+            known.establish(was_settled);
             // Later than the change, and than the reading of its time.
             known.changed_at = clock.monotonic();
         } else if known.has_newcomers {
@@ -192,18 +213,32 @@ impl Directory {
         Ok(has_changed)
     }
 
-    /// The version of an app that encrypts. A new one does so when every engine has had the time to learn of it, by the time of the
-    /// last change that this one has noticed, or by the time at which it was made: a value that one engine encrypts would be unknown to
-    /// the others.
-    fn encrypting(&self, keys: &AppKeys, changed_at: Duration, clock: &dyn Clock) -> Option<u32> {
-        let delay = self.key_version_delay;
-        if clock.monotonic().saturating_sub(changed_at) >= delay {
+    /// Whether every engine has had the time to learn of a change that this one noticed at `changed_at`.
+    fn is_settled(&self, changed_at: Duration, clock: &dyn Clock) -> bool {
+        clock.monotonic().saturating_sub(changed_at) >= self.key_version_delay
+    }
+
+    /// The version of an app that encrypts. A new one does so when every engine has had the time to learn of it: a value that one engine
+    /// encrypts would be unknown to the others. New is also one that was enabled again, or whose commit took long: its time of creation
+    /// decides only where this engine did not know the app before the change, for example because it has just started.
+    fn encrypting(
+        &self,
+        keys: &AppKeys,
+        established: Option<&[u32]>,
+        changed_at: Duration,
+        clock: &dyn Clock,
+    ) -> Option<u32> {
+        if self.is_settled(changed_at, clock) {
             return keys.newest_active().map(|newest| newest.version);
         }
-        // Rounded up, as times of creation are rounded down.
-        let made_before = u64::from(clock.now_unix_s()).saturating_sub(delay.as_secs() + 2);
+        let is_established =
+            |version: &&KeyVersion| established.is_some_and(|versions| versions.contains(&version.version));
+        let made_before =
+            u64::from(clock.now_unix_s()).saturating_sub(self.key_version_delay.as_secs() + COMMIT_TIME_MAX_S);
         let is_old = |version: &&KeyVersion| version.created_at <= made_before;
-        keys.active_versions().find(is_old).or_else(|| keys.active_versions().last()).map(|version| version.version)
+        let mut found = keys.active_versions().find(is_established);
+        found = found.or_else(|| keys.active_versions().find(is_old)).or_else(|| keys.active_versions().last());
+        found.map(|version| version.version)
     }
 
     /// When the store was last seen to change: now, unless it is as it was at the last refresh.
@@ -218,11 +253,13 @@ impl Directory {
 
     /// Lets apps in the cache encrypt with new versions whose time has come.
     fn promote(&self, known: &mut Known, clock: &dyn Clock) {
-        let changed_at = known.changed_at;
+        let Known { apps, established, changed_at, .. } = known;
         let mut has_newcomers = false;
-        for app in known.apps.values_mut() {
+        for app in apps.values_mut() {
             let Keys::Pairs { keys, encrypting } = &app.keys else { continue };
-            let chosen = self.encrypting(keys, changed_at, clock).expect("checked when the app was loaded");
+            let established = established.get(&app.name).map(Vec::as_slice);
+            let chosen =
+                self.encrypting(keys, established, *changed_at, clock).expect("checked when the app was loaded");
             if chosen != *encrypting {
                 let keys = Keys::Pairs { keys: Arc::clone(keys), encrypting: chosen };
                 *app = Arc::new(App { name: app.name.clone(), keys });
@@ -290,7 +327,9 @@ impl Directory {
         let generation = self.store.generation()?;
         let keys = self.store.load_app(name)?;
         let keys = keys.ok_or_else(|| Error::new(ErrorKind::UnknownApp, format!("there is no app {name}")))?;
-        let encrypting = self.encrypting(&keys, self.changed_at(clock)?, clock);
+        let changed_at = self.changed_at(clock)?;
+        let established = self.known().established.get(name).cloned();
+        let encrypting = self.encrypting(&keys, established.as_deref(), changed_at, clock);
         let Some(encrypting) = encrypting.filter(|_| !keys.disabled) else {
             return Err(Error::new(ErrorKind::AppDisabled, format!("app {name} is disabled")));
         };

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::common::{ManualClock, app, grant, rewritten};
 use fieldseal_engine::admin::{
-    ClientName, Environment, Limits, LocalRootKey, NewKeys, OpenMode, Operation, PostgresKeystore, PostgresSettings,
-    Roles, system_clock,
+    ClientName, Environment, Keystore, Limits, LocalRootKey, NewKeys, OpenMode, Operation, PostgresKeystore,
+    PostgresSettings, Roles, system_clock,
 };
 use fieldseal_engine::{
     Caller, DecryptOptions, EncryptOptions, Engine, Error, ErrorKind, OnFailure, Settings, system_random,
@@ -22,14 +22,17 @@ fn engine(settings: &PostgresSettings) -> (Engine, ManualClock) {
 }
 
 fn engine_with(settings: &PostgresSettings, engine: Settings) -> (Engine, ManualClock) {
+    let clock = ManualClock::default();
+    (Engine::with_clock(Box::new(store(settings, system_clock)), engine, Box::new(clock.clone())), clock)
+}
+
+fn store(settings: &PostgresSettings, clock: fn() -> u64) -> PostgresKeystore {
     let environment = Environment {
         root_key: Box::new(LocalRootKey::from_text(ROOT_KEY).expect("a root key")),
-        clock: Box::new(system_clock),
+        clock: Box::new(clock),
         rng: Box::new(system_random()),
     };
-    let store = PostgresKeystore::open(settings, OpenMode::CreateIfMissing, environment, Limits::default());
-    let clock = ManualClock::default();
-    (Engine::with_clock(Box::new(store.expect("opened")), engine, Box::new(clock.clone())), clock)
+    PostgresKeystore::open(settings, OpenMode::CreateIfMissing, environment, Limits::default()).expect("opened")
 }
 
 const DOCUMENT: &str = r#""4111111111111111""#;
@@ -87,6 +90,62 @@ fn a_new_version_encrypts_when_every_engine_knows_it() {
     first.store().disable_version(&app("acme"), 2).expect("disabled");
     first.maintain().expect("refreshed");
     assert_eq!(encrypting(&first), 3);
+}
+
+/// Its time of creation says nothing about when others learn of it.
+#[test]
+fn a_version_that_is_enabled_again_encrypts_when_every_engine_knows_it() {
+    let server = PostgresServer::shared();
+    let settings = server.settings(&server.database());
+    let [(first, clock), (second, other_clock)] = [engine(&settings), engine(&settings)];
+    first.store().create_app(&app("acme"), NewKeys::generated()).expect("made");
+    first.store().rotate(&app("acme")).expect("rotated");
+    let settle = || {
+        for (engine, clock) in [(&first, &clock), (&second, &other_clock)] {
+            engine.maintain().expect("refreshed");
+            clock.advance(1_000);
+            engine.maintain().expect("refreshed");
+        }
+    };
+    settle();
+    assert_eq!(encrypting(&first), 2);
+    let change = |state: fn(&dyn Keystore)| {
+        state(first.store());
+        first.maintain().expect("refreshed");
+        encrypting(&first)
+    };
+    let disable = |store: &dyn Keystore| store.disable_version(&app("acme"), 2).expect("disabled");
+    let enable = |store: &dyn Keystore| store.enable_version(&app("acme"), 2).expect("enabled");
+    assert_eq!(change(disable), 1);
+    settle();
+    assert_eq!([encrypting(&first), encrypting(&second)], [1, 1]);
+    assert_eq!(change(enable), 1, "the second has not noticed");
+    assert_eq!(opened(&second, &sealed(&first), OnFailure::Fail).expect("opens"), DOCUMENT);
+    // Nor does it in the midst of other changes.
+    assert_eq!([change(disable), change(enable)], [1, 1]);
+    settle();
+    assert_eq!([encrypting(&first), encrypting(&second)], [2, 2]);
+    assert_eq!(change(disable), 1);
+    assert_eq!(change(enable), 1);
+}
+
+/// A commit may wait for a standby, and the clock of the machine that rotates may be slow.
+#[test]
+fn a_version_that_looks_old_does_not_encrypt_at_once() {
+    let server = PostgresServer::shared();
+    let settings = server.settings(&server.database());
+    let (engine, clock) = engine(&settings);
+    engine.store().create_app(&app("acme"), NewKeys::generated()).expect("made");
+    engine.maintain().expect("refreshed");
+    clock.advance(2);
+    engine.maintain().expect("refreshed");
+    assert_eq!(encrypting(&engine), 1);
+    store(&settings, || system_clock() - 1_000).rotate(&app("acme")).expect("rotated");
+    engine.maintain().expect("refreshed");
+    assert_eq!(encrypting(&engine), 1, "the others may not have noticed");
+    clock.advance(2);
+    engine.maintain().expect("refreshed");
+    assert_eq!(encrypting(&engine), 2);
 }
 
 /// The store has one more version than an engine that is cut off from it knows.
