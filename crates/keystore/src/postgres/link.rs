@@ -5,6 +5,8 @@
 //! than one attempt. Further attempts are made with growing pauses.
 
 use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -313,52 +315,108 @@ fn jittered(pause: Duration) -> Duration {
 
 /// Connects to the first server that is a primary.
 async fn connect(shared: &Arc<Shared>, number: u64) -> Result<(Arc<Session>, Task<()>), String> {
+    let hosts = &shared.settings.url.hosts;
     let mut reasons = Vec::new();
-    for host in &shared.settings.url.hosts {
-        let attempt = timeout(shared.settings.connect_timeout, connect_to(shared, host, number)).await;
-        let reason = match attempt {
-            Ok(Ok(connected)) => return Ok(connected),
-            Ok(Err(reason)) => reason,
-            Err(_) => "it does not respond".to_owned(),
-        };
-        reasons.push(if shared.settings.url.hosts.len() > 1 { format!("{host}: {reason}") } else { reason });
+    for host in hosts {
+        match connect_to_host(shared, host, number).await {
+            Ok(connected) => return Ok(connected),
+            Err(reason) if hosts.len() > 1 => reasons.push(format!("{host}: {reason}")),
+            Err(reason) => reasons.push(reason),
+        }
     }
     Err(reasons.join("; "))
 }
 
-async fn connect_to(shared: &Arc<Shared>, host: &Host, number: u64) -> Result<(Arc<Session>, Task<()>), String> {
+/// Connects to the first record of a host's name that leads to a primary. Each has the whole time, so that one which does not respond hides
+/// no other.
+async fn connect_to_host(shared: &Arc<Shared>, host: &Host, number: u64) -> Result<(Arc<Session>, Task<()>), String> {
+    let limit = shared.settings.connect_timeout;
+    let late = |_| "it does not respond".to_owned();
+    let places = timeout(limit, places(host)).await.map_err(late)??;
+    let mut reasons = Vec::new();
+    for place in &places {
+        let attempt = timeout(limit, connect_to(shared, host, place, number)).await.map_err(late);
+        match attempt.and_then(|connected| connected) {
+            Ok(connected) => return Ok(connected),
+            Err(reason) => reasons.push(format!("{place}: {reason}")),
+        }
+    }
+    Err(reasons.join("; "))
+}
+
+/// Where a server may be.
+enum Place {
+    Socket(PathBuf),
+    Record(SocketAddr),
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Socket(path) => path.display().fmt(f),
+            Self::Record(record) => record.fmt(f),
+        }
+    }
+}
+
+/// The socket of a host, or the records of its name, each once; at least one.
+async fn places(host: &Host) -> Result<Vec<Place>, String> {
+    let (name, port) = match host {
+        Host::Socket(folder, port) => return Ok(vec![Place::Socket(folder.join(format!(".s.PGSQL.{port}")))]),
+        Host::Network(name, port) => (name, *port),
+    };
+    let found = lookup_host((name.as_str(), port)).await.map_err(|error| format!("cannot look up {name}: {error}"))?;
+    let mut records = Vec::new();
+    for record in found {
+        if !records.contains(&record) {
+            records.push(record);
+        }
+    }
+    if records.is_empty() {
+        return Err(format!("{name} has no address"));
+    }
+    Ok(records.into_iter().map(Place::Record).collect())
+}
+
+async fn connect_to(
+    shared: &Arc<Shared>,
+    host: &Host,
+    place: &Place,
+    number: u64,
+) -> Result<(Arc<Session>, Task<()>), String> {
     let settings = &shared.settings;
-    let config = config(settings)?;
-    let (session, task) = match host {
-        Host::Socket(folder, port) => {
-            let path = folder.join(format!(".s.PGSQL.{port}"));
+    let mut config = config(settings)?;
+    let failed = |error: tokio_postgres::Error| connecting(&error);
+    let (session, task) = match (place, host) {
+        (Place::Socket(path), _) => {
             let stream = UnixStream::connect(path).await.map_err(|error| error.to_string())?;
-            let (client, connection) = config.connect_raw(stream, NoTls).await.map_err(|error| connecting(&error))?;
+            let (client, connection) = config.connect_raw(stream, NoTls).await.map_err(failed)?;
             run(shared, client, connection, number)
         }
-        Host::Network(name, port) if settings.sslmode == SslMode::Disable => {
-            let stream = reach(name, *port).await?;
-            let (client, connection) = config.connect_raw(stream, NoTls).await.map_err(|error| connecting(&error))?;
-            run(shared, client, connection, number)
-        }
-        Host::Network(name, port) => {
+        (Place::Record(record), Host::Network(name, _)) if settings.sslmode != SslMode::Disable => {
             let handshake = tls::Handshake::prepare(settings, name)?;
-            let mut config = config;
             config.ssl_mode(tokio_postgres::config::SslMode::Require);
-            let stream = reach(name, *port).await?;
-            let (client, connection) =
-                config.connect_raw(stream, handshake).await.map_err(|error| connecting(&error))?;
+            let (client, connection) = config.connect_raw(reach(*record).await?, handshake).await.map_err(failed)?;
+            run(shared, client, connection, number)
+        }
+        (Place::Record(record), _) => {
+            let (client, connection) = config.connect_raw(reach(*record).await?, NoTls).await.map_err(failed)?;
             run(shared, client, connection, number)
         }
     };
-    match prepare(&session.client).await {
-        Ok(limits) => {
-            shared.note_limits(limits);
-            Ok((session, task))
-        }
-        Err(reason) => {
+    let mut unfinished = Unfinished(Some(task));
+    shared.note_limits(prepare(&session.client).await?);
+    let task = unfinished.0.take().expect("put there above");
+    Ok((session, task))
+}
+
+/// Ends the task of a connection that is given up: while an answer is missing, it would wait for it forever, and hold its socket.
+struct Unfinished(Option<Task<()>>);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(task) = &self.0 {
             task.abort();
-            Err(reason)
         }
     }
 }
@@ -385,23 +443,14 @@ fn first_line(content: &Zeroizing<Vec<u8>>) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// Opens a connection to the first address of a name that accepts one.
-async fn reach(name: &str, port: u16) -> Result<TcpStream, String> {
-    let addresses = lookup_host((name, port)).await.map_err(|error| format!("cannot look up {name}: {error}"))?;
-    let mut last = format!("{name} has no address");
-    for address in addresses {
-        match TcpStream::connect(address).await {
-            Ok(stream) => {
-                let keepalive = TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_AFTER);
-                let socket = SockRef::from(&stream);
-                // Without these everything works, only later.
-                let _ = (socket.set_tcp_keepalive(&keepalive), stream.set_nodelay(true));
-                return Ok(stream);
-            }
-            Err(error) => last = format!("{address}: {error}"),
-        }
-    }
-    Err(last)
+/// Opens a connection.
+async fn reach(record: SocketAddr) -> Result<TcpStream, String> {
+    let stream = TcpStream::connect(record).await.map_err(|error| error.to_string())?;
+    let keepalive = TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_AFTER);
+    let socket = SockRef::from(&stream);
+    // Without these everything works, only later.
+    let _ = (socket.set_tcp_keepalive(&keepalive), stream.set_nodelay(true));
+    Ok(stream)
 }
 
 /// Starts the task that carries a connection.
