@@ -1,9 +1,9 @@
 //! The calls, and the connection pool under them.
 
 mod connections;
+pub(crate) mod places;
 mod retries;
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use std::{fmt, io};
@@ -14,7 +14,6 @@ use fieldseal_protocol::{
     DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, GoingAway, Method, Retry, RewrapOptions,
     Scalar, request,
 };
-use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::answer::{Answer, ApiKeyFacts, Document, Inspection, PublicKeySet, Rewrapped, Value, Values};
@@ -29,12 +28,9 @@ use crate::shared::Shared;
 #[cfg(feature = "simulation")]
 use crate::simulation::Network;
 use crate::tls;
-use connections::Dialler;
+use connections::{Dialler, Dialling};
 pub(crate) use connections::{Inner, dial};
 use retries::{Retries, RetryBudget};
-
-/// How long the address of an engine that announced a shutdown is tried only after all others.
-const SHUTDOWN_AVOIDED: Duration = Duration::from_secs(10);
 
 /// A client of one engine, or of several that serve the same apps. Clones share the connections.
 #[derive(Clone)]
@@ -79,11 +75,16 @@ impl Client {
     }
 
     fn with(settings: ClientSettings, dialler: Dialler) -> Client {
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to the number of addresses")]
+        let next_address = match settings.shuffle_addresses {
+            true => (dialler.chance() * settings.addresses.len() as f64) as usize,
+            false => 0,
+        };
         let inner = Inner {
             settings,
             dialler,
             open: Mutex::default(),
-            dialling: Arc::default(),
+            dialling: Arc::new(tokio::sync::Mutex::new(Dialling { next_address, ..Dialling::default() })),
             budget: RetryBudget::default(),
         };
         Client { inner: Arc::new(inner), observer: None }

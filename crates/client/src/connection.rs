@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, Wr
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
+use crate::client::places::Place;
 use crate::error::{ClientError, Sent};
 use crate::shared::{Next, Shared};
 use crate::tls::explain_read;
@@ -30,16 +31,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 /// A connection in use. Its task ends when this is dropped, after it has written queued messages.
 pub(crate) struct Connection {
     pub(crate) shared: Arc<Shared>,
-    /// The index of its address in the settings.
-    pub(crate) address: usize,
+    pub(crate) place: Place,
 }
 
 impl Connection {
     /// Starts the task. Must be called within a tokio runtime, which drives the connection.
-    pub(crate) fn spawn<S: Stream>(stream: S, address: usize, shared: Shared, limits: Limits) -> Self {
+    pub(crate) fn spawn<S: Stream>(stream: S, place: Place, shared: Shared, limits: Limits) -> Self {
         let shared = Arc::new(shared);
         tokio::spawn(drive(stream, Arc::clone(&shared), limits));
-        Connection { shared, address }
+        Connection { shared, place }
     }
 }
 

@@ -13,6 +13,8 @@ pub struct ClientSettings {
     /// `HOST:PORT` of one or more engines that serve the same apps; at least one. Connections are spread over them; engines that cannot be
     /// reached are skipped.
     pub addresses: Vec<String>,
+    /// Begins with one of the addresses at random, so that the clients of several engines do not all begin with the same one. Default true.
+    pub shuffle_addresses: bool,
     /// Certificates and key.
     pub tls: ClientTls,
     /// The name that the server's certificate must be valid for. Default: the host of the address.
@@ -45,6 +47,7 @@ impl ClientSettings {
     pub fn new(address: impl Into<String>, tls: ClientTls) -> Self {
         ClientSettings {
             addresses: vec![address.into()],
+            shuffle_addresses: true,
             tls,
             server_name: None,
             connections_max: 2,

@@ -124,7 +124,13 @@ impl Shared {
         // From here on the ticket releases the id, whatever happens.
         let ticket = Ticket { shared: Arc::clone(self), id, answer, is_answered: false };
         let message = encode(id)?;
-        self.lock().queue.push_back(Queued { id: Some(id), message });
+        {
+            let mut state = self.lock();
+            // The engine may have left meanwhile: then the call has failed already, and may begin again elsewhere.
+            if state.calls.contains_key(&id) {
+                state.queue.push_back(Queued { id: Some(id), message });
+            }
+        }
         self.to_write.notify_one();
         Ok(ticket)
     }

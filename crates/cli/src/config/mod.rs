@@ -134,6 +134,7 @@ impl Default for ClientBounds {
         };
         let ClientSettings {
             addresses: _,
+            shuffle_addresses: _,
             tls: _,
             server_name: _,
             connections_max,

@@ -1,5 +1,10 @@
 //! A client's connections: selecting one for a call, opening further ones, and the delay after failures.
 
+use std::net::SocketAddr;
+
+use fieldseal_protocol::ErrorCode;
+
+use super::places::{self, Place, Places, connect_any};
 use super::*;
 
 pub(crate) struct Inner {
@@ -15,8 +20,7 @@ pub(crate) struct Inner {
 #[derive(Default)]
 pub(super) struct Open {
     pub(super) connections: Vec<Arc<Connection>>,
-    /// When engines last announced a shutdown, by the index of their addresses.
-    pub(super) shutdowns: BTreeMap<usize, Instant>,
+    pub(super) places: Places,
     /// How the last connection ended, until another one is open.
     pub(super) ended: Option<Ended>,
 }
@@ -31,10 +35,11 @@ pub(super) enum Ended {
 impl Open {
     /// Removes the connections on which no new call may begin. Their calls in flight continue.
     pub(super) fn clean(&mut self) {
-        let Open { connections, shutdowns, ended } = self;
+        let Open { connections, places, ended } = self;
+        places.forget_expired();
         connections.retain(|connection| {
             if connection.shared.going_away() == Some(GoingAway::Shutdown) {
-                shutdowns.insert(connection.address, Instant::now());
+                places.avoid(connection.place);
             }
             let is_open = connection.shared.is_open();
             if !is_open {
@@ -44,14 +49,26 @@ impl Open {
         });
     }
 
-    /// The indexes of `count` addresses in turn from `next`; those whose engines are shutting down come last for a while.
+    /// The indexes of `count` addresses in turn from `next`; those that are avoided come last.
     pub(super) fn order(&mut self, next: usize, count: usize) -> Vec<usize> {
         self.clean();
-        let now = Instant::now();
-        self.shutdowns.retain(|_, since| now.saturating_duration_since(*since) < SHUTDOWN_AVOIDED);
         let mut order: Vec<usize> = (0..count).map(|step| next.wrapping_add(step) % count).collect();
-        order.sort_by_key(|place| self.shutdowns.contains_key(place));
+        order.sort_by_key(|address| self.places.is_address_avoided(*address));
         order
+    }
+
+    /// Whether one of `count` addresses is not avoided.
+    fn leads_elsewhere(&self, count: usize) -> bool {
+        (0..count).any(|address| !self.places.is_address_avoided(address))
+    }
+
+    /// Ends one connection to a place that is avoided, the one with the fewest calls, after those calls.
+    fn retire_avoided(&mut self) {
+        let Open { connections, places, .. } = self;
+        let avoided = connections.iter().enumerate().filter(|(_, connection)| places.is_avoided(connection.place));
+        if let Some((index, _)) = avoided.min_by_key(|(_, connection)| connection.shared.load()) {
+            connections.swap_remove(index);
+        }
     }
 }
 
@@ -65,6 +82,7 @@ pub(super) enum Dialler {
 /// The next address, and the results of the last attempts.
 #[derive(Debug, Default)]
 pub(super) struct Dialling {
+    /// At first at random, so that the clients of several engines do not all begin with the same one.
     pub(super) next_address: usize,
     pub(super) failures: u32,
     pub(super) failed: Option<(Instant, ClientError)>,
@@ -113,6 +131,9 @@ impl Inner {
                             return Ok(answer);
                         }
                         Err(error) => {
+                            if is_unavailable(&error) {
+                                self.lock().places.avoid(connection.place);
+                            }
                             avoided = Some(connection);
                             error
                         }
@@ -122,12 +143,14 @@ impl Inner {
                 Err(error) => error,
             };
             let is_left = avoided.as_ref().is_some_and(|connection| connection.shared.going_away().is_some());
-            retries.after(error, is_left, &retried).await?;
+            let goes_elsewhere = is_left || is_unavailable(&error) && self.leads_elsewhere();
+            retries.after(error, goes_elsewhere, &retried).await?;
         }
     }
 
     /// Returns the connection with the fewest calls, if possible other than `avoided`. While all are in use a further one is opened for
-    /// later calls: this one does not wait for an address that may not respond.
+    /// later calls: this one does not wait for an address that may not respond. It does if all that are open lead to engines that are
+    /// avoided.
     pub(super) async fn connection(
         self: &Arc<Self>,
         avoided: Option<&Arc<Connection>>,
@@ -141,6 +164,13 @@ impl Inner {
                 None => self.open(&mut dialling).await,
             };
         };
+        if may_open == MayOpen::Elsewhere {
+            let mut dialling = self.dialling.lock().await;
+            return match self.choose(avoided) {
+                (Some(_), MayOpen::Elsewhere) => Ok(self.open_elsewhere(&mut dialling).await.unwrap_or(best)),
+                (chosen, _) => Ok(chosen.unwrap_or(best)),
+            };
+        }
         if may_open == MayOpen::Yes
             && let Ok(mut dialling) = Arc::clone(&self.dialling).try_lock_owned()
         {
@@ -155,9 +185,14 @@ impl Inner {
         open.clean();
         let cost = |connection: &&Arc<Connection>| {
             let is_avoided = avoided.is_some_and(|avoided| Arc::ptr_eq(avoided, connection));
-            (is_avoided, connection.shared.load())
+            (open.places.is_avoided(connection.place), is_avoided, connection.shared.load())
         };
         let best = open.connections.iter().min_by_key(cost).cloned();
+        if best.as_ref().is_some_and(|best| open.places.is_avoided(best.place))
+            && open.leads_elsewhere(self.settings.addresses.len())
+        {
+            return (best, MayOpen::Elsewhere);
+        }
         let is_busy = best.as_ref().is_none_or(|best| best.shared.load() > 0);
         let has_room = open.connections.len() < self.settings.connections_max;
         (best, if is_busy && has_room { MayOpen::Yes } else { MayOpen::No })
@@ -167,17 +202,41 @@ impl Inner {
         self.open.lock().expect("nothing panics while this is locked")
     }
 
+    fn leads_elsewhere(&self) -> bool {
+        self.lock().leads_elsewhere(self.settings.addresses.len())
+    }
+
     /// Opens a connection to the first address that can be reached, unless the delay after a failure has not passed.
     pub(super) async fn open(&self, dialling: &mut Dialling) -> Result<Arc<Connection>, ClientError> {
+        let order = self.lock().order(dialling.next_address, self.settings.addresses.len());
+        self.open_first(dialling, order).await
+    }
+
+    /// The same for addresses that are not avoided. In place of a connection to one that is, if there are as many as there may be.
+    async fn open_elsewhere(&self, dialling: &mut Dialling) -> Option<Arc<Connection>> {
+        let order = {
+            let mut open = self.lock();
+            let mut order = open.order(dialling.next_address, self.settings.addresses.len());
+            order.retain(|address| !open.places.is_address_avoided(*address));
+            order
+        };
+        let opened = self.open_first(dialling, order).await.ok()?;
+        let mut open = self.lock();
+        if open.connections.len() > self.settings.connections_max {
+            open.retire_avoided();
+        }
+        Some(opened)
+    }
+
+    /// Opens a connection to the first of these addresses, of which there is at least one, that can be reached.
+    async fn open_first(&self, dialling: &mut Dialling, order: Vec<usize>) -> Result<Arc<Connection>, ClientError> {
         if let Some((until, error)) = &dialling.failed
             && Instant::now() < *until
         {
             return Err(error.clone());
         }
         self.wait_for_backoff(dialling).await;
-        let addresses = &self.settings.addresses;
         let mut failure = None;
-        let order = self.lock().order(dialling.next_address, addresses.len());
         for place in order {
             dialling.next_address = place.wrapping_add(1);
             match self.dial(place).await {
@@ -227,19 +286,24 @@ impl Inner {
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
     }
 
-    pub(super) async fn dial(&self, place: usize) -> Result<Arc<Connection>, ClientError> {
+    pub(super) async fn dial(&self, index: usize) -> Result<Arc<Connection>, ClientError> {
         let settings = &self.settings;
-        let address = &*settings.addresses[place];
+        let address = &*settings.addresses[index];
         let shared = Shared::new(settings.requests_in_flight_max, settings.abandoned_timeout);
         Ok(Arc::new(match &self.dialler {
             Dialler::Tls(connector) => {
-                let stream = dial(settings, connector, address).await?;
+                let start = self.dialler.chance();
+                let is_avoided = |record| self.lock().places.is_avoided(Place { address: index, record: Some(record) });
+                let (stream, record, record_count) = dial(settings, connector, address, start, is_avoided).await?;
+                self.lock().places.note_records(index, record_count);
+                let place = Place { address: index, record: Some(record) };
                 Connection::spawn(stream, place, shared, settings.limits)
             }
             #[cfg(feature = "simulation")]
             Dialler::Simulated(network) => {
                 let connecting = async { network.connect(address).await.map_err(|error| unreachable(address, &error)) };
                 let stream = within_connect_timeout(settings, address, connecting).await?;
+                let place = Place { address: index, record: None };
                 Connection::spawn(tls::socket(stream), place, shared, settings.limits)
             }
         }))
@@ -261,13 +325,21 @@ impl Dialler {
     }
 }
 
-/// Opens a connection to `address`, within `connect_timeout`.
+/// Whether an engine cannot do what others may.
+fn is_unavailable(error: &ClientError) -> bool {
+    let (ErrorKind::Engine(code) | ErrorKind::ConnectionRefused(code)) = error.kind else { return false };
+    code == ErrorCode::Unavailable
+}
+
+/// Opens a connection to a record of `address`, as [`connect_any`] chooses it, within `connect_timeout`. Returns which, and of how many.
 pub(crate) async fn dial(
     settings: &ClientSettings,
     connector: &SslConnector,
     address: &str,
-) -> Result<tls::Stream, ClientError> {
-    within_connect_timeout(settings, address, dial_stream(settings, connector, address)).await
+    start: f64,
+    is_avoided: impl Fn(SocketAddr) -> bool,
+) -> Result<(tls::Stream, SocketAddr, usize), ClientError> {
+    within_connect_timeout(settings, address, dial_stream(settings, connector, address, start, is_avoided)).await
 }
 
 pub(super) async fn within_connect_timeout<S>(
@@ -289,17 +361,22 @@ pub(super) async fn dial_stream(
     settings: &ClientSettings,
     connector: &SslConnector,
     address: &str,
-) -> Result<tls::Stream, ClientError> {
+    start: f64,
+    is_avoided: impl Fn(SocketAddr) -> bool,
+) -> Result<(tls::Stream, SocketAddr, usize), ClientError> {
     let name = match &settings.server_name {
         Some(name) => name.as_str(),
         None => host(address)?,
     };
-    let socket = TcpStream::connect(address).await.map_err(|error| unreachable(address, &error))?;
-    socket.set_nodelay(true).map_err(|error| unreachable(address, &error))?;
+    let failed = |error: io::Error| unreachable(address, &error);
+    let mut records = places::records(address).await.map_err(failed)?;
+    let socket = connect_any(&mut records, start, is_avoided, settings.connect_timeout).await.map_err(failed)?;
+    socket.set_nodelay(true).map_err(failed)?;
+    let record = socket.peer_addr().map_err(failed)?;
     let configuration = connector.configure();
     let configuration = configuration.map_err(|error| ClientError::settings(error.to_string()))?;
     match tokio_boring::connect(configuration, name, tls::socket(socket)).await {
-        Ok(stream) => Ok(stream),
+        Ok(stream) => Ok((stream, record, records.len())),
         Err(error) => {
             let error = tls::explain_handshake(&error);
             let message = format!("{address}: {}", error.message);
@@ -315,6 +392,8 @@ pub(super) fn unreachable(address: &str, error: &io::Error) -> ClientError {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum MayOpen {
     Yes,
+    /// Before the call: what is open leads to engines that are avoided.
+    Elsewhere,
     No,
 }
 

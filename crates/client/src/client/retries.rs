@@ -60,12 +60,16 @@ enum RetryMode {
     Charged,
 }
 
-/// `is_left`: the engine has announced that it leaves the connection. An engine that is unavailable without that may be so for long, and
-/// others with it.
-fn retry_mode(kind: ErrorKind, is_left: bool) -> RetryMode {
+/// `goes_elsewhere`: the engine has announced that it leaves the connection, or it is unavailable and there is another to try. Otherwise it
+/// may be unavailable for long.
+fn retry_mode(kind: ErrorKind, goes_elsewhere: bool) -> RetryMode {
     match kind {
         ErrorKind::GoingAway | ErrorKind::ConnectionLost { sent: Sent::No } => RetryMode::Elsewhere,
-        ErrorKind::Engine(ErrorCode::Unavailable) if is_left => RetryMode::Elsewhere,
+        ErrorKind::Engine(ErrorCode::Unavailable) | ErrorKind::ConnectionRefused(ErrorCode::Unavailable)
+            if goes_elsewhere =>
+        {
+            RetryMode::Elsewhere
+        }
         ErrorKind::Connect => RetryMode::Later,
         ErrorKind::Engine(ErrorCode::Overloaded | ErrorCode::Unavailable) => RetryMode::Charged,
         _ => RetryMode::No,
@@ -98,18 +102,18 @@ impl<'i> Retries<'i> {
         Some(u32::try_from(milliseconds).unwrap_or(u32::MAX))
     }
 
-    /// Waits until the call may be retried. `is_left`: the engine has announced that it leaves the connection.
+    /// Waits until the call may be retried; `goes_elsewhere` as for [`retry_mode`].
     ///
     /// # Errors
     /// The error of the call, if it must not be retried, or not in time.
     pub(crate) async fn after(
         &mut self,
         error: ClientError,
-        is_left: bool,
+        goes_elsewhere: bool,
         retried: impl Fn(&ClientError),
     ) -> Result<(), ClientError> {
         let settings = &self.inner.settings;
-        let retry_mode = retry_mode(error.kind, is_left);
+        let retry_mode = retry_mode(error.kind, goes_elsewhere);
         if retry_mode == RetryMode::No || self.done >= settings.retries_max {
             return Err(error);
         }
@@ -145,7 +149,9 @@ mod tests {
     fn only_calls_of_which_nothing_runs_are_repeated() {
         let lost = |sent| ErrorKind::ConnectionLost { sent };
         let engine = ErrorKind::Engine;
-        for kind in [ErrorKind::GoingAway, lost(Sent::No), engine(ErrorCode::Unavailable)] {
+        let refused = ErrorKind::ConnectionRefused;
+        let unavailable = [engine(ErrorCode::Unavailable), refused(ErrorCode::Unavailable)];
+        for kind in [ErrorKind::GoingAway, lost(Sent::No)].into_iter().chain(unavailable) {
             assert_eq!(retry_mode(kind, true), RetryMode::Elsewhere, "{kind:?}");
         }
         assert_eq!(retry_mode(ErrorKind::Connect, false), RetryMode::Later);
@@ -155,7 +161,7 @@ mod tests {
         let others = ErrorCode::ALL.iter().copied().map(engine);
         let others =
             others.filter(|kind| !matches!(kind, ErrorKind::Engine(ErrorCode::Unavailable | ErrorCode::Overloaded)));
-        let refused = ErrorKind::ConnectionRefused;
+        assert_eq!(retry_mode(refused(ErrorCode::Unavailable), false), RetryMode::No);
         let kinds = [
             lost(Sent::Maybe),
             ErrorKind::Settings,
@@ -165,10 +171,13 @@ mod tests {
             ErrorKind::UnknownEngineError,
             ErrorKind::RequestTooLarge,
             refused(ErrorCode::Overloaded),
-            refused(ErrorCode::Unavailable),
         ];
         for kind in kinds.into_iter().chain(others) {
-            assert_eq!([true, false].map(|is_left| retry_mode(kind, is_left)), [RetryMode::No; 2], "{kind:?}");
+            assert_eq!(
+                [true, false].map(|goes_elsewhere| retry_mode(kind, goes_elsewhere)),
+                [RetryMode::No; 2],
+                "{kind:?}"
+            );
         }
     }
 

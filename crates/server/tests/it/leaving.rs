@@ -28,7 +28,12 @@ async fn call(client: &Client, app: &str) -> Result<Document, ClientError> {
 
 /// Settings of a client with retries and one connection.
 fn settings(test_server: &TestServer, others: &[&Server]) -> ClientSettings {
-    let mut settings = ClientSettings { retries_max: 4, connections_max: 1, ..test_server.client_settings() };
+    let mut settings = ClientSettings {
+        shuffle_addresses: false,
+        retries_max: 4,
+        connections_max: 1,
+        ..test_server.client_settings()
+    };
     settings.addresses.extend(others.iter().map(|server| server.local_addr().to_string()));
     settings
 }

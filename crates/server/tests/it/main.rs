@@ -17,3 +17,4 @@ mod sessions;
 mod spread;
 mod storm;
 mod turns;
+mod unavailable;

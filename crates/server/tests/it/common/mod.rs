@@ -184,6 +184,8 @@ pub(crate) struct TestService {
     /// Requests maintenance, once a server has started.
     pub maintenance_due: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
     pub is_unready: AtomicBool,
+    /// Whether every request is answered with `unavailable`.
+    pub is_unavailable: Arc<AtomicBool>,
     pub cancellations: Mutex<Vec<Arc<Cancellation>>>,
     /// Names of the clients that were admitted, in order.
     pub admitted: Mutex<Vec<String>>,
@@ -255,6 +257,7 @@ impl Service for TestService {
             planned: 0,
             gate_is_open: Arc::clone(&self.gate_is_open),
             alive: Arc::clone(&self.alive),
+            is_unavailable: Arc::clone(&self.is_unavailable),
             steps: Arc::clone(&self.steps),
         })
     }
@@ -285,6 +288,7 @@ struct TestRequest {
     planned: usize,
     gate_is_open: Arc<AtomicBool>,
     alive: Arc<AtomicUsize>,
+    is_unavailable: Arc<AtomicBool>,
     steps: Arc<AtomicUsize>,
 }
 
@@ -297,6 +301,9 @@ impl Drop for TestRequest {
 impl Request for TestRequest {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
         self.steps.fetch_add(1, Ordering::SeqCst);
+        if self.is_unavailable.load(Ordering::SeqCst) {
+            return Err(ErrorObject::new(ErrorCode::Unavailable, "as the test wishes"));
+        }
         let Ok(Message::Request { method, params, .. }) = Message::parse(&self.frame) else {
             panic!("the server hands over requests only");
         };

@@ -1,0 +1,153 @@
+//! Where connections lead: the addresses of the settings, the records of their names, and which of them are avoided for a while, because
+//! their engine is shutting down or unavailable.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::{Instant, timeout};
+
+/// How long an engine that announced a shutdown, or answered that it is unavailable, is used only if no other can be reached.
+const AVOIDED_FOR: Duration = Duration::from_secs(10);
+
+/// Where a connection leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    /// The index of its address in the settings.
+    pub(crate) address: usize,
+    /// The record of the address's name; none in a simulation.
+    pub(crate) record: Option<SocketAddr>,
+}
+
+/// What is known of the places.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    /// Since when a place is avoided.
+    avoided: BTreeMap<Place, Instant>,
+    /// How many records each address had when it was last connected to.
+    record_counts: BTreeMap<usize, usize>,
+}
+
+impl Places {
+    pub(super) fn avoid(&mut self, place: Place) {
+        self.avoided.insert(place, Instant::now());
+    }
+
+    pub(super) fn forget_expired(&mut self) {
+        let now = Instant::now();
+        self.avoided.retain(|_, since| now.saturating_duration_since(*since) < AVOIDED_FOR);
+    }
+
+    pub(super) fn note_records(&mut self, address: usize, count: usize) {
+        self.record_counts.insert(address, count);
+    }
+
+    pub(super) fn is_avoided(&self, place: Place) -> bool {
+        self.avoided.contains_key(&place)
+    }
+
+    /// Whether every known record of an address is avoided.
+    pub(super) fn is_address_avoided(&self, address: usize) -> bool {
+        let avoided = self.avoided.keys().filter(|place| place.address == address).count();
+        avoided >= self.record_counts.get(&address).copied().unwrap_or(1)
+    }
+}
+
+/// Connects to one of the records, those that are avoided last, from the one at `start` on, a share of all, from 0 to 1. Each has an equal
+/// part of `limit`, so that one which does not respond hides no other.
+///
+/// # Errors
+/// The error of the last record.
+pub(super) async fn connect_any(
+    records: &mut [SocketAddr],
+    start: f64,
+    is_avoided: impl Fn(SocketAddr) -> bool,
+    limit: Duration,
+) -> io::Result<TcpStream> {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to the number of records")]
+    let start = (start * records.len() as f64) as usize;
+    let count = records.len().max(1);
+    records.rotate_left(start % count);
+    records.sort_by_key(|record| is_avoided(*record));
+    let limit = limit / u32::try_from(count).unwrap_or(u32::MAX);
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for record in &*records {
+        match timeout(limit, TcpStream::connect(record)).await {
+            Ok(Ok(socket)) => return Ok(socket),
+            Ok(Err(error)) => failure = error,
+            Err(_) => failure = io::Error::new(io::ErrorKind::TimedOut, format!("{record} does not respond")),
+        }
+    }
+    Err(failure)
+}
+
+/// The records of an address, each once.
+pub(super) async fn records(address: &str) -> io::Result<Vec<SocketAddr>> {
+    let mut records = Vec::new();
+    for record in lookup_host(address).await? {
+        if !records.contains(&record) {
+            records.push(record);
+        }
+    }
+    Ok(records)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(host: u8) -> SocketAddr {
+        SocketAddr::from(([127, 88, 0, host], 9))
+    }
+
+    #[test]
+    fn an_address_is_avoided_with_all_its_records() {
+        let mut places = Places::default();
+        let place = |address, host| Place { address, record: Some(record(host)) };
+        places.avoid(place(0, 1));
+        assert!(places.is_address_avoided(0) && !places.is_address_avoided(1), "one record is assumed");
+        places.note_records(0, 2);
+        assert!(!places.is_address_avoided(0) && places.is_avoided(place(0, 1)) && !places.is_avoided(place(0, 2)));
+        places.avoid(place(0, 2));
+        places.avoid(place(0, 2));
+        assert!(places.is_address_avoided(0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn places_are_avoided_for_a_while() {
+        let mut places = Places::default();
+        let place = Place { address: 0, record: None };
+        places.avoid(place);
+        tokio::time::advance(AVOIDED_FOR - Duration::from_secs(1)).await;
+        places.forget_expired();
+        assert!(places.is_avoided(place));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        places.forget_expired();
+        assert!(!places.is_avoided(place));
+    }
+
+    /// Two listeners on loopback addresses, and one address where nobody listens.
+    #[tokio::test]
+    async fn connections_go_to_records_that_respond_and_are_not_avoided() {
+        let listen = async |host| tokio::net::TcpListener::bind((record(host).ip(), 0)).await.expect("bound");
+        let listeners = [listen(1).await, listen(2).await];
+        let [first, second] = [0, 1].map(|index| listeners[index].local_addr().expect("bound"));
+        // Nobody else has a port there.
+        let closed = record(3);
+        let reached = async |records: &[SocketAddr], start, avoided: Option<SocketAddr>| {
+            let is_avoided = |record| Some(record) == avoided;
+            let socket = connect_any(&mut records.to_vec(), start, is_avoided, Duration::from_secs(60)).await;
+            socket.and_then(|socket| socket.peer_addr()).ok()
+        };
+        assert_eq!(reached(&[first, second], 0.0, None).await, Some(first));
+        assert_eq!(reached(&[first, second], 0.5, None).await, Some(second));
+        assert_eq!(reached(&[first, second], 1.0, None).await, Some(first));
+        assert_eq!(reached(&[first, second], 0.0, Some(first)).await, Some(second));
+        assert_eq!(reached(&[closed, second], 0.0, None).await, Some(second));
+        assert_eq!(reached(&[closed, second], 0.0, Some(second)).await, Some(second));
+        assert_eq!(reached(&[closed], 0.0, None).await, None);
+        assert_eq!(reached(&[], 0.7, None).await, None);
+    }
+}
