@@ -169,7 +169,7 @@ func (c *Client) refusal(request *request) *Error {
 		return newError(CodeClosed, RetryNever, nil, "the client was closed")
 	}
 	waiting := len(c.waiting)
-	isNext := waiting == 0 && c.bytesInFlight < c.settings.BytesInFlightMax && c.pick() != nil
+	isNext := waiting == 0 && c.bytesInFlight < c.settings.BytesInFlightMax && c.pick(request) != nil
 	hasRoom := waiting < c.settings.RequestsWaitingMax && (waiting == 0 || c.bytesWaiting+request.size() <= c.settings.BytesWaitingMax)
 	if isNext || hasRoom {
 		return nil
@@ -178,18 +178,26 @@ func (c *Client) refusal(request *request) *Error {
 		waiting, c.bytesWaiting, c.settings.RequestsWaitingMax, c.settings.BytesWaitingMax)
 }
 
-// next returns the first call that waits, and removes it.
-func (c *Client) next() *waiter {
+// first returns the first call that waits, or nil.
+func (c *Client) first() *waiter {
 	for len(c.order) > 0 {
-		w := c.order[0]
+		if _, waits := c.waiting[c.order[0]]; waits {
+			return c.order[0]
+		}
 		c.order[0] = nil
 		c.order = c.order[1:]
-		if c.waiting.remove(w) {
-			c.bytesWaiting -= w.request.size()
-			return w
-		}
 	}
 	return nil
+}
+
+// next is first, and removes the call.
+func (c *Client) next() *waiter {
+	w := c.first()
+	if w != nil {
+		c.waiting.remove(w)
+		c.bytesWaiting -= w.request.size()
+	}
+	return w
 }
 
 // compact removes calls that no longer wait, once they are the majority.
@@ -209,9 +217,9 @@ func (c *Client) compact() {
 // pump begins waiting calls while there is a connection for them.
 func (c *Client) pump() {
 	for len(c.waiting) > 0 && c.bytesInFlight < c.settings.BytesInFlightMax {
-		conn := c.pick()
+		conn := c.pick(c.first().request)
 		if conn == nil {
-			if !c.isHopeful() {
+			if !c.isHopeful(true) {
 				c.disappoint()
 			}
 			return

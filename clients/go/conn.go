@@ -286,6 +286,13 @@ func (c *conn) deliver(response *response) {
 		return
 	}
 	c.hasAnswered = true
+	if err := response.err; err != nil && err.Code == "unavailable" && !c.isLeaving {
+		t.request.refusedBy = c.engine
+		c.client.refused(c.engine)
+	} else if err == nil && t.request.method != "health" && t.request.method != "info" {
+		// Those two succeed without the key store.
+		c.engine.refusedUntil, c.engine.refusals = time.Time{}, 0
+	}
 	if t.isWanted {
 		t.isWanted = false
 		t.done <- outcome{response: response, isStarted: true, isLeaving: c.isLeaving}

@@ -50,6 +50,9 @@ type engine struct {
 	isGone bool
 	// avoidedUntil: used only if no other engine is available before this time.
 	avoidedUntil time.Time
+	// refusedUntil is the same after an answer of unavailable; refusals counts those without a success between them.
+	refusedUntil time.Time
+	refusals     int
 }
 
 func (e *engine) usable() int {
@@ -62,6 +65,10 @@ func (e *engine) usable() int {
 	return count
 }
 
+func (e *engine) isLastResort(now time.Time) bool {
+	return e.avoidedUntil.After(now) || e.refusedUntil.After(now)
+}
+
 func (c *Client) engines() []*engine {
 	var all []*engine
 	for _, host := range c.hosts {
@@ -70,32 +77,45 @@ func (c *Client) engines() []*engine {
 	return all
 }
 
-// pick returns the open connection with the fewest requests in flight, or nil. While all are busy another is opened.
-func (c *Client) pick() *conn {
+// pick returns the open connection for a request, or nil: that with the fewest requests in flight, if possible to an engine that has not
+// refused this one and does not refuse others. While there is no such connection, or all are busy, another is opened.
+func (c *Client) pick(request *request) *conn {
+	now := time.Now()
+	rank := func(conn *conn) int {
+		if conn.engine == request.refusedBy || conn.engine.refusedUntil.After(now) {
+			return conn.inFlight + c.settings.RequestsInFlightMax
+		}
+		return conn.inFlight
+	}
 	var best *conn
 	for _, host := range c.hosts {
 		for _, engine := range host.engines {
 			for _, conn := range engine.conns {
-				if conn.takesRequests() && (best == nil || conn.inFlight < best.inFlight) {
+				if conn.takesRequests() && (best == nil || rank(conn) < rank(best)) {
 					best = conn
 				}
 			}
 		}
 	}
-	if best == nil || best.inFlight > 0 {
+	if best == nil || rank(best) > 0 {
 		c.grow()
+	}
+	// Another engine may be about to take requests; the wait ends with refusedUntil.
+	if best != nil && best.engine.refusedUntil.After(now) && c.isHopeful(false) {
+		return nil
 	}
 	return best
 }
 
-// isHopeful returns whether a connection is open or being opened.
-func (c *Client) isHopeful() bool {
+// isHopeful returns whether a connection is open or being opened; engines that refuse requests count only with all.
+func (c *Client) isHopeful(all bool) bool {
+	now := time.Now()
 	for _, host := range c.hosts {
 		if host.isResolving && len(host.engines) == 0 {
 			return true
 		}
 		for _, engine := range host.engines {
-			if engine.isDialing || engine.usable() > 0 {
+			if (all || !engine.refusedUntil.After(now)) && (engine.isDialing || engine.usable() > 0) {
 				return true
 			}
 		}
@@ -148,7 +168,7 @@ func (c *Client) grow() {
 	}
 	engines := c.engines()
 	rank := func(engine *engine) int {
-		if engine.avoidedUntil.After(now) {
+		if engine.isLastResort(now) {
 			return engine.usable() + c.settings.ConnectionsMax
 		}
 		return engine.usable()
@@ -157,7 +177,11 @@ func (c *Client) grow() {
 	for step := range engines {
 		index := (c.turn + step) % len(engines)
 		engine := engines[index]
-		may := !engine.isDialing && !engine.isGone && !engine.ejectedUntil.After(now) && engine.usable() < c.settings.ConnectionsMax
+		most := c.settings.ConnectionsMax
+		if engine.refusedUntil.After(now) {
+			most = 1
+		}
+		may := !engine.isDialing && !engine.isGone && !engine.ejectedUntil.After(now) && engine.usable() < most
 		if may && (best < 0 || rank(engine) < rank(engines[best])) {
 			best = index
 		}
@@ -165,8 +189,8 @@ func (c *Client) grow() {
 	if best < 0 {
 		return
 	}
-	// An engine that shuts down accepts connections for a while; it is a last resort.
-	if engines[best].avoidedUntil.After(now) {
+	// An engine that shuts down or refuses requests accepts connections; it is a last resort.
+	if engines[best].isLastResort(now) {
 		for index, other := range engines {
 			if index != best && (other.usable() > 0 || other.isDialing) {
 				return
@@ -368,6 +392,23 @@ func (c *Client) eject(place *ejectable, err *Error) {
 	place.lastError = err
 	place.ejectedUntil = time.Now().Add(c.backoff(place.failures))
 	place.failures++
+}
+
+// refused makes an engine that answered unavailable a last resort, for as long as one that cannot be connected to is not used. The answers
+// of requests that were in flight together count once.
+func (c *Client) refused(engine *engine) {
+	now := time.Now()
+	if engine.refusedUntil.After(now) {
+		return
+	}
+	pause := c.backoff(engine.refusals)
+	engine.refusedUntil = now.Add(pause)
+	engine.refusals++
+	time.AfterFunc(pause, func() { c.locked(c.pump) })
+	// During the pause before the retry.
+	if !c.isHopeful(false) {
+		c.grow()
+	}
 }
 
 // backoff returns the pause after earlier failures. Jitter over its upper half, so that clients do not all return at once.

@@ -16,6 +16,8 @@ type request struct {
 	head, tail  []byte
 	// data follows the tail; it is the caller's and is neither copied nor wiped.
 	data []byte
+	// refusedBy is the engine that answered the last attempt with unavailable. The client's mutex guards it.
+	refusedBy *engine
 }
 
 func (r *request) size() int64 {

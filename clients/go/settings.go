@@ -86,7 +86,7 @@ type Settings struct {
 	RetriesMax int
 	// BackoffMin is the first pause after a failed connection and before a retry; it doubles each time. Default 50 ms.
 	BackoffMin time.Duration
-	// BackoffMax is the longest such pause, and the longest time that a failing engine is not used. Default 5 s.
+	// BackoffMax is the longest such pause, and the longest time that an engine that fails or refuses requests is avoided. Default 5 s.
 	BackoffMax time.Duration
 	// ShutdownAvoid is how long an engine that announced its shutdown is used only if no other is available. Default 10 s.
 	ShutdownAvoid time.Duration
