@@ -23,6 +23,8 @@ type waiter struct {
 	deadline time.Time
 	retries  *int
 	turn     chan turn
+	// attemptsFailed is the client's when the wait began, or when it last counted as a retry.
+	attemptsFailed int
 }
 
 // waiters is the set of calls that wait; Client.order has their order, and some that no longer wait.
@@ -127,6 +129,7 @@ func (c *Client) begin(ctx context.Context, request *request, retries *int) (*ti
 	var refusal *Error
 	c.locked(func() {
 		if refusal = c.refusal(request); refusal == nil {
+			w.attemptsFailed = c.attemptsFailed
 			c.waiting[w] = struct{}{}
 			c.order = append(c.order, w)
 			c.bytesWaiting += request.size()
@@ -234,6 +237,7 @@ func (c *Client) pump() {
 }
 
 // disappoint is called while no engine is connected or being connected to: calls wait for the next attempt if that may help, others fail.
+// It is called for every new call, too, but a retry counts only after an attempt has failed.
 func (c *Client) disappoint() {
 	pause := c.retryIn()
 	if pause <= 0 {
@@ -247,11 +251,13 @@ func (c *Client) disappoint() {
 		if _, waits := c.waiting[w]; !waits {
 			continue
 		}
-		if isFinal || *w.retries >= c.settings.RetriesMax || time.Now().Add(pause).After(w.deadline) {
+		hasFailed := w.attemptsFailed < c.attemptsFailed
+		if isFinal || (hasFailed && *w.retries >= c.settings.RetriesMax) || time.Now().Add(pause).After(w.deadline) {
 			c.waiting.remove(w)
 			c.bytesWaiting -= w.request.size()
 			w.turn <- turn{err: err}
-		} else {
+		} else if hasFailed {
+			w.attemptsFailed = c.attemptsFailed
 			*w.retries++
 		}
 	}

@@ -22,10 +22,12 @@ type Client struct {
 	bytesInFlight int64
 	active        int
 	credit        int
-	wakeTimer     *time.Timer
-	isClosed      bool
-	isAbandoned   bool
-	isPoolClosed  bool
+	// attemptsFailed is the number of failed attempts to connect, of look-ups included.
+	attemptsFailed int
+	wakeTimer      *time.Timer
+	isClosed       bool
+	isAbandoned    bool
+	isPoolClosed   bool
 
 	idle     chan struct{}
 	idleOnce sync.Once

@@ -319,3 +319,39 @@ func TestClose(t *testing.T) {
 		t.Fatal(codes)
 	}
 }
+
+func TestOnlyFailedAttemptsCountAsRetries(t *testing.T) {
+	engine := startEngine(t)
+	var attempts atomic.Int64
+	nowhere := func(s *Settings) {
+		s.Addresses = []string{"127.0.0.1:1"}
+		s.OnConnection = func(string, bool, *Error) { attempts.Add(1) }
+	}
+	// After the first attempt nothing happens but that calls arrive.
+	client := engine.client(t, nowhere, func(s *Settings) { s.BackoffMin, s.BackoffMax, s.Timeout = time.Hour, time.Hour, 3*time.Hour })
+	result := make(chan error, 21)
+	start := func() { go func() { result <- encrypt(client, background) }() }
+	start()
+	until(t, "the attempt has failed", func() bool { return attempts.Load() == 1 })
+	for range 20 {
+		start()
+	}
+	until(t, "all calls wait", func() bool {
+		client.mu.Lock()
+		defer client.mu.Unlock()
+		return len(client.waiting)+len(result) == 21
+	})
+	client.CloseNow()
+	for range 21 {
+		expect(t, "closed", <-result)
+	}
+	equal(t, 1, attempts.Load())
+	// Those that fail do count.
+	client = engine.client(t, nowhere, func(s *Settings) { s.BackoffMin, s.BackoffMax, s.RetriesMax = time.Millisecond, time.Millisecond, 2 })
+	expect(t, "connect_failed", encrypt(client, background))
+	client.locked(func() {
+		if client.attemptsFailed < 3 {
+			t.Error(client.attemptsFailed)
+		}
+	})
+}

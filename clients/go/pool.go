@@ -392,6 +392,7 @@ func (c *Client) eject(place *ejectable, err *Error) {
 	place.lastError = err
 	place.ejectedUntil = time.Now().Add(c.backoff(place.failures))
 	place.failures++
+	c.attemptsFailed++
 }
 
 // refused makes an engine that answered unavailable a last resort, for as long as one that cannot be connected to is not used. The answers
