@@ -201,7 +201,8 @@ func (c *Client) DecryptAll(ctx context.Context, values []any, options DecryptOp
 	return c.list(ctx, "decrypt", values, call{decrypt: &options})
 }
 
-// EncryptDocument encrypts the selected values of a JSON document; every other byte stays unchanged. The slice must not change meanwhile.
+// EncryptDocument encrypts the selected values of a JSON document; every other byte stays unchanged. The slice must not change before the
+// call returns.
 func (c *Client) EncryptDocument(ctx context.Context, json []byte, options EncryptOptions) ([]byte, error) {
 	return c.document(ctx, "encrypt_document", json, call{encrypt: &options})
 }
@@ -211,7 +212,7 @@ func (c *Client) DecryptDocument(ctx context.Context, json []byte, options Decry
 	return c.document(ctx, "decrypt_document", json, call{decrypt: &options})
 }
 
-// EncryptFile encrypts a file. The slice must not change meanwhile. Of the options only App, Timeout and Curve apply.
+// EncryptFile encrypts a file. The slice must not change before the call returns. Of the options only App, Timeout and Curve apply.
 func (c *Client) EncryptFile(ctx context.Context, data []byte, options EncryptOptions) ([]byte, error) {
 	return c.file(ctx, "encrypt_file", data, call{encrypt: &options})
 }

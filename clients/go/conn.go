@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"time"
 )
 
@@ -115,7 +116,9 @@ func (c *conn) cancel(t *ticket) {
 		c.vacate(t)
 		return
 	}
-	c.queue(outgoing{ticket: t, isCancel: true})
+	// Before other requests: the rest of this one is sent as zeros, and the engine should not start it.
+	c.output = slices.Insert(c.output, 0, outgoing{ticket: t, isCancel: true})
+	c.signal()
 	t.watch = time.AfterFunc(c.client.settings.AbandonedTimeout, func() {
 		c.client.locked(func() {
 			if t.isUsed {
@@ -367,9 +370,9 @@ func (c *conn) batch() ([]outgoing, bool) {
 func (c *conn) writeMessage(buffer []byte, message outgoing) ([]byte, error) {
 	t := message.ticket
 	if message.isCancel {
-		return c.append(buffer, cancelMessage(t.id))
+		return c.append(buffer, cancelMessage(t.id), copyBytes)
 	}
-	parts := [][]byte{start(t.id), t.request.head, nil, t.request.tail, t.request.data}
+	parts := [][]byte{start(t.id), t.request.head, nil, t.request.tail}
 	if t.request.hasDeadline {
 		left := time.Until(t.deadline).Milliseconds() + 1
 		parts[2] = deadline(uint32(max(1, min(left, 1<<32-1))))
@@ -377,17 +380,26 @@ func (c *conn) writeMessage(buffer []byte, message outgoing) ([]byte, error) {
 	var err error
 	for _, part := range parts {
 		if err == nil {
-			buffer, err = c.append(buffer, part)
+			buffer, err = c.append(buffer, part, copyBytes)
 		}
+	}
+	if err == nil {
+		buffer, err = c.append(buffer, t.request.data, t.request.copyData)
 	}
 	return buffer, err
 }
 
-// append collects what is written into whole records: each is a system call.
-func (c *conn) append(buffer, bytes []byte) ([]byte, error) {
+func copyBytes(to, from []byte) {
+	copy(to, from)
+}
+
+// append collects what is written into whole records: each is a system call. copyTo fills the first slice from the second.
+func (c *conn) append(buffer, bytes []byte, copyTo func(to, from []byte)) ([]byte, error) {
 	for len(bytes) > 0 {
-		step := min(len(bytes), recordSize-len(buffer))
-		buffer = append(buffer, bytes[:step]...)
+		filled := len(buffer)
+		step := min(len(bytes), recordSize-filled)
+		buffer = buffer[:filled+step]
+		copyTo(buffer[filled:], bytes)
 		bytes = bytes[step:]
 		if len(buffer) == recordSize {
 			if _, err := c.secure.Write(buffer); err != nil {

@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tinylib/msgp/msgp"
 )
 
 var codesOfLoss = map[string]bool{"": true, "connection_lost": true, "connect_failed": true, "going_away": true, "unavailable": true}
@@ -238,6 +240,45 @@ func TestACancelledContextSendsCancel(t *testing.T) {
 	_, err = real.EncryptAll(background, repeated(strings.Repeat("x", 32), 300000), EncryptOptions{Keying: "field", Timeout: 60 * time.Millisecond})
 	expect(t, "deadline_exceeded", err)
 	must(t, encrypt(real, background))
+}
+
+func TestACancelledCallLeavesItsSlice(t *testing.T) {
+	engine := startEngine(t)
+	var seen received
+	arrived, resume := make(chan struct{}), make(chan struct{})
+	slow := startPeer(t, engine, func(conn net.Conn) {
+		first := make([]byte, 1<<10)
+		count, _ := conn.Read(first)
+		seen.bytes = first[:count]
+		close(arrived)
+		<-resume
+		seen.drain(conn)
+	})
+	client := engine.client(t, at(slow.address), func(s *Settings) { s.ConnectionsMax, s.AbandonedTimeout = 1, time.Hour })
+	// More than the sockets buffer.
+	file := bytes.Repeat([]byte("a"), 32<<20)
+	ctx, cancel := context.WithCancel(background)
+	result := make(chan error, 1)
+	go func() {
+		_, err := client.EncryptFile(ctx, file, EncryptOptions{Timeout: time.Hour})
+		result <- err
+	}()
+	<-arrived
+	cancel()
+	expect(t, "aborted", <-result)
+	for index := range file {
+		file[index] = 'b'
+	}
+	close(resume)
+	until(t, "the message and its cancellation arrive", seen.has("cancel"))
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
+	message, rest, err := msgp.ReadIntfBytes(seen.bytes)
+	must(t, err)
+	data := message.([]any)[3].([]any)[0].(map[string]any)["data"].([]byte)
+	if len(data) != len(file) || bytes.IndexByte(data, 'b') >= 0 || !bytes.HasPrefix(rest, fromHex("93 02 a6")) {
+		t.Fatal("another message is sent", len(data), len(rest))
+	}
 }
 
 func TestCancellationsAtRandomMoments(t *testing.T) {

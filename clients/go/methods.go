@@ -160,6 +160,7 @@ func (c *Client) do(ctx context.Context, encode func() (*request, error), timeou
 	if err != nil {
 		return err
 	}
+	defer request.close()
 	response, err := c.call(ctx, request, timeout)
 	if err != nil {
 		return err

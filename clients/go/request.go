@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/tinylib/msgp/msgp"
@@ -16,6 +17,9 @@ type request struct {
 	head, tail  []byte
 	// data follows the tail; it is the caller's and is neither copied nor wiped.
 	data []byte
+	// mu guards isOver: the call has returned, and the caller may change data.
+	mu     sync.Mutex
+	isOver bool
 	// refusedBy is the engine that answered the last attempt with unavailable. The client's mutex guards it.
 	refusedBy *engine
 }
@@ -37,6 +41,24 @@ func cancelMessage(id uint32) []byte {
 	message := msgp.AppendArrayHeader(nil, 3)
 	message = msgp.AppendString(msgp.AppendUint8(message, 2), "cancel")
 	return msgp.AppendUint32(msgp.AppendArrayHeader(message, 1), id)
+}
+
+// close is called when the call returns. A writer may be in the middle of the request.
+func (r *request) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.isOver = true
+}
+
+// copyData copies what is next of data. Once the call has returned, only the length matters for what follows on the connection.
+func (r *request) copyData(to, from []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.isOver {
+		clear(to)
+	} else {
+		copy(to, from)
+	}
 }
 
 func (r *request) wipe() {
