@@ -28,6 +28,12 @@ type outcome struct {
 	isLeaving bool
 }
 
+func (o outcome) wipe() {
+	if o.response != nil {
+		clear(o.response.frame)
+	}
+}
+
 // ticket is a request in flight. Its channel receives exactly one outcome, unless the caller cancels it.
 type ticket struct {
 	id       uint32
@@ -101,6 +107,11 @@ func (c *conn) signal() {
 
 // cancel is called when the caller of a request stops waiting: the engine is asked to stop it. It is still answered, and must be in time.
 func (c *conn) cancel(t *ticket) {
+	select {
+	case unread := <-t.done:
+		unread.wipe()
+	default:
+	}
 	if c.err != nil || !t.isWanted {
 		return
 	}
@@ -260,6 +271,7 @@ func (c *conn) take(frame []byte) bool {
 		case c.err != nil:
 			clear(frame)
 		case failure != nil:
+			clear(frame)
 			c.end(failure)
 		case message.response != nil:
 			c.deliver(message.response)
@@ -321,7 +333,6 @@ func (c *conn) leave(reason string) {
 
 func (c *conn) write() {
 	buffer := make([]byte, 0, recordSize)
-	defer func() { clear(buffer[:cap(buffer)]) }()
 	for range c.wake {
 		for {
 			batch, isOpen := c.batch()
@@ -336,10 +347,12 @@ func (c *conn) write() {
 				if err == nil {
 					buffer, err = c.writeMessage(buffer, message)
 				}
+				if !message.isCancel {
+					message.ticket.request.letGo()
+				}
 			}
 			if err == nil && len(buffer) > 0 {
-				_, err = c.secure.Write(buffer)
-				buffer = buffer[:0]
+				buffer, err = c.flush(buffer)
 			}
 			if err != nil {
 				// The other goroutine can usually read why: a refused certificate, or a notification.
@@ -359,6 +372,7 @@ func (c *conn) batch() ([]outgoing, bool) {
 		message.ticket.isStarted = true
 		if !message.isCancel {
 			size += message.ticket.request.size()
+			message.ticket.request.hold()
 		}
 		count++
 	}
@@ -402,13 +416,19 @@ func (c *conn) append(buffer, bytes []byte, copyTo func(to, from []byte)) ([]byt
 		copyTo(buffer[filled:], bytes)
 		bytes = bytes[step:]
 		if len(buffer) == recordSize {
-			if _, err := c.secure.Write(buffer); err != nil {
+			var err error
+			if buffer, err = c.flush(buffer); err != nil {
 				return buffer, err
 			}
-			buffer = buffer[:0]
 		}
 	}
 	return buffer, nil
+}
+
+func (c *conn) flush(buffer []byte) ([]byte, error) {
+	_, err := c.secure.Write(buffer)
+	clear(buffer)
+	return buffer[:0], err
 }
 
 // lost is the error of a connection that ended. With TLS 1.3 a refused client certificate is noticed only here.

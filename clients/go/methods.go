@@ -149,12 +149,13 @@ func (c *Client) content(ctx context.Context, encoder *encoder, field string, by
 		return failure
 	})
 	if err != nil {
+		clear(content)
 		return nil, err
 	}
 	return content, nil
 }
 
-// do makes a call and reads its result. What was sent and received is wiped.
+// do makes a call and reads its result. What was sent and received is wiped, whether it succeeds or not.
 func (c *Client) do(ctx context.Context, encode func() (*request, error), timeout time.Duration, read func(result []byte) *Error) error {
 	request, err := encode()
 	if err != nil {
@@ -165,8 +166,6 @@ func (c *Client) do(ctx context.Context, encode func() (*request, error), timeou
 	if err != nil {
 		return err
 	}
-	// A request that was answered is no longer being written.
-	request.wipe()
 	defer clear(response.frame)
 	if failure := read(response.result); failure != nil {
 		return failure

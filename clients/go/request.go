@@ -17,11 +17,14 @@ type request struct {
 	head, tail  []byte
 	// data follows the tail; it is the caller's and is neither copied nor wiped.
 	data []byte
-	// mu guards isOver: the call has returned, and the caller may change data.
-	mu     sync.Mutex
-	isOver bool
 	// refusedBy is the engine that answered the last attempt with unavailable. The client's mutex guards it.
 	refusedBy *engine
+
+	// mu guards what follows. isOver: the call has returned, so that the caller may change data.
+	mu     sync.Mutex
+	isOver bool
+	// writers is the number of connections that write the request. The last one wipes it if it is over.
+	writers int
 }
 
 func (r *request) size() int64 {
@@ -43,11 +46,30 @@ func cancelMessage(id uint32) []byte {
 	return msgp.AppendUint32(msgp.AppendArrayHeader(message, 1), id)
 }
 
-// close is called when the call returns. A writer may be in the middle of the request.
+// close is called when the call returns. Connections may still be writing the request.
 func (r *request) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.isOver = true
+	if r.writers == 0 {
+		r.wipe()
+	}
+}
+
+// hold is called before a connection writes the request, and letGo when it will not read it any more.
+func (r *request) hold() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.writers++
+}
+
+func (r *request) letGo() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.writers--
+	if r.isOver && r.writers == 0 {
+		r.wipe()
+	}
 }
 
 // copyData copies what is next of data. Once the call has returned, only the length matters for what follows on the connection.
@@ -130,11 +152,10 @@ func (e *encoder) values(values []any) (*request, error) {
 	tail := msgp.AppendArrayHeader(msgp.AppendString(make([]byte, 0, 64*len(values)+16), "values"), uint32(len(values)))
 	for index, value := range values {
 		var err error
-		if tail, err = appendScalar(tail, value); err != nil {
-			clear(tail)
-			return nil, invalidArgument("values[%d]: %v", index, err)
+		if tail, err = appendScalar(withRoom(tail, scalarSizeMax(value)), value); err != nil && e.err == nil {
+			e.err = invalidArgument("values[%d]: %v", index, err)
 		}
-		if len(tail) > e.sizeMax {
+		if e.err != nil || len(tail) > e.sizeMax {
 			break
 		}
 	}
@@ -167,6 +188,22 @@ func (e *encoder) finish(more uint32) (*request, error) {
 		return nil, e.err
 	}
 	return e.request, nil
+}
+
+// withRoom returns the bytes with room for more. If they move, what they leave is cleared.
+func withRoom(bytes []byte, more int) []byte {
+	if cap(bytes)-len(bytes) >= more {
+		return bytes
+	}
+	moved := append(make([]byte, 0, max(2*cap(bytes), len(bytes)+more)), bytes...)
+	clear(bytes)
+	return moved
+}
+
+// scalarSizeMax is the maximum of what appendScalar appends.
+func scalarSizeMax(value any) int {
+	text, _ := value.(string)
+	return 9 + len(text)
 }
 
 func appendScalar(to []byte, value any) ([]byte, error) {
