@@ -57,17 +57,37 @@ impl Open {
         order
     }
 
-    /// Whether one of `count` addresses is not avoided.
-    fn leads_elsewhere(&self, count: usize) -> bool {
-        (0..count).any(|address| !self.places.is_address_avoided(address))
+    /// Whether another connection than those to places that are avoided may lead to an engine that serves: one of `count` addresses is not
+    /// avoided, or a balancer may be behind one.
+    fn may_leave(&self, count: usize) -> bool {
+        (0..count).any(|address| !self.places.is_address_avoided(address)) || self.places.may_renew()
     }
 
-    /// Ends one connection to a place that is avoided, the one with the fewest calls, after those calls.
-    fn retire_avoided(&mut self) {
+    /// The addresses to try then, in turn.
+    fn order_elsewhere(&mut self, next: usize, count: usize) -> Vec<usize> {
+        let order = self.order(next, count);
+        let elsewhere: Vec<usize> =
+            order.iter().copied().filter(|address| !self.places.is_address_avoided(*address)).collect();
+        if !elsewhere.is_empty() {
+            return elsewhere;
+        }
+        self.places.note_renewal();
+        order
+    }
+
+    /// Lets a new connection take the place of those to engines that are avoided: of the older ones that lead to the same place, and of
+    /// one if there are more than `max`. They end after their calls.
+    fn replace_avoided(&mut self, opened: &Arc<Connection>, max: usize) {
         let Open { connections, places, .. } = self;
-        let avoided = connections.iter().enumerate().filter(|(_, connection)| places.is_avoided(connection.place));
-        if let Some((index, _)) = avoided.min_by_key(|(_, connection)| connection.shared.load()) {
-            connections.swap_remove(index);
+        if places.is_avoided(opened.place) {
+            connections.retain(|other| other.place != opened.place || Arc::ptr_eq(other, opened));
+            places.forgive(opened.place);
+        }
+        if connections.len() > max {
+            let avoided = connections.iter().enumerate().filter(|(_, other)| places.is_avoided(other.place));
+            if let Some((index, _)) = avoided.min_by_key(|(_, other)| other.shared.load()) {
+                connections.swap_remove(index);
+            }
         }
     }
 }
@@ -143,7 +163,7 @@ impl Inner {
                 Err(error) => error,
             };
             let is_left = avoided.as_ref().is_some_and(|connection| connection.shared.going_away().is_some());
-            let goes_elsewhere = is_left || is_unavailable(&error) && self.leads_elsewhere();
+            let goes_elsewhere = is_left || is_unavailable(&error) && self.may_leave();
             retries.after(error, goes_elsewhere, &retried).await?;
         }
     }
@@ -189,7 +209,7 @@ impl Inner {
         };
         let best = open.connections.iter().min_by_key(cost).cloned();
         if best.as_ref().is_some_and(|best| open.places.is_avoided(best.place))
-            && open.leads_elsewhere(self.settings.addresses.len())
+            && open.may_leave(self.settings.addresses.len())
         {
             return (best, MayOpen::Elsewhere);
         }
@@ -202,8 +222,8 @@ impl Inner {
         self.open.lock().expect("nothing panics while this is locked")
     }
 
-    fn leads_elsewhere(&self) -> bool {
-        self.lock().leads_elsewhere(self.settings.addresses.len())
+    fn may_leave(&self) -> bool {
+        self.lock().may_leave(self.settings.addresses.len())
     }
 
     /// Opens a connection to the first address that can be reached, unless the delay after a failure has not passed.
@@ -212,19 +232,11 @@ impl Inner {
         self.open_first(dialling, order).await
     }
 
-    /// The same for addresses that are not avoided. In place of a connection to one that is, if there are as many as there may be.
+    /// The same to leave engines that are avoided.
     async fn open_elsewhere(&self, dialling: &mut Dialling) -> Option<Arc<Connection>> {
-        let order = {
-            let mut open = self.lock();
-            let mut order = open.order(dialling.next_address, self.settings.addresses.len());
-            order.retain(|address| !open.places.is_address_avoided(*address));
-            order
-        };
+        let order = self.lock().order_elsewhere(dialling.next_address, self.settings.addresses.len());
         let opened = self.open_first(dialling, order).await.ok()?;
-        let mut open = self.lock();
-        if open.connections.len() > self.settings.connections_max {
-            open.retire_avoided();
-        }
+        self.lock().replace_avoided(&opened, self.settings.connections_max);
         Some(opened)
     }
 

@@ -28,6 +28,8 @@ pub(super) struct Places {
     avoided: BTreeMap<Place, Instant>,
     /// How many records each address had when it was last connected to.
     record_counts: BTreeMap<usize, usize>,
+    /// When a connection was last made in the place of one to an engine that is avoided, although there is no other place.
+    renewed_at: Option<Instant>,
 }
 
 impl Places {
@@ -38,6 +40,22 @@ impl Places {
     pub(super) fn forget_expired(&mut self) {
         let now = Instant::now();
         self.avoided.retain(|_, since| now.saturating_duration_since(*since) < AVOIDED_FOR);
+        self.renewed_at = self.renewed_at.filter(|at| now.saturating_duration_since(*at) < AVOIDED_FOR);
+    }
+
+    /// Whether a connection to a place that is avoided may be made anew: behind a balancer it may lead to another engine. Once in a while,
+    /// because to the same engine it costs a handshake for nothing.
+    pub(super) fn may_renew(&self) -> bool {
+        self.renewed_at.is_none()
+    }
+
+    pub(super) fn note_renewal(&mut self) {
+        self.renewed_at = Some(Instant::now());
+    }
+
+    /// Avoids a place no longer.
+    pub(super) fn forgive(&mut self, place: Place) {
+        self.avoided.remove(&place);
     }
 
     pub(super) fn note_records(&mut self, address: usize, count: usize) {

@@ -8,6 +8,7 @@ use crate::common::{TestServer, TestService};
 use fieldseal_client::{
     CallObserver, CallOutcome, Client, ClientError, ClientSettings, EncryptOptions, ErrorCode, ErrorKind, Method,
 };
+use tokio::net::{TcpListener, TcpStream};
 
 const UNAVAILABLE: ErrorKind = ErrorKind::Engine(ErrorCode::Unavailable);
 
@@ -73,6 +74,43 @@ async fn many_calls_at_once_are_moved() {
     let outcomes = calls.collect::<tokio::task::JoinSet<_>>().join_all().await;
     assert_eq!(outcomes, vec![Ok(()); 100]);
     assert_eq!(other_service.begun(), 100);
+}
+
+/// The address is that of a balancer, which sends new connections to the engine that is ready.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_connection_through_a_balancer_leads_to_another_engine() {
+    for connections_max in [1, 2] {
+        let test_server = TestServer::new();
+        let (other_service, other) = test_server.beside(|_| {});
+        let balancer = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+        let address = balancer.local_addr().expect("bound").to_string();
+        let engines = [test_server.address(), other.local_addr()];
+        tokio::spawn(async move {
+            for number in 0.. {
+                let (mut client, _) = balancer.accept().await.expect("accepted");
+                let engine = engines[usize::min(number, 1)];
+                tokio::spawn(async move {
+                    let mut engine = TcpStream::connect(engine).await.expect("connected");
+                    tokio::io::copy_bidirectional(&mut client, &mut engine).await
+                });
+            }
+        });
+        let repetitions = Arc::new(Repetitions::default());
+        let settings = ClientSettings {
+            addresses: vec![address],
+            retries_max: 4,
+            connections_max,
+            ..test_server.client_settings()
+        };
+        let client = Client::new(settings).expect("a client").observed_by(Arc::<Repetitions>::clone(&repetitions));
+        call(&client).await.expect("served");
+        set(&test_server.service, true);
+        for number in 0..60 {
+            assert_eq!(call(&client).await, Ok(()), "call {number}");
+        }
+        assert_eq!((test_server.service.begun(), other_service.begun()), (2, 60));
+        assert_eq!(*repetitions.0.lock().unwrap(), [UNAVAILABLE]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
