@@ -28,7 +28,7 @@ import java.util.function.Function;
  *
  * <p>A call is retried only if no engine executes it: no connection could be opened, the connection ended before the engine read the request,
  * or it answered `unavailable` or `overloaded`. Retries of refused calls are limited over all calls, so that a client adds little to an
- * overload.
+ * overload; those that go to another engine are not.
  *
  * <p>One lock guards calls, pool and connections. Nothing blocks and no foreign code runs under it: such work is collected as effects, which
  * the thread runs after it has released the lock.
@@ -53,7 +53,6 @@ final class Calls {
     private long bytesInFlight;
     private int active;
     private int credit = 10 * RETRY_COST;
-    private ScheduledFuture<?> wake;
     private boolean isClosed;
 
     Calls(Settings settings) {
@@ -245,7 +244,7 @@ final class Calls {
             return;
         }
         boolean isUnavailable = error.code().equals("unavailable");
-        if (isUnavailable && call.connection.isLeaving()) {
+        if (isUnavailable && (call.connection.isLeaving() || pool.hasOther())) {
             failed(call, error, Mode.ELSEWHERE);
         } else {
             failed(call, error, isUnavailable || error.code().equals("overloaded") ? Mode.CHARGED : Mode.NO);
@@ -300,12 +299,6 @@ final class Calls {
             } else {
                 call.retries++;
             }
-        }
-        if (!waiting.isEmpty() && wake == null) {
-            wake = after(pause + 1_000_000, () -> {
-                wake = null;
-                pump();
-            });
         }
     }
 

@@ -47,6 +47,9 @@ final class Connection {
 
     /** What a connection reports to its pool, under the lock. */
     interface Listener {
+        /** An answer arrived to a request of this time, by `System.nanoTime()`; without an error if the request succeeded. */
+        void answered(FieldsealException error, long sentAt);
+
         void ended(Connection connection, FieldsealException error);
     }
 
@@ -57,6 +60,7 @@ final class Connection {
         private Call<?> call;
         private Outgoing outgoing;
         private boolean isInUse;
+        private long sentAt;
         private ScheduledFuture<?> watch;
 
         private Slot(int id) {
@@ -135,6 +139,7 @@ final class Connection {
         }
         slot.call = call;
         slot.isInUse = true;
+        slot.sentAt = System.nanoTime();
         slot.outgoing = new Outgoing(slot, call);
         inFlight++;
         // The bytes are kept for the writing thread, which may still need them after the call has ended.
@@ -300,6 +305,7 @@ final class Connection {
             return;
         }
         hasAnswered = true;
+        listener.answered(response.error(), slot.sentAt);
         Call<?> call = slot.call;
         if (call == null) {
             response.frame().wipe();

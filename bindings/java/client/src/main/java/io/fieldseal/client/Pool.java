@@ -20,13 +20,15 @@ import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Predicate;
 
 /**
  * The connections to all engines: which one a request uses, when another is opened, and how long a failing address is not used.
  *
  * <p>A request goes to the open connection with the fewest requests in flight. An address without enough connections gets another in the
- * background while all are busy. After a failure an address is ejected for a time that doubles, with jitter. A host name with several
- * records is several engines; its records are looked up again from time to time, and after a failure.
+ * background while all are busy. After a failure an address is ejected for a time that doubles, with jitter. So is an engine that refers to
+ * others: its connections are a last resort for this time. A host name with several records is several engines; its records are looked up
+ * again from time to time, and after a failure.
  *
  * <p>State is guarded by the lock of {@link Calls}.
  */
@@ -78,12 +80,20 @@ final class Pool {
         boolean isGone;
         /** Used only if no other engine is available before this time. */
         long avoidedUntil = System.nanoTime();
+        /** It referred to another engine, and has served no later request. */
+        boolean hasRefused;
+        long refusedAt;
 
         Engine(Host host, InetAddress ip) {
             this.host = host;
             this.address = new InetSocketAddress(ip, host.address.port());
             String shown = ip.getHostAddress();
             this.name = (shown.contains(":") ? "[" + shown + "]" : shown) + ":" + host.address.port();
+        }
+
+        /** Whether its connections are a last resort. */
+        boolean isRefusing(long now) {
+            return hasRefused && isEjected(now);
         }
 
         int usable() {
@@ -114,9 +124,21 @@ final class Pool {
 
     /** The connection for the next request, if one is available now. */
     Connection pick() {
+        long now = System.nanoTime();
+        Connection best = leastBusy(now, false);
+        if (best == null || best.inFlight() > 0) {
+            grow();
+        }
+        return best != null || isHopeful(engine -> !engine.isRefusing(now)) ? best : leastBusy(now, true);
+    }
+
+    private Connection leastBusy(long now, boolean isRefusing) {
         Connection best = null;
         for (Host host : hosts) {
             for (Engine engine : host.engines) {
+                if (engine.isRefusing(now) != isRefusing) {
+                    continue;
+                }
                 for (Connection connection : engine.connections) {
                     if (connection.takesRequests() && (best == null || connection.inFlight() < best.inFlight())) {
                         best = connection;
@@ -124,25 +146,32 @@ final class Pool {
                 }
             }
         }
-        if (best == null || best.inFlight() > 0) {
-            grow();
-        }
         return best;
     }
 
     /** Whether a connection is open or being opened. */
     boolean isHopeful() {
+        return isHopeful(engine -> true);
+    }
+
+    private boolean isHopeful(Predicate<Engine> which) {
         for (Host host : hosts) {
             if (host.isResolving && host.engines.isEmpty()) {
                 return true;
             }
             for (Engine engine : host.engines) {
-                if (engine.isDialing || engine.usable() > 0) {
+                if ((engine.isDialing || engine.usable() > 0) && which.test(engine)) {
                     return true;
                 }
             }
         }
         return false;
+    }
+
+    /** Whether an engine may serve what another has just refused. */
+    boolean hasOther() {
+        long now = System.nanoTime();
+        return engines().stream().anyMatch(engine -> !engine.isGone && !engine.isEjected(now));
     }
 
     /** Time until an ejected address is tried again; 0 if one may be tried now. */
@@ -278,7 +307,17 @@ final class Pool {
             String name = settings.serverName() != null ? settings.serverName() : engine.host.address.host();
             Tls.Sockets sockets = settings.tls().connect(plain, engine.address, name, (int) timeoutMs);
             guard.cancel(false);
-            Connection connection = new Connection(engine.name, calls, sockets, (ended, error) -> ended(engine, ended, error));
+            Connection connection = new Connection(engine.name, calls, sockets, new Connection.Listener() {
+                @Override
+                public void answered(FieldsealException error, long sentAt) {
+                    Pool.this.answered(engine, error, sentAt);
+                }
+
+                @Override
+                public void ended(Connection ended, FieldsealException error) {
+                    Pool.this.ended(engine, ended, error);
+                }
+            });
             calls.locked(() -> opened(engine, connection));
         } catch (RuntimeException error) {
             close(plain);
@@ -327,6 +366,22 @@ final class Pool {
         calls.pump();
     }
 
+    private void answered(Engine engine, FieldsealException error, long sentAt) {
+        long now = System.nanoTime();
+        if (error != null && error.retry() == Retry.ELSEWHERE) {
+            // One pause for all requests in flight.
+            if (!engine.isRefusing(now)) {
+                engine.hasRefused = true;
+                engine.refusedAt = now;
+                eject(engine, error);
+            }
+        } else if (error == null && engine.hasRefused && sentAt - engine.refusedAt > 0) {
+            engine.hasRefused = false;
+            engine.failures = 0;
+            engine.ejectedUntil = now;
+        }
+    }
+
     private void ended(Engine engine, Connection connection, FieldsealException error) {
         if (!engine.connections.remove(connection)) {
             return;
@@ -335,7 +390,9 @@ final class Pool {
             engine.avoidedUntil = System.nanoTime() + settings.shutdownAvoid().toNanos();
         }
         if (connection.hasAnswered()) {
-            engine.failures = 0;
+            if (!engine.hasRefused) {
+                engine.failures = 0;
+            }
         } else if (!error.code().equals(FieldsealException.CLOSED)) {
             // An engine that ends connections before it answers must not be reconnected to in a busy loop.
             eject(engine, error);
@@ -346,8 +403,11 @@ final class Pool {
 
     private void eject(Ejectable place, FieldsealException error) {
         place.lastError = error;
-        place.ejectedUntil = System.nanoTime() + settings.backoffNanos(place.failures);
+        long pause = settings.backoffNanos(place.failures);
+        place.ejectedUntil = System.nanoTime() + pause;
         place.failures++;
+        // Calls may wait for it.
+        calls.after(pause, calls::pump);
         if (place instanceof Engine engine) {
             engine.host.isStale = !engine.host.address.isLiteral();
         }

@@ -11,9 +11,12 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.fieldseal.client.ClientObserver.ConnectionEvent;
 import io.fieldseal.client.ClientObserver.ConnectionKind;
+import io.fieldseal.client.Testing.Answering;
 import io.fieldseal.client.Testing.Peer;
 import io.fieldseal.client.testing.Engine;
 import java.io.IOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
@@ -159,6 +162,111 @@ class FaultsTest {
             }
             assertFalse(failed.contains(engine.address));
             assertTrue(failed.size() <= 2, "an ejected address is not tried again before its time");
+        }
+    }
+
+    private static void callsSucceed(FieldsealClient client, int count) {
+        List<CompletableFuture<String>> futures = IntStream.range(0, count).mapToObj(index -> client.encryptAsync("x", ENCRYPT)).toList();
+        assertEquals(List.of(), futures.stream().map(FaultsTest::outcome).filter(error -> error != null).toList());
+    }
+
+    @Test
+    void anEngineThatRefersToOthersIsNotUsedWhileThereAreOthers() {
+        AtomicBoolean isLost = new AtomicBoolean();
+        Answering losing = new Answering(isLost::get);
+        Answering healthy = new Answering(() -> false);
+        Duration minutes = Duration.ofMinutes(5);
+        try (Peer first = new Peer(engine, losing);
+                Peer second = new Peer(engine, healthy);
+                FieldsealClient client = engine.client().addresses(first.address, second.address).connectionsMax(1)
+                        .backoff(minutes, minutes).timeout(Duration.ofMinutes(2)).build()) {
+            until("both are used", () -> {
+                callsSucceed(client, 20);
+                return losing.served.get() > 0 && healthy.served.get() > 0;
+            });
+            isLost.set(true);
+            // More calls than there are retries for overloaded engines.
+            callsSucceed(client, 100);
+            int refused = losing.refused.get();
+            assertTrue(refused > 0);
+            for (int round = 0; round < 20; round++) {
+                client.encrypt("x");
+                callsSucceed(client, 20);
+            }
+            assertEquals(refused, losing.refused.get());
+        }
+    }
+
+    @Test
+    void aConnectionIsOpenedToAnotherEngineIfTheOnlyOneRefersToOthers() {
+        AtomicBoolean isLost = new AtomicBoolean();
+        Answering losing = new Answering(isLost::get);
+        Answering healthy = new Answering(() -> false);
+        Duration minutes = Duration.ofMinutes(5);
+        try (Peer first = new Peer(engine, losing);
+                Peer second = new Peer(engine, healthy);
+                FieldsealClient client = engine.client().addresses(first.address, second.address).connectionsMax(1)
+                        .backoff(minutes, minutes).timeout(Duration.ofMinutes(2)).build()) {
+            until("both are used", () -> {
+                callsSucceed(client, 20);
+                return losing.served.get() > 0 && healthy.served.get() > 0;
+            });
+            second.dropConnections();
+            until("one connection is left", () -> client.calls().load().size() == 1);
+            int served = healthy.served.get();
+            isLost.set(true);
+            client.encrypt("x");
+            assertEquals(1, losing.refused.get());
+            assertEquals(served + 1, healthy.served.get());
+        }
+    }
+
+    @Test
+    void anEngineThatRefersToOthersIsUsedIfThereIsNoneAndAgainAfterAPause() throws IOException {
+        Duration ms = Duration.ofMillis(1);
+        AtomicInteger count = new AtomicInteger();
+        Answering recovering = new Answering(() -> count.incrementAndGet() <= 2);
+        try (Peer only = new Peer(engine, recovering);
+                FieldsealClient client = engine.client().addresses(only.address).backoff(ms, ms).build()) {
+            assertEquals("y", client.encrypt("x"));
+            assertEquals(2, recovering.refused.get());
+        }
+        Answering losing = new Answering(() -> true);
+        try (Peer first = new Peer(engine, losing); Peer second = new Peer(engine, losing);
+                FieldsealClient client = engine.client().addresses(first.address, second.address).backoff(ms, ms).retriesMax(4).build()) {
+            rejects("unavailable", () -> client.encrypt("x"));
+            assertEquals(5, losing.refused.get());
+        }
+        // The other address accepts, but never ends its handshake: the call waits for it, and goes back after the pause.
+        count.set(1);
+        Answering again = new Answering(() -> count.incrementAndGet() <= 2);
+        Duration limit = Duration.ofMinutes(5);
+        try (Peer first = new Peer(engine, again); ServerSocket silent = new ServerSocket(0, 50, InetAddress.getByName("127.0.0.1"));
+                FieldsealClient client = engine.client().addresses(first.address, "127.0.0.1:" + silent.getLocalPort()).backoff(ms, ms)
+                        .connectTimeout(limit).timeout(limit).build()) {
+            assertEquals("y", client.encrypt("x"));
+            assertEquals(1, again.refused.get());
+        }
+        // Used again beside others.
+        AtomicBoolean isLost = new AtomicBoolean();
+        Answering returning = new Answering(isLost::get);
+        Answering healthy = new Answering(() -> false);
+        try (Peer first = new Peer(engine, returning);
+                Peer second = new Peer(engine, healthy);
+                FieldsealClient client = engine.client().addresses(first.address, second.address).backoff(ms, ms).retriesMax(100).build()) {
+            until("both are used", () -> {
+                callsSucceed(client, 20);
+                return returning.served.get() > 0 && healthy.served.get() > 0;
+            });
+            isLost.set(true);
+            callsSucceed(client, 20);
+            assertTrue(returning.refused.get() > 0);
+            int served = returning.served.get();
+            isLost.set(false);
+            until("the engine is used again", () -> {
+                callsSucceed(client, 20);
+                return returning.served.get() > served;
+            });
         }
     }
 

@@ -9,10 +9,12 @@ import java.io.UncheckedIOException;
 import java.net.InetAddress;
 import java.net.Socket;
 import java.nio.file.Files;
+import java.util.HexFormat;
 import java.util.Set;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
 import javax.net.ssl.KeyManager;
 import javax.net.ssl.SSLContext;
@@ -62,6 +64,39 @@ final class Testing {
     /** Handles one connection to a {@link Peer}. */
     interface Serving {
         void serve(SSLSocket socket) throws IOException;
+    }
+
+    /** Answers every request: with `values` of one string, or with the error `unavailable` while that holds. Counts each kind. */
+    static final class Answering implements Serving {
+        private static final String VALUES = "c0 81 a6 76616c756573 91 a1 79";
+        private static final String UNAVAILABLE =
+                "83 a4 636f6465 ab 756e617661696c61626c65 a7 6d657373616765 a1 6d a5 7265747279 a9 656c73657768657265 c0";
+
+        final AtomicInteger served = new AtomicInteger();
+        final AtomicInteger refused = new AtomicInteger();
+        private final BooleanSupplier refuses;
+
+        Answering(BooleanSupplier refuses) {
+            this.refuses = refuses;
+        }
+
+        @Override
+        public void serve(SSLSocket socket) throws IOException {
+            FrameReader reader = new FrameReader(socket.getInputStream(), 1 << 20);
+            try {
+                for (FrameReader.Frame frame = reader.next(); frame != null; frame = reader.next()) {
+                    boolean isRefused = refuses.getAsBoolean();
+                    (isRefused ? refused : served).incrementAndGet();
+                    // The client writes every id in four bytes.
+                    String id = HexFormat.of().formatHex(frame.bytes(), frame.from() + 2, frame.from() + 7);
+                    String answer = "94 01 " + id + (isRefused ? UNAVAILABLE : VALUES);
+                    socket.getOutputStream().write(HexFormat.of().parseHex(answer.replace(" ", "")));
+                    socket.getOutputStream().flush();
+                }
+            } catch (FrameScanner.InvalidFrame | FrameReader.TooLarge error) {
+                throw new IOException(error);
+            }
+        }
     }
 
     /** A TLS server with the engine's certificate that handles connections as it likes. */
@@ -129,13 +164,21 @@ final class Testing {
             return context;
         }
 
+        void dropConnections() {
+            try {
+                for (Socket socket : sockets) {
+                    socket.close();
+                }
+            } catch (IOException error) {
+                throw new UncheckedIOException(error);
+            }
+        }
+
         @Override
         public void close() {
             try {
                 server.close();
-                for (Socket socket : sockets) {
-                    socket.close();
-                }
+                dropConnections();
             } catch (IOException error) {
                 throw new UncheckedIOException(error);
             }
