@@ -23,6 +23,8 @@ final class Call<T> {
     boolean isWaiting;
     boolean hasEnded;
     int retries;
+    /** {@link Pool#attemptsFailed} when the call began to wait, or when a failed attempt last counted as its retry. */
+    long attemptsSeen;
     /** Bytes that count as in flight. */
     long charged;
     long answerBytes;

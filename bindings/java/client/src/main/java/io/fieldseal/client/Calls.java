@@ -185,6 +185,7 @@ final class Calls {
 
     private void wait(Call<?> call) {
         call.isWaiting = true;
+        call.attemptsSeen = pool.attemptsFailed();
         waiting.add(call);
         bytesWaiting += call.request.size;
     }
@@ -294,10 +295,12 @@ final class Calls {
         FieldsealException error = pool.error();
         boolean isFinal = error.code().equals(FieldsealException.TLS_FAILED) || error.code().equals("forbidden");
         for (Call<?> call : new ArrayList<>(waiting)) {
-            if (isFinal || call.retries >= settings.retriesMax() || pause >= call.nanosLeft()) {
+            boolean isFailed = call.attemptsSeen != pool.attemptsFailed();
+            if (isFinal || (isFailed && call.retries >= settings.retriesMax()) || pause >= call.nanosLeft()) {
                 settle(call, error);
-            } else {
+            } else if (isFailed) {
                 call.retries++;
+                call.attemptsSeen = pool.attemptsFailed();
             }
         }
     }

@@ -42,6 +42,7 @@ final class Pool {
     private final ThreadFactory threads;
     private final List<Host> hosts = new ArrayList<>();
     private int turn = ThreadLocalRandom.current().nextInt(1 << 16);
+    private long attemptsFailed;
     private boolean isClosed;
 
     /** What can fail: an engine, or the look-up of a host name. */
@@ -189,6 +190,11 @@ final class Pool {
         return Math.max(0, least);
     }
 
+    /** Attempts to connect that have failed so far. */
+    long attemptsFailed() {
+        return attemptsFailed;
+    }
+
     /** Why no connection is available. A network error is preferred to one of certificates, because it may pass. */
     FieldsealException error() {
         FieldsealException best = null;
@@ -288,7 +294,7 @@ final class Pool {
         host.isResolving = false;
         String message = host.address.host() + ": the host name cannot be resolved";
         var failure = new FieldsealException(FieldsealException.CONNECT_FAILED, message, Retry.ELSEWHERE, error);
-        eject(host, failure);
+        attemptFailed(host, failure);
         notice(host.address.host() + ":" + host.address.port(), ConnectionKind.FAILED, failure);
         calls.pump();
     }
@@ -361,7 +367,7 @@ final class Pool {
 
     private void failed(Engine engine, FieldsealException error) {
         engine.isDialing = false;
-        eject(engine, error);
+        attemptFailed(engine, error);
         notice(engine.name, ConnectionKind.FAILED, error);
         calls.pump();
     }
@@ -395,10 +401,15 @@ final class Pool {
             }
         } else if (!error.code().equals(FieldsealException.CLOSED)) {
             // An engine that ends connections before it answers must not be reconnected to in a busy loop.
-            eject(engine, error);
+            attemptFailed(engine, error);
         }
         notice(engine.name, ConnectionKind.CLOSED, error);
         calls.pump();
+    }
+
+    private void attemptFailed(Ejectable place, FieldsealException error) {
+        attemptsFailed++;
+        eject(place, error);
     }
 
     private void eject(Ejectable place, FieldsealException error) {

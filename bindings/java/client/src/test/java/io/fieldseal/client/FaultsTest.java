@@ -94,7 +94,7 @@ class FaultsTest {
             AtomicInteger done = new AtomicInteger();
             List<Throwable> failures = Collections.synchronizedList(new ArrayList<>());
             ConcurrentLinkedQueue<String> opened = new ConcurrentLinkedQueue<>();
-            ClientObserver observer = opening(opened);
+            ClientObserver observer = noting(ConnectionKind.OPENED, opened);
             try (FieldsealClient client = first.client().addresses(first.address, second.address).observer(observer).build()) {
                 List<Thread> threads = IntStream.range(0, 8).mapToObj(index -> new Thread(() -> {
                     try {
@@ -124,12 +124,12 @@ class FaultsTest {
         }
     }
 
-    private static ClientObserver opening(ConcurrentLinkedQueue<String> opened) {
+    private static ClientObserver noting(ConnectionKind kind, ConcurrentLinkedQueue<String> addresses) {
         return new ClientObserver() {
             @Override
             public void connection(ConnectionEvent event) {
-                if (event.kind() == ConnectionKind.OPENED) {
-                    opened.add(event.address());
+                if (event.kind() == kind) {
+                    addresses.add(event.address());
                 }
             }
         };
@@ -146,14 +146,7 @@ class FaultsTest {
     @Test
     void aDeadAddressIsEjectedAndCallsGoToTheLivingEngine() {
         ConcurrentLinkedQueue<String> failed = new ConcurrentLinkedQueue<>();
-        ClientObserver observer = new ClientObserver() {
-            @Override
-            public void connection(ConnectionEvent event) {
-                if (event.kind() == ConnectionKind.FAILED) {
-                    failed.add(event.address());
-                }
-            }
-        };
+        ClientObserver observer = noting(ConnectionKind.FAILED, failed);
         Duration minute = Duration.ofMinutes(1);
         try (FieldsealClient client = engine.client().addresses("127.0.0.1:1", engine.address, "127.0.0.1:2").backoff(minute, minute).observer(observer).build()) {
             for (int round = 0; round < 5; round++) {
@@ -162,6 +155,32 @@ class FaultsTest {
             }
             assertFalse(failed.contains(engine.address));
             assertTrue(failed.size() <= 2, "an ejected address is not tried again before its time");
+        }
+    }
+
+    @Test
+    void onlyFailedAttemptsUseUpTheRetriesOfCallsThatWait() {
+        ConcurrentLinkedQueue<String> failed = new ConcurrentLinkedQueue<>();
+        Duration minutes = Duration.ofMinutes(5);
+        try (FieldsealClient client = engine.client().addresses("127.0.0.1:1").backoff(minutes, minutes).timeout(Duration.ofHours(1))
+                .observer(noting(ConnectionKind.FAILED, failed)).build()) {
+            List<CompletableFuture<String>> futures = new ArrayList<>(List.of(client.encryptAsync("x", ENCRYPT)));
+            until("the first attempt has failed", () -> failed.size() == 1);
+            IntStream.range(0, 20).forEach(index -> futures.add(client.encryptAsync("x", ENCRYPT)));
+            int waiting = client.callsInFlight();
+            client.closeNow();
+            assertEquals(21, waiting);
+            assertTrue(futures.stream().allMatch(future -> failure(future).code().equals("closed")));
+        }
+        failed.clear();
+        Duration ms = Duration.ofMillis(1);
+        try (FieldsealClient client = engine.client().addresses("127.0.0.1:1").backoff(ms, ms).retriesMax(3)
+                .observer(noting(ConnectionKind.FAILED, failed)).build()) {
+            rejects("connect_failed", () -> client.encrypt("x"));
+            until("four attempts were made", () -> failed.size() >= 4);
+            int before = failed.size();
+            rejects("connect_failed", () -> client.encrypt("x"));
+            until("as many were made for the second call", () -> failed.size() >= before + 4);
         }
     }
 
