@@ -22,6 +22,8 @@ final class Call<T> {
 
     boolean isWaiting;
     boolean hasEnded;
+    /** The future's owner completes it: the outcome is not delivered. */
+    boolean isDisowned;
     int retries;
     /** {@link Pool#attemptsFailed} when the call began to wait, or when a failed attempt last counted as its retry. */
     long attemptsSeen;
@@ -60,7 +62,7 @@ final class Call<T> {
         outcome = result;
         if (future == null) {
             LockSupport.unpark(waiter);
-        } else {
+        } else if (!isDisowned) {
             calls.execute(this::complete);
         }
     }

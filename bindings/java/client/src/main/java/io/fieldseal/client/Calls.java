@@ -91,12 +91,48 @@ final class Calls {
     }
 
     <T> CompletableFuture<T> submit(Request request, Duration timeout, Function<Response, T> read) {
-        CompletableFuture<T> future = new CompletableFuture<>();
+        CallFuture<T> future = new CallFuture<>();
         Call<T> call = new Call<>(request, timeout.toMillis(), read, future);
+        future.call = call;
         start(call);
-        // Whoever completes or cancels the future no longer waits for the engine.
-        future.whenComplete((value, error) -> stop(call, new FieldsealException(FieldsealException.ABORTED, "the future was completed by its owner")));
         return future;
+    }
+
+    /** Whoever completes or cancels it no longer waits for the engine. The call ends first: later, arrays of the caller are not read. */
+    private final class CallFuture<T> extends CompletableFuture<T> {
+        private Call<T> call;
+
+        @Override
+        public boolean complete(T value) {
+            disown(call);
+            return super.complete(value);
+        }
+
+        @Override
+        public boolean completeExceptionally(Throwable error) {
+            disown(call);
+            return super.completeExceptionally(error);
+        }
+
+        @Override
+        public boolean cancel(boolean mayInterrupt) {
+            disown(call);
+            return super.cancel(mayInterrupt);
+        }
+
+        @Override
+        public <U> CompletableFuture<U> newIncompleteFuture() {
+            return new CompletableFuture<>();
+        }
+    }
+
+    private void disown(Call<?> call) {
+        if (!call.hasEnded) {
+            locked(() -> {
+                call.isDisowned = !call.hasEnded;
+                stopLocked(call, new FieldsealException(FieldsealException.ABORTED, "the future was completed by its owner"));
+            });
+        }
     }
 
     /** Runs a change under the lock, and afterwards the effects that it has collected. */
@@ -345,6 +381,7 @@ final class Calls {
         noLongerWaits(call);
         paused.remove(call);
         call.hasEnded = true;
+        call.request.end();
         active--;
         if (call.timer != null) {
             call.timer.cancel(false);

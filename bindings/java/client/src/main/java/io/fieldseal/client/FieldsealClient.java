@@ -115,7 +115,10 @@ public final class FieldsealClient implements AutoCloseable {
         return submit(() -> decryption(values, options));
     }
 
-    /** Encrypts the selected values of a JSON document in UTF-8; every other byte stays unchanged. The array must not change meanwhile. */
+    /**
+     * Encrypts the selected values of a JSON document in UTF-8; every other byte stays unchanged. The array must not change until the call
+     * ends.
+     */
     public byte[] encryptDocument(byte[] json, EncryptOptions options) {
         return run(documentEncryption(json, false, options));
     }
@@ -145,7 +148,7 @@ public final class FieldsealClient implements AutoCloseable {
         return submit(() -> documentDecryption(json, false, options));
     }
 
-    /** Encrypts a file. The array must not change meanwhile. */
+    /** Encrypts a file. The array must not change until the call ends. */
     public byte[] encryptFile(byte[] data, EncryptOptions options) {
         return run(fileEncryption(data, options));
     }

@@ -16,12 +16,15 @@ import org.msgpack.core.buffer.MessageBufferOutput;
 /**
  * A request, encoded once. What differs between attempts, the id and the time that is left, is written around it.
  *
- * <p>The bytes are wiped once the call has ended and no connection is writing them.
+ * <p>The bytes are wiped once the call has ended and no connection is writing them. Arrays of the caller are not copied, but are no longer
+ * read once the call has ended: a connection that is still writing the request completes it with zeros, and sends `cancel`.
  */
 final class Request {
     private static final long CHUNK_SIZE_MIN = 256;
     private static final long CHUNK_SIZE_MAX = 1 << 16;
     private static final int ID_SIZE = 7;
+    /** How much of a caller's array is copied at a time. */
+    private static final int PIECE_SIZE = 1 << 14;
     private static final byte[] DEADLINE = {
         (byte) 0xab, 'd', 'e', 'a', 'd', 'l', 'i', 'n', 'e', '_', 'm', 's', (byte) 0xce
     };
@@ -33,6 +36,7 @@ final class Request {
     private final List<Part> head;
     private final List<Part> tail;
     private int users = 1;
+    private boolean hasEnded;
 
     private record Part(byte[] bytes, int from, int to, boolean isOwned) {}
 
@@ -62,10 +66,40 @@ final class Request {
         write(out, tail);
     }
 
-    private static void write(OutputStream out, List<Part> parts) throws IOException {
+    private void write(OutputStream out, List<Part> parts) throws IOException {
         for (Part part : parts) {
-            out.write(part.bytes, part.from, part.to - part.from);
+            if (part.isOwned) {
+                out.write(part.bytes, part.from, part.to - part.from);
+            } else {
+                writeBorrowed(out, part);
+            }
         }
+    }
+
+    private void writeBorrowed(OutputStream out, Part part) throws IOException {
+        byte[] piece = new byte[Math.min(PIECE_SIZE, part.to - part.from)];
+        try {
+            for (int at = part.from; at < part.to; at += piece.length) {
+                int size = Math.min(piece.length, part.to - at);
+                copy(part.bytes, at, piece, size);
+                out.write(piece, 0, size);
+            }
+        } finally {
+            Pem.wipe(piece);
+        }
+    }
+
+    private synchronized void copy(byte[] bytes, int at, byte[] piece, int size) {
+        if (hasEnded) {
+            Arrays.fill(piece, (byte) 0);
+        } else {
+            System.arraycopy(bytes, at, piece, 0, size);
+        }
+    }
+
+    /** The call ends: from here on, the caller may change its arrays. Waits for the copy of a piece at most. */
+    synchronized void end() {
+        hasEnded = true;
     }
 
     /** Keeps the bytes until {@link #release} is called once more. */

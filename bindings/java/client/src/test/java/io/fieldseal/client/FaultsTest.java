@@ -14,14 +14,19 @@ import io.fieldseal.client.ClientObserver.ConnectionKind;
 import io.fieldseal.client.Testing.Answering;
 import io.fieldseal.client.Testing.Peer;
 import io.fieldseal.client.testing.Engine;
+import java.io.ByteArrayInputStream;
 import java.io.IOException;
+import java.io.InputStream;
+import java.io.SequenceInputStream;
 import java.net.InetAddress;
 import java.net.ServerSocket;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.Random;
@@ -29,6 +34,7 @@ import java.util.Set;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -367,6 +373,82 @@ class FaultsTest {
         }
     }
 
+    /** How a caller stops waiting for a request that is being written, and returns only then. */
+    private interface Stopping {
+        void stop(FieldsealClient client, byte[] data, CountDownLatch isWritten) throws Exception;
+    }
+
+    @Test
+    void theArrayOfAStoppedCallIsNoLongerRead() throws Exception {
+        List<Stopping> ways = List.of(
+                (client, data, isWritten) -> {
+                    CompletableFuture<byte[]> future = client.encryptFileAsync(data, ENCRYPT);
+                    Testing.await(isWritten);
+                    assertTrue(future.cancel(true));
+                    assertTrue(future.isCancelled());
+                },
+                (client, data, isWritten) -> {
+                    CompletableFuture<byte[]> future = client.encryptFileAsync(data, ENCRYPT);
+                    Testing.await(isWritten);
+                    future.orTimeout(1, TimeUnit.MILLISECONDS);
+                    assertThrows(java.util.concurrent.CompletionException.class, future::join);
+                },
+                (client, data, isWritten) -> {
+                    Thread caller = new Thread(() -> rejects("aborted", () -> client.encryptFile(data, ENCRYPT)));
+                    caller.start();
+                    Testing.await(isWritten);
+                    caller.interrupt();
+                    caller.join();
+                },
+                (client, data, isWritten) -> {
+                    // A call whose time was over before a byte was written is made again.
+                    while (isWritten.getCount() > 0) {
+                        rejects("deadline_exceeded", () -> client.encryptFile(data, ENCRYPT.timeout(Duration.ofMillis(500))));
+                    }
+                });
+        for (Stopping way : ways) {
+            CountDownLatch isWritten = new CountDownLatch(1);
+            CountDownLatch isStopped = new CountDownLatch(1);
+            CompletableFuture<List<byte[]>> received = new CompletableFuture<>();
+            // Reads nothing between the first bytes and the end of the call: most of the request is not yet written.
+            Testing.Serving pausing = socket -> {
+                byte[] first = {(byte) socket.getInputStream().read()};
+                isWritten.countDown();
+                Testing.await(isStopped);
+                received.complete(messages(new SequenceInputStream(new ByteArrayInputStream(first), socket.getInputStream()), 2));
+            };
+            byte[] data = new byte[32 << 20];
+            Arrays.fill(data, (byte) 'a');
+            try (Peer peer = new Peer(engine, pausing);
+                    FieldsealClient client = engine.client().addresses(peer.address).connectionsMax(1)
+                            .timeout(Duration.ofMinutes(2)).abandonedTimeout(Duration.ofMinutes(2)).build()) {
+                way.stop(client, data, isWritten);
+                Arrays.fill(data, (byte) 'b');
+                isStopped.countDown();
+                List<byte[]> messages = received.orTimeout(2, TimeUnit.MINUTES).join();
+                String request = new String(messages.get(0), StandardCharsets.ISO_8859_1);
+                assertTrue(request.contains("aaaa"));
+                assertFalse(request.contains("bbbb"), "the new content of the array was sent");
+                assertTrue(new String(messages.get(1), StandardCharsets.ISO_8859_1).contains("cancel"));
+                client.closeNow();
+            }
+        }
+    }
+
+    private static List<byte[]> messages(InputStream in, int count) throws IOException {
+        FrameReader reader = new FrameReader(in, 1 << 30);
+        List<byte[]> messages = new ArrayList<>();
+        try {
+            while (messages.size() < count) {
+                FrameReader.Frame frame = reader.next();
+                messages.add(Arrays.copyOfRange(frame.bytes(), frame.from(), frame.to()));
+            }
+            return messages;
+        } catch (FrameScanner.InvalidFrame | FrameReader.TooLarge error) {
+            throw new IOException(error);
+        }
+    }
+
     @Test
     void anInterruptedThreadStopsTheRequest() throws Exception {
         ConcurrentLinkedQueue<byte[]> received = new ConcurrentLinkedQueue<>();
@@ -392,13 +474,13 @@ class FaultsTest {
     private static void drain(java.net.Socket socket, ConcurrentLinkedQueue<byte[]> received) throws IOException {
         byte[] buffer = new byte[1 << 16];
         for (int count = socket.getInputStream().read(buffer); count >= 0; count = socket.getInputStream().read(buffer)) {
-            received.add(java.util.Arrays.copyOf(buffer, count));
+            received.add(Arrays.copyOf(buffer, count));
         }
     }
 
     private static boolean contains(ConcurrentLinkedQueue<byte[]> received, String word) {
         StringBuilder all = new StringBuilder();
-        received.forEach(bytes -> all.append(new String(bytes, java.nio.charset.StandardCharsets.ISO_8859_1)));
+        received.forEach(bytes -> all.append(new String(bytes, StandardCharsets.ISO_8859_1)));
         return all.indexOf(word) >= 0;
     }
 

@@ -2,6 +2,7 @@ package io.fieldseal.client;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.fieldseal.client.testing.Engine;
 import java.io.IOException;
@@ -14,6 +15,8 @@ import java.util.Set;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
 import javax.net.ssl.KeyManager;
@@ -56,6 +59,14 @@ final class Testing {
     static void pause(long ms) {
         try {
             Thread.sleep(ms);
+        } catch (InterruptedException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    static void await(CountDownLatch latch) {
+        try {
+            assertTrue(latch.await(1, TimeUnit.MINUTES));
         } catch (InterruptedException error) {
             throw new IllegalStateException(error);
         }
