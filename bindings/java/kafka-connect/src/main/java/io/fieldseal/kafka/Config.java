@@ -37,6 +37,12 @@ final class Config extends AbstractConfig {
         }
     }, () -> "1 to 20 characters of a-z, 0-9, -");
 
+    private static final Validator SELECTORS = ConfigDef.LambdaValidator.with((name, value) -> {
+        if (value != null) {
+            selectors(value.toString());
+        }
+    }, () -> "JSONPath selectors");
+
     static final ConfigDef ENCRYPT = common()
             .define("curve", Type.STRING, "", ConfigDef.ValidString.in("", "r1", "k1"), Importance.LOW,
                     "Curve of the envelopes: r1 (P-256) or k1 (secp256k1). Default: the engine's setting.", SELECTION, 11, ConfigDef.Width.SHORT, "Curve")
@@ -87,7 +93,7 @@ final class Config extends AbstractConfig {
                 .define("fields", Type.LIST, "", Importance.HIGH,
                         "Fields of structs and maps: paths such as card.number. Arrays are entered. * is every field or key, \\. a dot in a name, . the whole "
                                 + "key or value. A container stands for every scalar in it.", SELECTION, 1, ConfigDef.Width.LONG, "Fields")
-                .define("select", Type.STRING, "", Importance.HIGH,
+                .define("select", Type.STRING, "", SELECTORS, Importance.HIGH,
                         "Fields of keys or values that are JSON text (strings or bytes): JSONPath selectors (RFC 9535), separated by commas.",
                         SELECTION, 2, ConfigDef.Width.LONG, "JSONPath selectors")
                 .define("role", Type.STRING, "", ROLE, Importance.MEDIUM,
@@ -133,7 +139,7 @@ final class Config extends AbstractConfig {
         return refusesOtherCase ? OtherCase.REFUSE : OtherCase.OTHER;
     }
 
-    /** Splits at commas outside of brackets and quotes. */
+    /** Splits at commas outside of brackets and quotes, and refuses what no engine accepts: only an engine knows the whole grammar. */
     private static List<String> selectors(String text) {
         List<String> selectors = new ArrayList<>();
         StringBuilder selector = new StringBuilder();
@@ -160,13 +166,20 @@ final class Config extends AbstractConfig {
             }
             selector.append(unit);
         }
+        if (quote != 0 || depth != 0) {
+            throw new ConfigException("select", text, "a quote or bracket has no counterpart");
+        }
         add(selectors, selector);
         return selectors;
     }
 
     private static void add(List<String> selectors, StringBuilder selector) {
-        if (!selector.toString().isBlank()) {
-            selectors.add(selector.toString().strip());
+        String text = selector.toString().strip();
+        if (!text.isEmpty()) {
+            if (!text.startsWith("$")) {
+                throw new ConfigException("select", text, "a JSONPath selector begins with $");
+            }
+            selectors.add(text);
         }
         selector.setLength(0);
     }

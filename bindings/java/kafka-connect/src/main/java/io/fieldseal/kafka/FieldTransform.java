@@ -19,6 +19,7 @@ import org.apache.kafka.connect.data.Field;
 import org.apache.kafka.connect.data.Schema;
 import org.apache.kafka.connect.data.SchemaBuilder;
 import org.apache.kafka.connect.data.Struct;
+import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.errors.DataException;
 import org.apache.kafka.connect.errors.RetriableException;
 import org.apache.kafka.connect.transforms.Transformation;
@@ -29,9 +30,14 @@ import org.apache.kafka.connect.transforms.Transformation;
  * <p>A record to which the selection cannot be applied fails; it never passes unchanged.
  */
 abstract class FieldTransform<R extends ConnectRecord<R>> implements Transformation<R>, Versioned {
-    /** Codes that the record causes. All others may pass: a grant is given, an engine comes back. */
+    /** Codes that the record causes. */
     private static final Set<String> CODES_OF_DATA = Set.of(
             "invalid_argument", "invalid_document", "unmatched_selector", "ambiguous_name", "invalid_envelope", "decrypt_failed", "number_out_of_range", "too_large");
+    /**
+     * Codes of calls that the same settings may serve later, although the client does not retry them: a grant is given, an app enabled, a
+     * file of a certificate renewed; or the task stops.
+     */
+    private static final Set<String> CODES_THAT_PASS = Set.of("forbidden", "app_disabled", "tls_failed", "aborted", "closed");
     private static final int SCHEMAS_MAX = 64;
 
     private final SynchronizedCache<Schema, Schema> schemas = new SynchronizedCache<>(new LRUCache<>(SCHEMAS_MAX));
@@ -111,7 +117,14 @@ abstract class FieldTransform<R extends ConnectRecord<R>> implements Transformat
     private RuntimeException failed(FieldsealException error) {
         String message = "fieldseal: " + error.code() + ": " + error.getMessage();
         boolean isData = CODES_OF_DATA.contains(error.code()) || (error.code().equals("forbidden") && isDataForbidden());
-        return isData && error.retry() == Retry.NEVER ? new DataException(message, error) : new RetriableException(message, error);
+        if (error.retry() != Retry.NEVER || (!isData && CODES_THAT_PASS.contains(error.code()))) {
+            return new RetriableException(message, error);
+        }
+        if (isData) {
+            return new DataException(message, error);
+        }
+        // Retried, it would keep the task waiting forever.
+        return new ConnectException(message + "; correct the settings of the transform", error);
     }
 
     /** Whether `forbidden` may be the fault of a record. */

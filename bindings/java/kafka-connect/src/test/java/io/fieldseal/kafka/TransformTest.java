@@ -6,11 +6,13 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertThrowsExactly;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.fieldseal.client.testing.Engine;
 import java.math.BigDecimal;
 import java.nio.ByteBuffer;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
@@ -24,6 +26,7 @@ import org.apache.kafka.connect.data.SchemaBuilder;
 import org.apache.kafka.connect.data.Struct;
 import org.apache.kafka.connect.data.Time;
 import org.apache.kafka.connect.data.Timestamp;
+import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.errors.DataException;
 import org.apache.kafka.connect.errors.RetriableException;
 import org.apache.kafka.connect.source.SourceRecord;
@@ -38,7 +41,13 @@ class TransformTest {
 
     @BeforeAll
     static void start() {
-        engine = Engine.start();
+        Engine first = Engine.start();
+        first.command("keys", "create", "paused");
+        first.command("keys", "disable", "paused");
+        first.command("certs", "issue", "anyone", "--all-apps", "--allow", "encrypt", "--allow", "decrypt");
+        first.kill();
+        // Started again, it knows all of that at once.
+        engine = Engine.start(first.folder, 0);
     }
 
     @AfterAll
@@ -56,6 +65,13 @@ class TransformTest {
             settings.put(pairs[index], pairs[index + 1]);
         }
         return settings;
+    }
+
+    /** Settings of a client that may use every app, by which unknown apps are told from forbidden ones. */
+    private static String[] anyone(String... pairs) {
+        List<String> all = new ArrayList<>(List.of(pairs));
+        all.addAll(List.of("engine.certificate", engine.file("anyone.pem").toString(), "engine.key", engine.file("anyone.key").toString()));
+        return all.toArray(String[]::new);
     }
 
     private static SourceRecord through(Transformation<SourceRecord> transformation, SourceRecord record, String... pairs) {
@@ -272,7 +288,32 @@ class TransformTest {
         SourceRecord record = record(null, Map.of("a", "x"));
         assertThrows(RetriableException.class, () -> encrypt(record, "fields", "a", "engine.addresses", "127.0.0.1:1", "timeout.ms", "200"));
         assertThrows(RetriableException.class, () -> encrypt(record, "fields", "a", "engine.ca", "no such file"));
-        assertThrows(RetriableException.class, () -> encrypt(record, "fields", "a", "app", "unknown"));
+    }
+
+    @Test
+    void whatMayBeMendedAtTheEngineIsARetriableError() {
+        SourceRecord record = record(null, Map.of("a", "x"));
+        RetriableException forbidden = assertThrows(RetriableException.class, () -> encrypt(record, "fields", "a", "app", "unknown"));
+        assertTrue(forbidden.getMessage().contains("forbidden"));
+        RetriableException disabled = assertThrows(RetriableException.class, () -> encrypt(record, anyone("fields", "a", "app", "paused")));
+        assertTrue(disabled.getMessage().contains("app_disabled"));
+    }
+
+    @Test
+    void anErrorOfTheSettingsIsNotRetriable() {
+        SourceRecord json = record(null, "{\"a\": \"x\"}");
+        Map<String[], String> codes = Map.of(
+                new String[] {"select", "$.a[x]"}, "invalid_selector",
+                new String[] {"select", "$[?length(@)]"}, "invalid_selector",
+                new String[] {"select", "$.a", "app", "x".repeat(200)}, "invalid_params",
+                anyone("select", "$.a", "app", "unknown"), "unknown_app");
+        codes.forEach((pairs, code) -> {
+            for (boolean isSealing : List.of(true, false)) {
+                Transformation<SourceRecord> transformation = isSealing ? new EncryptFields.Value<>() : new DecryptFields.Value<>();
+                ConnectException error = assertThrowsExactly(ConnectException.class, () -> through(transformation, json, pairs), code);
+                assertTrue(error.getMessage().contains(code), error.getMessage());
+            }
+        });
     }
 
     @Test
@@ -281,6 +322,9 @@ class TransformTest {
                 new String[] {}, new String[] {"fields", "a", "select", "$.a"}, new String[] {"fields", "a..b"}, new String[] {"fields", "a."},
                 new String[] {"fields", "a", "curve", "p256"}, new String[] {"fields", "a", "keying", "never"}, new String[] {"fields", "a", "role", "Not a role"},
                 new String[] {"fields", "a", "on.missing", "maybe"}, new String[] {"fields", "a", "timeout.ms", "0"}, new String[] {"fields", "a", "engine.addresses", ""},
+                new String[] {"select", "$.a["}, new String[] {"select", "$.a]"}, new String[] {"select", "$['a]"},
+                new String[] {"select", "$[?(@.a]"}, new String[] {"select", "a"},
+                new String[] {"select", "$.a,b"}, new String[] {"select", ","},
                 new String[] {"fields", "a", "engine.addresses", "a:b:c"}, new String[] {"fields", "a", "app", ""}, new String[] {"fields", "a", "engine.ca", ""})) {
             assertThrows(ConfigException.class, () -> through(new EncryptFields.Value<>(), record(null, null), pairs), Arrays.toString(pairs));
         }

@@ -44,7 +44,7 @@ class WorkerTest {
         worker = new EmbeddedConnectStandalone.Builder().numBrokers(1).brokerProps(new Properties())
                 .workerProps(new HashMap<>(Map.of("offset.flush.interval.ms", "500"))).maskExitProcedures(true).build();
         worker.start();
-        for (String topic : List.of("structs", "payments", "strict", "tolerant")) {
+        for (String topic : List.of("structs", "payments", "strict", "tolerant", "invalid")) {
             worker.kafka().createTopic(topic);
         }
     }
@@ -158,9 +158,28 @@ class WorkerTest {
         List<String> stored = topic("tolerant", 2);
         assertTrue(stored.stream().allMatch(text -> text.startsWith("{\"card\": \"ev:")), stored::toString);
 
-        Map<String, String> invalid = connector(SOURCE, in, "invalid", TEXT, "seal");
-        fieldseal(invalid, "seal", "io.fieldseal.kafka.EncryptFields$Value", "select", "$.card", "curve", "p256");
-        assertTrue(worker.validateConnectorConfig(SOURCE.substring(SOURCE.lastIndexOf('.') + 1), invalid).errorCount() > 0);
+    }
+
+    @Test
+    void wrongSettingsAreRefusedOrFailTheTaskThoughItWaitsForEngines() throws Exception {
+        Path in = Files.writeString(folder.resolve("invalid.txt"), "{\"card\": \"4111\"}\n");
+        assertEquals(0, errors(in, "select", "$.card"));
+        assertEquals(1, errors(in, "select", "$.card", "curve", "p256"));
+        assertEquals(1, errors(in, "select", "$.card["));
+        // What only the engine notices.
+        Map<String, String> waiting = connector(SOURCE, in, "invalid", TEXT, "seal");
+        fieldseal(waiting, "seal", "io.fieldseal.kafka.EncryptFields$Value", "select", "$.card[x]");
+        waiting.put("errors.retry.timeout", "-1");
+        worker.configureConnector("waiting", waiting);
+        until("the task has failed", () -> state("waiting").equals("FAILED"));
+        assertTrue(worker.connectorStatus("waiting").tasks().get(0).trace().contains("invalid_selector"));
+    }
+
+    private static int errors(Path in, String... pairs) {
+        Map<String, String> settings = connector(SOURCE, in, "invalid", TEXT, "seal");
+        settings.put("name", "checked");
+        fieldseal(settings, "seal", "io.fieldseal.kafka.EncryptFields$Value", pairs);
+        return worker.validateConnectorConfig(SOURCE.substring(SOURCE.lastIndexOf('.') + 1), settings).errorCount();
     }
 
     private static String state(String connector) {
