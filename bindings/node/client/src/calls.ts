@@ -40,6 +40,8 @@ interface Call {
   timer: NodeJS.Timeout | undefined;
   onAbort: (() => void) | undefined;
   connection: Connection | undefined;
+  /** Where it was answered with `unavailable` last. */
+  refusedBy: Connection | undefined;
   id: number;
   /** Bytes of the request while it is in flight. */
   size: number;
@@ -88,7 +90,7 @@ export class Calls {
       const call: Call = {
         request, resolve: resolve as (value: unknown) => void, reject, began, deadline: began + timeoutMs,
         ends: observers.length > 0 ? notifyAll(observers, (observer) => observer.call?.({ method, app, values })) : [],
-        timer: undefined, onAbort: undefined, connection: undefined, id: -1, size: 0, requestSize: 0, answerSize: 0,
+        timer: undefined, onAbort: undefined, connection: undefined, refusedBy: undefined, id: -1, size: 0, requestSize: 0, answerSize: 0,
         address: undefined, retries: 0, isWaiting: false, hasEnded: false,
       };
       call.timer = setTimeout(() => this.expire(call, timeoutMs), timeoutMs);
@@ -151,7 +153,7 @@ export class Calls {
           break;
         }
         const call = this.next();
-        if (call) this.begin(call, connection);
+        if (call) this.begin(call, (call.refusedBy && this.pool.pick(call.refusedBy)) ?? connection);
       }
     } finally {
       this.isPumping = false;
@@ -172,7 +174,7 @@ export class Calls {
     try {
       call.connection = connection;
       if (this.settings.observers.length > 0) call.address = this.pool.nameOf(connection);
-      const { id, size } = connection.send((id) => call.request.encode(id, left), (outcome) => this.outcome(call, outcome));
+      const { id, size } = connection.send((id) => call.request.encode(id, left), (outcome) => this.outcome(call, connection, outcome));
       call.id = id;
       call.size = size;
       call.requestSize = size;
@@ -183,7 +185,7 @@ export class Calls {
     }
   }
 
-  private outcome(call: Call, outcome: Answer | FieldsealError): void {
+  private outcome(call: Call, connection: Connection, outcome: Answer | FieldsealError): void {
     this.release(call);
     if (call.hasEnded) return;
     if (outcome instanceof FieldsealError) {
@@ -192,21 +194,27 @@ export class Calls {
     }
     call.answerSize = outcome.size;
     try {
-      this.answered(call, outcome);
+      this.answered(call, connection, outcome);
     } catch (failure) {
       // The answer cannot be read.
       this.settle(call, wireError(failure));
     }
   }
 
-  private answered(call: Call, answer: Answer): void {
+  private answered(call: Call, connection: Connection, answer: Answer): void {
     const { error } = answer;
-    if (error) {
-      const isLeft = call.connection?.isLeft === true;
-      const isRefused = error.code === 'overloaded' || error.code === 'unavailable';
-      this.failed(call, engineError(error), !isRefused ? 'no' : error.code === 'unavailable' && isLeft ? 'elsewhere' : 'charged');
+    if (error?.code === 'unavailable') {
+      call.refusedBy = connection;
+      this.pool.refused(connection);
+      this.failed(call, engineError(error), connection.isLeft ? 'elsewhere' : 'charged');
       return;
     }
+    if (error) {
+      this.failed(call, engineError(error), error.code === 'overloaded' ? 'charged' : 'no');
+      return;
+    }
+    // Others, such as `health`, are answered without the key store.
+    if (call.request.app !== undefined) this.pool.served(connection);
     this.credit = Math.min(this.credit + 1, CREDIT_MAX);
     const value = call.request.read(answer);
     // Large answers are not left to the garbage collector.

@@ -1,7 +1,8 @@
 // The connections to all engines: which one a request uses, when another is opened, and how long a failing address is not used.
 //
 // A request goes to the open connection with the fewest requests in flight. An address without enough connections gets another in the
-// background while all are busy. After a failure an address is ejected for a time that doubles, with jitter.
+// background while all are busy. After a failure an address is ejected for a time that doubles, with jitter; one that answers `unavailable`
+// is a last resort for such a time.
 
 import { type Credentials, Connection } from './connection.js';
 import { FieldsealError } from './errors.js';
@@ -18,6 +19,8 @@ interface Engine {
   failures: number;
   /** Not used before this time, by `performance.now()`. */
   ejectedUntil: number;
+  /** Consecutive answers `unavailable`. */
+  refusals: number;
   /** Used only if no other engine is available before this time. */
   avoidedUntil: number;
   lastError: FieldsealError | undefined;
@@ -35,27 +38,51 @@ export class Pool {
   ) {
     this.engines = settings.addresses.map((address) => ({
       address, name: `${address.host}:${address.port}`, connections: new Set(), isDialing: false,
-      failures: 0, ejectedUntil: 0, avoidedUntil: 0, lastError: undefined,
+      failures: 0, ejectedUntil: 0, refusals: 0, avoidedUntil: 0, lastError: undefined,
     }));
     // Many clients that start together do not all begin with the same engine.
     this.turn = Math.floor(Math.random() * this.engines.length);
   }
 
-  /** The connection for the next request, if one is available now. */
-  pick(): Connection | undefined {
+  /** The connection for the next request, if one is available now; for one that an engine `refused`, preferably to another. */
+  pick(refused?: Connection): Connection | undefined {
+    const now = performance.now();
+    const isPreferred = (engine: Engine): boolean => serves(engine, now) && !(refused && engine.connections.has(refused));
+    // Even if they are busy: a request does better to wait for them than to be refused.
+    const hasPreferred = this.engines.some((engine) => usable(engine) > 0 && isPreferred(engine));
     let best: Connection | undefined;
     for (const engine of this.engines) {
+      if (hasPreferred && !isPreferred(engine)) continue;
       for (const connection of engine.connections) {
         if (connection.takesRequests && (!best || connection.inFlight < best.inFlight)) best = connection;
       }
     }
-    if (!best || best.inFlight > 0) this.grow();
+    const isBusy = !best || best.inFlight > 0;
+    if (isBusy || !hasPreferred) this.grow(isBusy);
     return best;
   }
 
   /** The address of a connection. */
   nameOf(connection: Connection): string | undefined {
-    return this.engines.find((engine) => engine.connections.has(connection))?.name;
+    return this.engineOf(connection)?.name;
+  }
+
+  /** The engine has answered `unavailable` on this connection. */
+  refused(connection: Connection): void {
+    const engine = this.engineOf(connection);
+    const now = performance.now();
+    // The answers to requests that were in flight together count once.
+    if (!engine || engine.avoidedUntil > now) return;
+    engine.avoidedUntil = now + backoff(this.settings, engine.refusals);
+    engine.refusals += 1;
+    this.grow(false);
+  }
+
+  /** A request for an app has succeeded on this connection. */
+  served(connection: Connection): void {
+    for (const engine of this.engines) {
+      if (engine.refusals > 0 && engine.connections.has(connection)) engine.refusals = engine.avoidedUntil = 0;
+    }
   }
 
   /** Whether a connection is open or being opened. */
@@ -75,8 +102,8 @@ export class Pool {
     return best ?? new FieldsealError('connect_failed', 'no engine is available');
   }
 
-  /** Opens a connection to the engine with the fewest, if one may get another. */
-  grow(): void {
+  /** Opens a connection to the engine with the fewest, if one may get another. Unless all are busy, only one that adds an engine to use. */
+  grow(isBusy = true): void {
     const now = performance.now();
     const { connectionsMax } = this.settings;
     const may = (engine: Engine): boolean => !engine.isDialing && engine.ejectedUntil <= now && usable(engine) < connectionsMax;
@@ -86,9 +113,11 @@ export class Pool {
       const engine = this.engines[(this.turn + step) % this.engines.length];
       if (engine && may(engine) && (!best || rank(engine) < rank(best))) best = engine;
     }
-    // An engine that shuts down accepts connections for a while; it is a last resort.
     if (!best || this.isClosed) return;
-    if (best.avoidedUntil > now && this.engines.some((engine) => engine !== best && (usable(engine) > 0 || engine.isDialing))) return;
+    const isAvoided = best.avoidedUntil > now;
+    if (!isBusy && (isAvoided || usable(best) > 0)) return;
+    // An engine that shuts down accepts connections for a while; it is a last resort.
+    if (isAvoided && this.engines.some((engine) => engine !== best && (usable(engine) > 0 || engine.isDialing))) return;
     this.turn = (this.engines.indexOf(best) + 1) % this.engines.length;
     void this.dial(best);
   }
@@ -137,7 +166,11 @@ export class Pool {
 
   private ended(engine: Engine, connection: Connection, error: FieldsealError): void {
     if (!engine.connections.delete(connection)) return;
-    if (connection.isShutdown) engine.avoidedUntil = performance.now() + this.settings.shutdownAvoidMs;
+    // Requests that still succeed on its other connections do not shorten this.
+    if (connection.isShutdown) {
+      engine.avoidedUntil = performance.now() + this.settings.shutdownAvoidMs;
+      engine.refusals = 0;
+    }
     if (connection.hasAnswered) engine.failures = 0;
     // An engine that ends connections before it answers must not be reconnected to in a busy loop.
     else if (error.code !== 'closed') this.eject(engine, error);
@@ -145,11 +178,21 @@ export class Pool {
     this.wake();
   }
 
+  private engineOf(connection: Connection): Engine | undefined {
+    return this.engines.find((engine) => engine.connections.has(connection));
+  }
+
   private eject(engine: Engine, error: FieldsealError): void {
     engine.lastError = error;
     engine.ejectedUntil = performance.now() + backoff(this.settings, engine.failures);
     engine.failures += 1;
   }
+}
+
+/** Whether it is no last resort. One that has refused gets a single request at a time, until one succeeds. */
+function serves(engine: Engine, now: number): boolean {
+  if (engine.avoidedUntil > now) return false;
+  return engine.refusals === 0 || [...engine.connections].every((connection) => connection.inFlight === 0);
 }
 
 function usable(engine: Engine): number {

@@ -42,7 +42,10 @@ export interface ClientOptions {
   readonly retriesMax?: number;
   /** First pause after a failed connection and before a retry, in milliseconds; it doubles each time. Default 50. */
   readonly backoffMinMs?: number;
-  /** Longest such pause in milliseconds: also the longest time that a failing address is not used. Default 5,000. */
+  /**
+   * Longest such pause in milliseconds: also the longest time that a failing address is not used, and that one which answers `unavailable`
+   * is a last resort. Default 5,000.
+   */
   readonly backoffMaxMs?: number;
   /** How long an address that announced its shutdown is used only if no other is available, in milliseconds. Default 10,000. */
   readonly shutdownAvoidMs?: number;

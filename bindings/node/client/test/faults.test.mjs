@@ -11,7 +11,7 @@ import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { Client } from '../dist/index.mjs';
-import { Engine, clientOf, optionsFor, peer, rejects, until } from './support.mjs';
+import { Engine, KEYS, UNAVAILABLE, clientOf, keysPeer, openAll, optionsFor, peer, rejects, until } from './support.mjs';
 
 let engine;
 before(async () => { engine = await Engine.start(); });
@@ -232,6 +232,98 @@ test('an engine that closes before it read a request gets it retried elsewhere',
   assert.ok(outcomes.every(({ status }) => status === 'fulfilled'), outcomes.find(({ reason }) => reason)?.reason);
   await client.close();
   leaving.close();
+});
+
+test('an engine that answers unavailable gets no more calls while another serves', async () => {
+  const refusing = await keysPeer(engine, () => UNAVAILABLE);
+  const serving = await keysPeer(engine, () => KEYS);
+  const addresses = [refusing.address, serving.address];
+  const limits = { retriesMax: 0, connectionsMax: 1, requestsInFlightMax: 2, backoffMinMs: 60_000, backoffMaxMs: 60_000 };
+  const client = clientOf(engine, { addresses, ...limits });
+  await openAll(client);
+  await rejects(client.publicKeys(), 'unavailable');
+  await client.publicKeys();
+  // More than fit into the connection: they wait for it.
+  const outcomes = await many(50, () => client.publicKeys());
+  assert.ok(outcomes.every(({ status }) => status === 'fulfilled'));
+  assert.deepEqual([refusing.asked, serving.asked], [1, 51]);
+  await client.close();
+  refusing.close();
+  serving.close();
+});
+
+test('a call that was refused as unavailable is retried on another address, even if the first may be used again', async () => {
+  const refusing = await keysPeer(engine, () => UNAVAILABLE);
+  const serving = await keysPeer(engine, () => KEYS);
+  const retried = [];
+  const observers = [{ retried: (method, { code }) => retried.push(code) }];
+  const client = clientOf(engine, { addresses: [refusing.address, serving.address], observers, backoffMinMs: 1, backoffMaxMs: 1 });
+  await openAll(client);
+  for (let round = 0; round < 5; round += 1) await client.publicKeys();
+  assert.equal(serving.asked, 5);
+  assert.ok(retried.length > 0 && retried.length === refusing.asked, `${retried.length} retries of ${refusing.asked} refusals`);
+  await client.close();
+  refusing.close();
+  serving.close();
+});
+
+test('a connection to another address is opened when the only one refuses', async () => {
+  const refusing = await keysPeer(engine, () => UNAVAILABLE);
+  const serving = await keysPeer(engine, () => KEYS);
+  const addresses = [refusing.address, serving.address];
+  const client = clientOf(engine, { addresses, retriesMax: 0, backoffMinMs: 60_000, backoffMaxMs: 60_000 });
+  client.calls.pool.turn = 0;
+  await rejects(client.publicKeys(), 'unavailable');
+  await until(() => client.calls.pool.engines[1].connections.size > 0, 'the other address is connected');
+  await client.publicKeys();
+  assert.deepEqual([refusing.asked, serving.asked], [1, 1]);
+  await client.close();
+  refusing.close();
+  serving.close();
+});
+
+test('engines that all refuse are used as before, and the first that serves again gets the calls', async () => {
+  const peers = await Promise.all([1, 2].map(() => keysPeer(engine, (count) => (count === 1 ? UNAVAILABLE : KEYS))));
+  const limits = { retriesMax: 0, backoffMinMs: 60_000, backoffMaxMs: 60_000 };
+  const client = clientOf(engine, { addresses: peers.map(({ address }) => address), ...limits });
+  await openAll(client);
+  await rejects(client.publicKeys(), 'unavailable');
+  await rejects(client.publicKeys(), 'unavailable');
+  for (let round = 0; round < 5; round += 1) await client.publicKeys();
+  assert.deepEqual(peers.map(({ asked }) => asked), [6, 1]);
+  await client.close();
+  for (const { close } of peers) close();
+  const alone = await keysPeer(engine, (count) => (count === 1 ? UNAVAILABLE : KEYS));
+  const single = clientOf(engine, { addresses: alone.address, ...limits });
+  await rejects(single.publicKeys(), 'unavailable');
+  await single.publicKeys();
+  await single.close();
+  alone.close();
+});
+
+test('an engine that refused is tried by one call at a time, and used again once it serves', async () => {
+  let release;
+  const held = new Promise((resolve) => { release = resolve; });
+  const first = await keysPeer(engine, (count) => (count === 1 ? UNAVAILABLE : held.then(() => KEYS)));
+  const second = await keysPeer(engine, () => KEYS);
+  const client = clientOf(engine, { addresses: [first.address, second.address], retriesMax: 0, backoffMinMs: 1, backoffMaxMs: 1 });
+  const [state] = client.calls.pool.engines;
+  await openAll(client);
+  await rejects(client.publicKeys(), 'unavailable');
+  await until(() => state.avoidedUntil < performance.now());
+  // Answered without the key store.
+  assert.equal(await client.health(), 'ok');
+  const tried = client.publicKeys();
+  await until(() => first.asked === 2);
+  await many(50, () => client.publicKeys());
+  assert.deepEqual([first.asked, second.asked], [2, 50]);
+  release();
+  await tried;
+  await client.publicKeys();
+  assert.equal(first.asked, 3);
+  await client.close();
+  first.close();
+  second.close();
 });
 
 test('close finishes what is in flight, or fails it', async () => {

@@ -5,6 +5,8 @@ import { readFileSync } from 'node:fs';
 import { createServer } from 'node:tls';
 import { setTimeout as sleep } from 'node:timers/promises';
 
+import wire from '@fieldseal/wire';
+
 import { APP, Engine } from '../../../../tests/artillery/engine.mjs';
 import { Client } from '../dist/index.mjs';
 
@@ -58,4 +60,43 @@ export async function peer(engine, serve, { alpn = ['fieldseal/1'], port = 0 } =
       server.close();
     },
   };
+}
+
+const text = (word) => [0xa0 | word.length, ...Buffer.from(word)];
+const publicKey = [0xc4, 33, ...Buffer.alloc(33)];
+/** Error and result of answers. */
+const HEALTHY = [0xc0, 0x81, ...['status', 'ok'].flatMap(text)];
+export const KEYS = [0xc0, 0x84, ...['app', APP, 'version'].flatMap(text), 1, ...text('r1'), ...publicKey, ...text('k1'), ...publicKey];
+export const UNAVAILABLE = [0x83, ...['code', 'unavailable', 'message', 'no key store', 'retry', 'elsewhere'].flatMap(text), 0xc0];
+
+/** A peer that answers `public_keys` with what `reply` resolves to, and `health`. `asked` counts the former. */
+export async function keysPeer(engine, reply) {
+  const answering = await peer(engine, (socket) => {
+    let rest = Buffer.alloc(0);
+    const take = () => {
+      const isHealth = rest[3] === text('health')[0];
+      const { length } = isHealth ? wire.encodeHealth(0) : wire.encodePublicKeys(0, APP);
+      if (rest.length < length) return false;
+      const id = rest[2];
+      rest = rest.subarray(length);
+      if (!isHealth) answering.asked += 1;
+      const answer = Promise.resolve(isHealth ? HEALTHY : reply(answering.asked));
+      void answer.then((parts) => socket.write(Buffer.from([0x94, 1, id, ...parts])));
+      return true;
+    };
+    socket.on('data', (bytes) => {
+      rest = Buffer.concat([rest, bytes]);
+      while (rest.length > 3 && take());
+    });
+  });
+  return Object.assign(answering, { asked: 0 });
+}
+
+/** Opens a connection to each address. */
+export async function openAll(client) {
+  const { pool } = client.calls;
+  await until(() => {
+    pool.grow();
+    return pool.engines.every(({ connections }) => connections.size > 0);
+  });
 }
