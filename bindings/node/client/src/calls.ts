@@ -49,6 +49,8 @@ interface Call {
   answerSize: number;
   address: string | undefined;
   retries: number;
+  /** Of the pool's failed attempts to connect, those before it began to wait or counted already. */
+  failedAttempts: number;
   isWaiting: boolean;
   hasEnded: boolean;
 }
@@ -61,6 +63,8 @@ export class Calls {
   private waitingCount = 0;
   private active = 0;
   private bytesInFlight = 0;
+  /** Of the pool's failed attempts to connect, those after which all waiting calls were considered. */
+  private failedAttempts = 0;
   private credit = CREDIT_AT_START;
   private wakeTimer: NodeJS.Timeout | undefined;
   private isPumping = false;
@@ -91,7 +95,7 @@ export class Calls {
         request, resolve: resolve as (value: unknown) => void, reject, began, deadline: began + timeoutMs,
         ends: observers.length > 0 ? notifyAll(observers, (observer) => observer.call?.({ method, app, values })) : [],
         timer: undefined, onAbort: undefined, connection: undefined, refusedBy: undefined, id: -1, size: 0, requestSize: 0, answerSize: 0,
-        address: undefined, retries: 0, isWaiting: false, hasEnded: false,
+        address: undefined, retries: 0, failedAttempts: 0, isWaiting: false, hasEnded: false,
       };
       call.timer = setTimeout(() => this.expire(call, timeoutMs), timeoutMs);
       if (signal) {
@@ -128,9 +132,11 @@ export class Calls {
   private enqueue(call: Call): void {
     this.wait(call);
     this.pump();
+    if (call.isWaiting && !this.pool.isHopeful) this.consider(call);
   }
 
   private wait(call: Call): void {
+    call.failedAttempts = this.pool.failedAttempts;
     call.isWaiting = true;
     this.waiting.push(call);
     this.waitingCount += 1;
@@ -256,29 +262,35 @@ export class Calls {
 
   /** No engine is connected or being connected to: calls wait for the next attempt if that may help, others fail. */
   private disappoint(): void {
-    const { retriesMax } = this.settings;
     const pause = this.pool.retryIn;
-    const { error } = this.pool;
     if (pause <= 0) {
       this.pool.grow();
       return;
     }
-    const now = performance.now();
-    const calls: Call[] = [];
-    for (let call = this.next(); call; call = this.next()) calls.push(call);
-    for (const call of calls) {
-      if (error.code === 'tls_failed' || error.code === 'forbidden' || call.retries >= retriesMax || now + pause >= call.deadline) {
-        this.settle(call, error);
-        continue;
-      }
-      call.retries += 1;
-      this.wait(call);
+    // For calls that wait already, nothing has changed until another attempt has failed.
+    if (this.failedAttempts !== this.pool.failedAttempts) {
+      this.failedAttempts = this.pool.failedAttempts;
+      for (const call of this.waiting.alive()) this.consider(call);
     }
     if (this.waitingCount === 0 || this.wakeTimer) return;
     this.wakeTimer = setTimeout(() => {
       this.wakeTimer = undefined;
       this.pump();
     }, pause + 1);
+  }
+
+  /** Fails a waiting call that the next attempt to connect cannot help. A retry counts only if an attempt failed while it waited. */
+  private consider(call: Call): void {
+    const { error, failedAttempts, retryIn } = this.pool;
+    const { retriesMax } = this.settings;
+    const hasFailed = failedAttempts > call.failedAttempts;
+    const isSpent = call.retries >= retriesMax && (hasFailed || retriesMax === 0);
+    if (error.code === 'tls_failed' || error.code === 'forbidden' || isSpent || performance.now() + retryIn >= call.deadline) {
+      this.settle(call, error);
+    } else if (hasFailed) {
+      call.retries += 1;
+      call.failedAttempts = failedAttempts;
+    }
   }
 
   private expire(call: Call, timeoutMs: number): void {
@@ -294,15 +306,16 @@ export class Calls {
       this.release(call);
     }
     this.settle(call, error);
-    if (call.isWaiting) {
-      this.waitingCount -= 1;
-      this.waiting.noteDead();
-    }
     this.pump();
   }
 
   private settle(call: Call, error: FieldsealError | undefined, value?: unknown): void {
     call.hasEnded = true;
+    if (call.isWaiting) {
+      call.isWaiting = false;
+      this.waitingCount -= 1;
+      this.waiting.noteDead();
+    }
     clearTimeout(call.timer);
     if (call.onAbort) call.request.signal?.removeEventListener('abort', call.onAbort);
     this.active -= 1;

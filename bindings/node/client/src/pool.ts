@@ -29,6 +29,8 @@ interface Engine {
 /** Selects and opens connections. `wake` is called when requests may be able to begin, or have to fail. */
 export class Pool {
   private readonly engines: Engine[];
+  /** Attempts to connect that have failed. */
+  failedAttempts = 0;
   private turn: number;
   private isClosed = false;
 
@@ -186,6 +188,7 @@ export class Pool {
     engine.lastError = error;
     engine.ejectedUntil = performance.now() + backoff(this.settings, engine.failures);
     engine.failures += 1;
+    this.failedAttempts += 1;
   }
 }
 

@@ -26,6 +26,12 @@ export class Queue<T> {
     return undefined;
   }
 
+  /** The elements that are alive, in their order. */
+  alive(): T[] {
+    this.compact();
+    return this.elements.filter((element) => element !== undefined);
+  }
+
   /** An element that waits has died. */
   noteDead(): void {
     this.dead += 1;

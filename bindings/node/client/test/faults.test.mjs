@@ -8,7 +8,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 
 import { Client } from '../dist/index.mjs';
 import { Engine, KEYS, UNAVAILABLE, clientOf, keysPeer, openAll, optionsFor, peer, rejects, until } from './support.mjs';
@@ -80,6 +80,26 @@ test('a dead address is ejected, and calls go to the living engine', async () =>
   for (let round = 0; round < 5; round += 1) await many(50, () => client.encrypt('x'));
   assert.ok(failures.every((address) => address !== addresses[1]));
   assert.ok(failures.length <= 2, 'an ejected address is not tried again before its time');
+  await client.close();
+});
+
+test('calls that arrive use up no retries of those that wait', async () => {
+  let failed = 0;
+  const observers = [{ connection: () => { failed += 1; } }];
+  const client = clientOf(engine, { addresses: '127.0.0.1:1', observers, retriesMax: 2, backoffMinMs: 50, backoffMaxMs: 50 });
+  // How many attempts to connect have failed in its time.
+  const call = async () => {
+    const before = failed;
+    await rejects(client.health(), 'connect_failed');
+    return failed - before;
+  };
+  const calls = [call()];
+  await until(() => failed > 0);
+  for (let count = 0; count < 50; count += 1) {
+    calls.push(call());
+    await nextTurn();
+  }
+  assert.deepEqual(await Promise.all(calls), calls.map(() => 3));
   await client.close();
 });
 
