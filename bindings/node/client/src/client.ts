@@ -97,7 +97,11 @@ export type Encrypted<T extends readonly Value[]> = {
   [K in keyof T]: T[K] extends null ? null : null extends T[K] ? string | null : string;
 };
 
-/** A client of one engine, or of several that serve the same apps. Create one for each process and share it. */
+/**
+ * A client of one engine, or of several that serve the same apps. Create one for each process and share it.
+ *
+ * Lists and bytes must stay unchanged until the promise of their call has settled. They are not read again afterwards, however it settles.
+ */
 export class Client {
   private readonly settings: Settings;
   private readonly calls: Calls;

@@ -170,6 +170,27 @@ test('calls aborted while they wait never begin', async () => {
   await client.close();
 });
 
+test('the bytes of an aborted call may be reused at once', async () => {
+  const slow = await peer(engine, () => undefined);
+  const client = clientOf(engine, { addresses: slow.address });
+  const controller = new AbortController();
+  // More than the buffers of the system hold, so that some of it is written later.
+  const file = Buffer.alloc(16 << 20, 'the first file');
+  const original = Buffer.from(file);
+  const call = client.encryptFile(file, { signal: controller.signal });
+  await until(() => client.calls.bytesInFlight > 0);
+  controller.abort();
+  await rejects(call, 'aborted');
+  file.fill('another');
+  const received = [];
+  await until(() => slow.sockets.size > 0);
+  for (const socket of slow.sockets) socket.on('data', (bytes) => received.push(bytes));
+  await until(() => Buffer.concat(received.slice(-2)).includes('cancel'));
+  assert.ok(Buffer.concat(received).includes(original));
+  await client.close({ force: true });
+  slow.close();
+});
+
 test('aborts at random moments leave every other call correct', async () => {
   const client = clientOf(engine, { requestsInFlightMax: 8 });
   const outcomes = await many(2000, async (index) => {
