@@ -43,7 +43,7 @@ impl Places {
         self.renewed_at = self.renewed_at.filter(|at| now.saturating_duration_since(*at) < AVOIDED_FOR);
     }
 
-    /// Whether a connection to a place that is avoided may be made anew: behind a balancer it may lead to another engine. Once in a while,
+    /// Whether a connection to a place that is avoided may be made again: behind a balancer it may lead to another engine. Once in a while,
     /// because to the same engine it costs a handshake for nothing.
     pub(super) fn may_renew(&self) -> bool {
         self.renewed_at.is_none()
