@@ -95,6 +95,13 @@ func TestAnEngineThatRefusesIsALastResort(t *testing.T) {
 		connectTo(t, client, 1)
 		must(t, encrypt(client, background))
 	})
+	t.Run("many calls are moved, whatever the limit on retries", func(t *testing.T) {
+		client := engine.client(t, at(refusing.address, engine.address))
+		connectTo(t, client, 1)
+		if codes := many(100, func(int) error { return encrypt(client, background) }); codes[""] != 100 {
+			t.Fatal(codes)
+		}
+	})
 	t.Run("it is used if there is no other", func(t *testing.T) {
 		second, countOfSecond := startRefusing(t, engine)
 		for _, addresses := range [][]string{{refusing.address}, {refusing.address, second.address}, {refusing.address, "127.0.0.1:1"}} {

@@ -306,7 +306,7 @@ func (c *Client) pauseBeforeRetry(ctx context.Context, request *request, outcome
 		if err.Code != "overloaded" && err.Code != "unavailable" {
 			return err
 		}
-		isCharged = err.Code == "overloaded" || !outcome.isLeaving
+		isCharged = err.Code == "overloaded" || !(outcome.isLeaving || c.hasOther(request))
 	} else if err.Retry != RetryElsewhere || (err.Code != CodeGoingAway && outcome.isStarted) {
 		return err
 	}
@@ -332,6 +332,19 @@ func (c *Client) pauseBeforeRetry(ctx context.Context, request *request, outcome
 	case <-ctx.Done():
 		return stopped(ctx, "no engine accepted the call")
 	}
+}
+
+// hasOther returns whether another engine than the one that refused a request may be asked.
+func (c *Client) hasOther(request *request) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	for _, engine := range c.engines() {
+		if engine != request.refusedBy && !engine.isLastResort(now) && !engine.ejectedUntil.After(now) {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *Client) pay() bool {
