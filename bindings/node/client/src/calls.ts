@@ -212,7 +212,8 @@ export class Calls {
     if (error?.code === 'unavailable') {
       call.refusedBy = connection;
       this.pool.refused(connection);
-      this.failed(call, engineError(error), connection.isLeft ? 'elsewhere' : 'charged');
+      const mode = connection.isLeft ? 'elsewhere' : this.pool.hasOther(connection) ? 'later' : 'charged';
+      this.failed(call, engineError(error), mode);
       return;
     }
     if (error) {
@@ -233,8 +234,8 @@ export class Calls {
     call.size = 0;
   }
 
-  /** Retries the call, or rejects it. */
-  private failed(call: Call, error: FieldsealError, mode: 'no' | 'elsewhere' | 'charged'): void {
+  /** Retries the call, at once or after a pause and at the expense of the credit, or rejects it. */
+  private failed(call: Call, error: FieldsealError, mode: 'no' | 'elsewhere' | 'later' | 'charged'): void {
     const isFirst = mode === 'elsewhere' && call.retries === 0;
     const pause = isFirst ? 0 : Math.max(backoff(this.settings, call.retries), error.retryAfterMs ?? 0);
     if (mode === 'no' || call.retries >= this.settings.retriesMax || performance.now() + pause >= call.deadline) {

@@ -80,6 +80,13 @@ export class Pool {
     this.grow(false);
   }
 
+  /** Whether another engine than that of this connection may be asked. */
+  hasOther(connection: Connection): boolean {
+    const now = performance.now();
+    const own = this.engineOf(connection);
+    return this.engines.some((engine) => engine !== own && engine.avoidedUntil <= now && engine.ejectedUntil <= now);
+  }
+
   /** A request for an app has succeeded on this connection. */
   served(connection: Connection): void {
     for (const engine of this.engines) {

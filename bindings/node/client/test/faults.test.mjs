@@ -308,6 +308,19 @@ test('a call that was refused as unavailable is retried on another address, even
   serving.close();
 });
 
+test('many calls that were refused as unavailable are moved, whatever the limit on retries', async () => {
+  const refusing = await keysPeer(engine, () => UNAVAILABLE);
+  const serving = await keysPeer(engine, () => KEYS);
+  const client = clientOf(engine, { addresses: [refusing.address, serving.address] });
+  await openAll(client);
+  const outcomes = await many(200, () => client.publicKeys());
+  assert.ok(outcomes.every(({ status }) => status === 'fulfilled'), outcomes.find(({ reason }) => reason)?.reason);
+  assert.ok(refusing.asked > 10 && serving.asked === 200, `${refusing.asked} refusals`);
+  await client.close();
+  refusing.close();
+  serving.close();
+});
+
 test('a connection to another address is opened when the only one refuses', async () => {
   const refusing = await keysPeer(engine, () => UNAVAILABLE);
   const serving = await keysPeer(engine, () => KEYS);
