@@ -60,7 +60,8 @@ impl Open {
     /// Whether another connection than those to places that are avoided may lead to an engine that serves: one of `count` addresses is not
     /// avoided, or a balancer may be behind one.
     fn may_leave(&self, count: usize) -> bool {
-        (0..count).any(|address| !self.places.is_address_avoided(address)) || self.places.may_renew()
+        let leads_elsewhere = (0..count).any(|address| !self.places.is_address_avoided(address));
+        !self.places.is_stuck() && (leads_elsewhere || self.places.may_renew())
     }
 
     /// The addresses to try then, in turn.
@@ -223,7 +224,9 @@ impl Inner {
     }
 
     fn may_leave(&self) -> bool {
-        self.lock().may_leave(self.settings.addresses.len())
+        let mut open = self.lock();
+        open.places.forget_expired();
+        open.may_leave(self.settings.addresses.len())
     }
 
     /// Opens a connection to the first address that can be reached, unless the delay after a failure has not passed.
@@ -235,9 +238,14 @@ impl Inner {
     /// The same to leave engines that are avoided.
     async fn open_elsewhere(&self, dialling: &mut Dialling) -> Option<Arc<Connection>> {
         let order = self.lock().order_elsewhere(dialling.next_address, self.settings.addresses.len());
-        let opened = self.open_first(dialling, order).await.ok()?;
-        self.lock().replace_avoided(&opened, self.settings.connections_max);
-        Some(opened)
+        let opened = self.open_first(dialling, order).await.ok();
+        let mut open = self.lock();
+        match &opened {
+            Some(opened) => open.replace_avoided(opened, self.settings.connections_max),
+            None => open.places.note_stuck(dialling.failed.as_ref().map(|(until, _)| *until)),
+        }
+        drop(open);
+        opened
     }
 
     /// Opens a connection to the first of these addresses, of which there is at least one, that can be reached.

@@ -30,6 +30,8 @@ pub(super) struct Places {
     record_counts: BTreeMap<usize, usize>,
     /// When a connection was last made in the place of one to an engine that is avoided, although there is no other place.
     renewed_at: Option<Instant>,
+    /// Until then nobody tries again to leave the engines that are avoided, because no other could be reached.
+    stuck_until: Option<Instant>,
 }
 
 impl Places {
@@ -41,6 +43,7 @@ impl Places {
         let now = Instant::now();
         self.avoided.retain(|_, since| now.saturating_duration_since(*since) < AVOIDED_FOR);
         self.renewed_at = self.renewed_at.filter(|at| now.saturating_duration_since(*at) < AVOIDED_FOR);
+        self.stuck_until = self.stuck_until.filter(|until| *until > now);
     }
 
     /// Whether a connection to a place that is avoided may be made again: behind a balancer it may lead to another engine. Once in a while,
@@ -51,6 +54,14 @@ impl Places {
 
     pub(super) fn note_renewal(&mut self) {
         self.renewed_at = Some(Instant::now());
+    }
+
+    pub(super) fn note_stuck(&mut self, until: Option<Instant>) {
+        self.stuck_until = until;
+    }
+
+    pub(super) fn is_stuck(&self) -> bool {
+        self.stuck_until.is_some()
     }
 
     /// Avoids a place no longer.

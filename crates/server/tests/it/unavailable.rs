@@ -121,7 +121,14 @@ async fn an_engine_without_a_substitute_is_asked_again() {
         let (client, _) = client(&test_server, others, 2);
         call(&client).await.expect("served");
         set(&test_server.service, true);
-        assert_eq!(call(&client).await, Err(UNAVAILABLE), "its error, not that of an address where nobody is");
+        for _ in 0..50 {
+            assert_eq!(call(&client).await, Err(UNAVAILABLE), "its error, not that of an address where nobody is");
+        }
+        let asked = test_server.service.begun();
+        assert!(
+            asked < 1 + 50 + 10 + 40,
+            "the budget for retries allows 10 at first, and each attempt elsewhere one: {asked}"
+        );
         set(&test_server.service, false);
         assert_eq!(call(&client).await, Ok(()));
     }
