@@ -14,8 +14,8 @@ use crate::clock::Clock;
 use crate::counters::{CacheCounters, Lookups};
 use crate::error::{Error, ErrorKind};
 
-/// For how long the commit of a new version may wait, for a standby or a slow root key, and the clocks of machines may differ, where only
-/// the time of creation tells whether a version is new.
+/// Maximum delay between the creation time of a version and its commit, including the difference between the clocks of machines. It applies
+/// to apps that this engine did not know before the change.
 const COMMIT_TIME_MAX_S: u64 = 60;
 
 /// An app whose keys may be used.

@@ -88,8 +88,8 @@ class RemoteEngine:
 @dataclass(frozen=True)
 class PublicKeys:
     """An engine in each Python worker that encrypts and does nothing else, over a file that every executor has: the output of `fieldseal keys public APP
-    --json`. Executors then hold no secret; whoever can replace the file, however, can read what is encrypted afterwards. A file that
-    was replaced applies to later tasks."""
+    --json`. Executors then hold no secret. Protect the file against changes: a replaced key can decrypt all values that are encrypted
+    with it. Later tasks use a replaced file."""
 
     path: str
 

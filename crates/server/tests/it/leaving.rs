@@ -1,16 +1,13 @@
 //! An engine that shuts down, or a connection that reaches its maximum age: clients switch to other engines, and no call is lost.
 
 use crate::common;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::common::{PATIENCE, TestServer, test_request, until, wait_until};
+use crate::common::{PATIENCE, Repetitions, TestServer, test_request, until, wait_until};
 use fieldseal_client::simulation::{Connecting, Network, Stream};
-use fieldseal_client::{
-    CallObserver, CallOutcome, Client, ClientError, ClientSettings, Document, EncryptOptions, ErrorCode, ErrorKind,
-    Method,
-};
+use fieldseal_client::{Client, ClientError, ClientSettings, Document, EncryptOptions, ErrorCode, ErrorKind};
 use fieldseal_protocol::{GoingAway, answer};
 use fieldseal_server::{Server, ServerSettings, ShutdownReport};
 use tokio::io::AsyncWriteExt;
@@ -42,20 +39,6 @@ fn settings(test_server: &TestServer, others: &[&Server]) -> ClientSettings {
 async fn leave(server: Server) -> ShutdownReport {
     tokio::time::sleep(server.begin_leaving()).await;
     tokio::task::spawn_blocking(move || server.shutdown()).await.expect("no panic")
-}
-
-/// Counts the retries of calls.
-#[derive(Default)]
-struct Repetitions {
-    after: Mutex<Vec<ErrorKind>>,
-}
-
-impl CallObserver for Repetitions {
-    fn ended(&self, _: Method, _: CallOutcome<'_>, _: Duration) {}
-
-    fn retried(&self, _: Method, error: &ClientError) {
-        self.after.lock().unwrap().push(error.kind);
-    }
 }
 
 /// Makes calls until `is_over`; each must be answered. Returns their number.

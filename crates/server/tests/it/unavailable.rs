@@ -1,28 +1,13 @@
-//! An engine that answers `unavailable`, as one does that has lost its key store: clients use others, and nothing else if there is none.
+//! An engine that answers `unavailable`, because it has lost its key store: clients use other engines, or this one if there is no other.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use crate::common::{TestServer, TestService};
-use fieldseal_client::{
-    CallObserver, CallOutcome, Client, ClientError, ClientSettings, EncryptOptions, ErrorCode, ErrorKind, Method,
-};
+use crate::common::{Repetitions, TestServer, TestService};
+use fieldseal_client::{Client, ClientSettings, EncryptOptions, ErrorCode, ErrorKind};
 use tokio::net::{TcpListener, TcpStream};
 
 const UNAVAILABLE: ErrorKind = ErrorKind::Engine(ErrorCode::Unavailable);
-
-/// Counts the retries of calls.
-#[derive(Default)]
-struct Repetitions(Mutex<Vec<ErrorKind>>);
-
-impl CallObserver for Repetitions {
-    fn ended(&self, _: Method, _: CallOutcome<'_>, _: Duration) {}
-
-    fn retried(&self, _: Method, error: &ClientError) {
-        self.0.lock().unwrap().push(error.kind);
-    }
-}
 
 fn client(test_server: &TestServer, others: &[String], connections_max: usize) -> (Client, Arc<Repetitions>) {
     let mut settings =
@@ -55,7 +40,7 @@ async fn another_engine_is_used_and_the_first_one_left_alone() {
             assert_eq!(call(&client).await, Ok(()), "call {number} with {connections_max} connections");
         }
         assert_eq!(test_server.service.begun(), 2, "it was asked once more");
-        assert_eq!(*repetitions.0.lock().unwrap(), [UNAVAILABLE]);
+        assert_eq!(*repetitions.after.lock().unwrap(), [UNAVAILABLE]);
         assert_eq!(other_service.begun(), 60);
     }
 }
@@ -109,7 +94,7 @@ async fn a_new_connection_through_a_balancer_leads_to_another_engine() {
             assert_eq!(call(&client).await, Ok(()), "call {number}");
         }
         assert_eq!((test_server.service.begun(), other_service.begun()), (2, 60));
-        assert_eq!(*repetitions.0.lock().unwrap(), [UNAVAILABLE]);
+        assert_eq!(*repetitions.after.lock().unwrap(), [UNAVAILABLE]);
     }
 }
 

@@ -15,7 +15,9 @@ use std::time::{Duration, Instant, SystemTime};
 use boring::pkey::PKey;
 use boring::ssl::{SslConnector, SslConnectorBuilder, SslMethod, SslStream, SslVerifyMode};
 use boring::x509::X509;
-use fieldseal_client::{Client, ClientSettings, ClientTls};
+use fieldseal_client::{
+    CallObserver, CallOutcome, Client, ClientError, ClientSettings, ClientTls, ErrorKind as ClientErrorKind, Method,
+};
 use fieldseal_engine::pool::Cancellation;
 use fieldseal_net::tls::{
     Authority, Issued, PrivateKeySettings, ServerName, SessionSettings, Validity, VerifiedChains,
@@ -485,4 +487,18 @@ impl Raw {
 pub(crate) fn test_request(id: u32, app: &str, document: &str, out: &mut Vec<u8>) {
     let options = fieldseal_client::EncryptOptions::new(app);
     fieldseal_protocol::request::encrypt_document(id, &options, None, document.as_bytes(), out);
+}
+
+/// Counts the retries of calls.
+#[derive(Default)]
+pub(crate) struct Repetitions {
+    pub after: Mutex<Vec<ClientErrorKind>>,
+}
+
+impl CallObserver for Repetitions {
+    fn ended(&self, _: Method, _: CallOutcome<'_>, _: Duration) {}
+
+    fn retried(&self, _: Method, error: &ClientError) {
+        self.after.lock().unwrap().push(error.kind);
+    }
 }

@@ -194,20 +194,26 @@ class FaultsTest {
         assertEquals(List.of(), futures.stream().map(FaultsTest::outcome).filter(error -> error != null).toList());
     }
 
+    /** Returns a client that has used both engines, each over one connection. It avoids an engine for minutes. */
+    private static FieldsealClient usingBoth(Peer first, Peer second, Answering losing, Answering healthy) {
+        Duration minutes = Duration.ofMinutes(5);
+        FieldsealClient client = engine.client().addresses(first.address, second.address).connectionsMax(1)
+                .backoff(minutes, minutes).timeout(Duration.ofMinutes(2)).build();
+        until("both are used", () -> {
+            callsSucceed(client, 20);
+            return losing.served.get() > 0 && healthy.served.get() > 0;
+        });
+        return client;
+    }
+
     @Test
     void anEngineThatRefersToOthersIsNotUsedWhileThereAreOthers() {
         AtomicBoolean isLost = new AtomicBoolean();
         Answering losing = new Answering(isLost::get);
         Answering healthy = new Answering(() -> false);
-        Duration minutes = Duration.ofMinutes(5);
         try (Peer first = new Peer(engine, losing);
                 Peer second = new Peer(engine, healthy);
-                FieldsealClient client = engine.client().addresses(first.address, second.address).connectionsMax(1)
-                        .backoff(minutes, minutes).timeout(Duration.ofMinutes(2)).build()) {
-            until("both are used", () -> {
-                callsSucceed(client, 20);
-                return losing.served.get() > 0 && healthy.served.get() > 0;
-            });
+                FieldsealClient client = usingBoth(first, second, losing, healthy)) {
             isLost.set(true);
             // More calls than there are retries for overloaded engines.
             callsSucceed(client, 100);
@@ -226,15 +232,9 @@ class FaultsTest {
         AtomicBoolean isLost = new AtomicBoolean();
         Answering losing = new Answering(isLost::get);
         Answering healthy = new Answering(() -> false);
-        Duration minutes = Duration.ofMinutes(5);
         try (Peer first = new Peer(engine, losing);
                 Peer second = new Peer(engine, healthy);
-                FieldsealClient client = engine.client().addresses(first.address, second.address).connectionsMax(1)
-                        .backoff(minutes, minutes).timeout(Duration.ofMinutes(2)).build()) {
-            until("both are used", () -> {
-                callsSucceed(client, 20);
-                return losing.served.get() > 0 && healthy.served.get() > 0;
-            });
+                FieldsealClient client = usingBoth(first, second, losing, healthy)) {
             second.dropConnections();
             until("one connection is left", () -> client.calls().load().size() == 1);
             int served = healthy.served.get();

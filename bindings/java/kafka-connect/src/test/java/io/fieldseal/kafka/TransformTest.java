@@ -67,7 +67,7 @@ class TransformTest {
         return settings;
     }
 
-    /** Settings of a client that may use every app, by which unknown apps are told from forbidden ones. */
+    /** Settings of a client that may use every app, for which the engine distinguishes unknown apps from forbidden ones. */
     private static String[] anyone(String... pairs) {
         List<String> all = new ArrayList<>(List.of(pairs));
         all.addAll(List.of("engine.certificate", engine.file("anyone.pem").toString(), "engine.key", engine.file("anyone.key").toString()));
