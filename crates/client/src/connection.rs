@@ -104,7 +104,7 @@ async fn read<S: Stream>(mut reader: ReadHalf<S>, shared: &Shared, limits: Limit
     }
 }
 
-/// Reserves the memory of a large answer in one piece, which saves copies, if its call waits for it without a limit on memory.
+/// Reserves contiguous memory for a large answer, which saves copies, if its call is waiting and has no limit on memory.
 fn reserve_whole(frames: &mut FrameBuffer, shared: &Shared) {
     if frames.capacity_for_whole().is_some()
         && let Ok(Message::Response { id, .. }) = Message::parse(frames.partial_head())

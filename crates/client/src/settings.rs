@@ -13,7 +13,7 @@ pub struct ClientSettings {
     /// `HOST:PORT` of one or more engines that serve the same apps; at least one. Connections are spread over them; engines that cannot be
     /// reached are skipped.
     pub addresses: Vec<String>,
-    /// Begins with one of the addresses at random, so that the clients of several engines do not all begin with the same one. Default true.
+    /// Whether the first connection goes to a random address. Without it all clients connect to the first address first. Default true.
     pub shuffle_addresses: bool,
     /// Certificates and key.
     pub tls: ClientTls,

@@ -126,7 +126,7 @@ impl Shared {
         let message = encode(id)?;
         {
             let mut state = self.lock();
-            // The engine may have left meanwhile: then the call has failed already, and may begin again elsewhere.
+            // `going_away` may have failed the call during the encoding; the caller then retries it on another connection.
             if state.calls.contains_key(&id) {
                 state.queue.push_back(Queued { id: Some(id), message });
             }
@@ -187,7 +187,7 @@ impl Shared {
         false
     }
 
-    /// Whether an arriving answer is waited for by a call that does not limit its memory.
+    /// Whether the call of an arriving answer is still waiting and does not limit the memory of its answer.
     pub(crate) fn is_unlimited(&self, id: u32) -> bool {
         matches!(self.lock().memory_of(id), (None, true))
     }

@@ -1,9 +1,8 @@
-//! Takes some apps out of a store into one of their own, for a process that decrypts on another machine and should not have the keys of
-//! the others.
+//! Extracts the keys of some apps to a store of their own, for a process on another machine that must not have the keys of other apps.
 //!
-//! An extract is a store like any other, with its own id and root key: its file opens nothing of the original, and the original's root
-//! key nothing of the extract. Later extracts of the same store under the same root key have the same id. It contains no clients, no API
-//! keys and no secret of tokens. Versions that are disabled keep their number, but not their private keys.
+//! An extract is a store with its own id and root key, so neither store opens with the other's root key. Later extracts of the same store
+//! under the same root key have the same id. An extract contains no clients, no API keys and no token secret. Disabled versions keep their
+//! number, but not their private keys.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -22,7 +21,7 @@ use crate::store::{Environment, Keystore, Limits};
 use crate::wrapping::{self, Place, StoreId};
 use crate::{AppName, Error};
 
-/// What was extracted.
+/// The result of an extraction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extracted {
     /// Versions without their private keys, because they are disabled.
@@ -31,11 +30,11 @@ pub struct Extracted {
     pub report: CheckReport,
 }
 
-/// Makes a store at `to`, where there is none, that contains `apps` of the store at `from`, under the root key of `of_extract`. The extract
-/// is there whole or not at all, and does not follow later changes of the original.
+/// Creates a store at `to` with `apps` of the store at `from`, under the root key of `of_extract`. Atomic: on failure there is no store.
+/// The extract does not follow later changes of the original.
 ///
-/// `of_original` belongs to the original. `of_extract` is called once for each time that the extract is opened; for the first time when
-/// nothing but a failing disk prevents the extract, so that it may create the root key.
+/// `of_original` opens the original. `of_extract` is called each time the extract is opened, first after all checks have passed, so that it
+/// may create the root key.
 ///
 /// # Errors
 /// [`Error::UnknownApp`], [`Error::DisabledApp`], [`Error::NotEmpty`] when there is something at `to`, [`Error::Busy`] when an app was
@@ -82,7 +81,7 @@ impl App {
     fn read(from: &dyn Keystore, name: &AppName) -> Result<Self, Error> {
         let unknown = || Error::UnknownApp(name.clone());
         let mut summary = from.app_summary(name)?.ok_or_else(unknown)?;
-        // Read later, so that it decides which versions are active; one that was added in between is not in the summary.
+        // Read after the summary, so it determines the active versions; a version added in between is not in the summary.
         let keys = from.load_app(name)?.ok_or_else(unknown)?;
         if keys.disabled {
             return Err(Error::DisabledApp(name.clone()));

@@ -49,7 +49,7 @@ impl Open {
         });
     }
 
-    /// The indexes of `count` addresses in turn from `next`; those that are avoided come last.
+    /// Returns the indexes of `count` addresses, starting with `next`; avoided addresses come last.
     pub(super) fn order(&mut self, next: usize, count: usize) -> Vec<usize> {
         self.clean();
         let mut order: Vec<usize> = (0..count).map(|step| next.wrapping_add(step) % count).collect();
@@ -57,14 +57,13 @@ impl Open {
         order
     }
 
-    /// Whether another connection than those to places that are avoided may lead to an engine that serves: one of `count` addresses is not
-    /// avoided, or a balancer may be behind one.
+    /// Whether a new connection may reach an engine that is not avoided: at another of the `count` addresses, or behind a balancer.
     fn may_leave(&self, count: usize) -> bool {
         let leads_elsewhere = (0..count).any(|address| !self.places.is_address_avoided(address));
         !self.places.is_stuck() && (leads_elsewhere || self.places.may_renew())
     }
 
-    /// The addresses to try then, in turn.
+    /// Returns the addresses for such a connection, starting with `next`.
     fn order_elsewhere(&mut self, next: usize, count: usize) -> Vec<usize> {
         let order = self.order(next, count);
         let elsewhere: Vec<usize> =
@@ -76,8 +75,8 @@ impl Open {
         order
     }
 
-    /// Lets a new connection take the place of those to engines that are avoided: of the older ones that lead to the same place, and of
-    /// one if there are more than `max`. They end after their calls.
+    /// Removes connections to avoided engines that `opened` replaces: all older ones to the same place, and one more if there are more
+    /// than `max`. Their calls in flight continue.
     fn replace_avoided(&mut self, opened: &Arc<Connection>, max: usize) {
         let Open { connections, places, .. } = self;
         if places.is_avoided(opened.place) {
@@ -103,7 +102,7 @@ pub(super) enum Dialler {
 /// The next address, and the results of the last attempts.
 #[derive(Debug, Default)]
 pub(super) struct Dialling {
-    /// At first at random, so that the clients of several engines do not all begin with the same one.
+    /// Initially random: otherwise all clients would connect to the same engine first.
     pub(super) next_address: usize,
     pub(super) failures: u32,
     pub(super) failed: Option<(Instant, ClientError)>,
@@ -170,8 +169,8 @@ impl Inner {
     }
 
     /// Returns the connection with the fewest calls, if possible other than `avoided`. While all are in use a further one is opened for
-    /// later calls: this one does not wait for an address that may not respond. It does if all that are open lead to engines that are
-    /// avoided.
+    /// later calls: this one does not wait for an address that may not respond. If all open connections lead to avoided engines, the
+    /// call waits for another one.
     pub(super) async fn connection(
         self: &Arc<Self>,
         avoided: Option<&Arc<Connection>>,
@@ -235,7 +234,7 @@ impl Inner {
         self.open_first(dialling, order).await
     }
 
-    /// The same to leave engines that are avoided.
+    /// Opens a connection that may reach an engine that is not avoided.
     async fn open_elsewhere(&self, dialling: &mut Dialling) -> Option<Arc<Connection>> {
         let order = self.lock().order_elsewhere(dialling.next_address, self.settings.addresses.len());
         let opened = self.open_first(dialling, order).await.ok();
@@ -248,7 +247,7 @@ impl Inner {
         opened
     }
 
-    /// Opens a connection to the first of these addresses, of which there is at least one, that can be reached.
+    /// Opens a connection to the first reachable address of `order`, which must not be empty.
     async fn open_first(&self, dialling: &mut Dialling, order: Vec<usize>) -> Result<Arc<Connection>, ClientError> {
         if let Some((until, error)) = &dialling.failed
             && Instant::now() < *until
@@ -345,13 +344,14 @@ impl Dialler {
     }
 }
 
-/// Whether an engine cannot do what others may.
+/// Whether the engine refused the call with `unavailable`.
 fn is_unavailable(error: &ClientError) -> bool {
     let (ErrorKind::Engine(code) | ErrorKind::ConnectionRefused(code)) = error.kind else { return false };
     code == ErrorCode::Unavailable
 }
 
-/// Opens a connection to a record of `address`, as [`connect_any`] chooses it, within `connect_timeout`. Returns which, and of how many.
+/// Opens a connection to a record of `address`, selected by [`connect_any`], within `connect_timeout`. Returns the stream, the record and
+/// the number of records.
 pub(crate) async fn dial(
     settings: &ClientSettings,
     connector: &SslConnector,
@@ -412,7 +412,7 @@ pub(super) fn unreachable(address: &str, error: &io::Error) -> ClientError {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum MayOpen {
     Yes,
-    /// Before the call: what is open leads to engines that are avoided.
+    /// The call must wait for it: all open connections lead to avoided engines.
     Elsewhere,
     No,
 }

@@ -1,5 +1,5 @@
-//! Where connections lead: the addresses of the settings, the records of their names, and which of them are avoided for a while, because
-//! their engine is shutting down or unavailable.
+//! The places that connections lead to: addresses of the settings and DNS records of their names. Places whose engine is shutting down or
+//! unavailable are avoided for some seconds.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,28 +9,28 @@ use std::time::Duration;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{Instant, timeout};
 
-/// How long an engine that announced a shutdown, or answered that it is unavailable, is used only if no other can be reached.
+/// How long an engine that announced a shutdown, or answered `unavailable`, is used only if no other engine can be reached.
 const AVOIDED_FOR: Duration = Duration::from_secs(10);
 
-/// Where a connection leads.
+/// The destination of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     /// The index of its address in the settings.
     pub(crate) address: usize,
-    /// The record of the address's name; none in a simulation.
+    /// The DNS record that was connected to; none in a simulation.
     pub(crate) record: Option<SocketAddr>,
 }
 
-/// What is known of the places.
+/// The state of all places.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    /// Since when a place is avoided.
+    /// Avoided places, each with the time of the last refusal.
     avoided: BTreeMap<Place, Instant>,
-    /// How many records each address had when it was last connected to.
+    /// The number of DNS records of each address at the last connection to it.
     record_counts: BTreeMap<usize, usize>,
-    /// When a connection was last made in the place of one to an engine that is avoided, although there is no other place.
+    /// The time of the last new connection to an avoided place, made because there is no other place.
     renewed_at: Option<Instant>,
-    /// Until then nobody tries again to leave the engines that are avoided, because no other could be reached.
+    /// The end of the pause after no other engine could be reached.
     stuck_until: Option<Instant>,
 }
 
@@ -46,8 +46,8 @@ impl Places {
         self.stuck_until = self.stuck_until.filter(|until| *until > now);
     }
 
-    /// Whether a connection to a place that is avoided may be made again: behind a balancer it may lead to another engine. Once in a while,
-    /// because to the same engine it costs a handshake for nothing.
+    /// Whether a new connection to an avoided place may be opened: behind a balancer it may reach another engine. Rate-limited, because
+    /// otherwise it only costs a handshake.
     pub(super) fn may_renew(&self) -> bool {
         self.renewed_at.is_none()
     }
@@ -64,7 +64,7 @@ impl Places {
         self.stuck_until.is_some()
     }
 
-    /// Avoids a place no longer.
+    /// Stops avoiding a place.
     pub(super) fn forgive(&mut self, place: Place) {
         self.avoided.remove(&place);
     }
@@ -84,8 +84,8 @@ impl Places {
     }
 }
 
-/// Connects to one of the records, those that are avoided last, from the one at `start` on, a share of all, from 0 to 1. Each has an equal
-/// part of `limit`, so that one which does not respond hides no other.
+/// Connects to the first reachable record, starting at the fraction `start` (0 to 1) of the list; avoided records come last. Each record
+/// gets an equal part of `limit`, so a record that does not respond leaves time for the others.
 ///
 /// # Errors
 /// The error of the last record.
@@ -112,7 +112,7 @@ pub(super) async fn connect_any(
     Err(failure)
 }
 
-/// The records of an address, each once.
+/// Returns the DNS records of an address without duplicates.
 pub(super) async fn records(address: &str) -> io::Result<Vec<SocketAddr>> {
     let mut records = Vec::new();
     for record in lookup_host(address).await? {
@@ -163,7 +163,7 @@ mod tests {
         let listen = async |host| tokio::net::TcpListener::bind((record(host).ip(), 0)).await.expect("bound");
         let listeners = [listen(1).await, listen(2).await];
         let [first, second] = [0, 1].map(|index| listeners[index].local_addr().expect("bound"));
-        // Nobody else has a port there.
+        // No process listens on this loopback address.
         let closed = record(3);
         let reached = async |records: &[SocketAddr], start, avoided: Option<SocketAddr>| {
             let is_avoided = |record| Some(record) == avoided;

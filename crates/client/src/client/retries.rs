@@ -60,8 +60,8 @@ enum RetryMode {
     Charged,
 }
 
-/// `goes_elsewhere`: the engine has announced that it leaves the connection, or it is unavailable and there is another to try. Otherwise it
-/// may be unavailable for long.
+/// `goes_elsewhere`: the engine has announced that it leaves the connection, or it is unavailable and another engine may be reachable.
+/// Without another engine, the outage may last long, so retries are charged.
 fn retry_mode(kind: ErrorKind, goes_elsewhere: bool) -> RetryMode {
     match kind {
         ErrorKind::GoingAway | ErrorKind::ConnectionLost { sent: Sent::No } => RetryMode::Elsewhere,
