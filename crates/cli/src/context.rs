@@ -238,10 +238,7 @@ impl Context {
             let advice = format!("restore it from a backup, or set {ROOT_KEY_VARIABLE}");
             return Err(Failure::unreachable(message).advise(advice));
         }
-        LocalRootKey::read_file(&path).map_err(|error| match error {
-            admin::Error::RootKey(error) => Failure::unreachable(format!("{}: {error}", path.display())),
-            error => error.into(),
-        })
+        read_root_key(&path)
     }
 
     /// Only if there is no store yet: a store whose root key is missing must not be given another.
@@ -253,6 +250,14 @@ impl Context {
         make_folder(path.parent().unwrap_or(self.folder()))?;
         Ok((LocalRootKey::create_file(&path, &mut system_random())?, Created::Now))
     }
+}
+
+/// Reads a root key file; errors name it.
+pub(crate) fn read_root_key(path: &Path) -> Outcome<LocalRootKey> {
+    LocalRootKey::read_file(path).map_err(|error| match error {
+        admin::Error::RootKey(error) => Failure::unreachable(format!("{}: {error}", path.display())),
+        error => error.into(),
+    })
 }
 
 /// The root key in the environment. The environment itself cannot be wiped; this copy is.

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::arguments::{Form, StoreCommand};
 use crate::config::StorePlace;
-use crate::context::{Context, environment, make_folder};
+use crate::context::{Context, environment, make_folder, read_root_key};
 use crate::failure::{Failure, Outcome};
 use crate::output::{print, print_json};
 
@@ -95,7 +95,7 @@ impl Extract {
 
 fn extract(context: &Context, apps: &BTreeSet<AppName>, to: &Extract, form: Form) -> Outcome {
     let is_new_key = !to.root_key.exists();
-    if !is_new_key && LocalRootKey::read_file(&to.root_key)?.id() == context.root_key()?.id() {
+    if !is_new_key && read_root_key(&to.root_key)?.id() == context.root_key()?.id() {
         let path = to.root_key.display();
         return Err(Failure::usage(format!("{path}: the root key of an extract must not be that of the original")));
     }

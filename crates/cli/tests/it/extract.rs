@@ -89,6 +89,9 @@ fn a_refused_extract_leaves_nothing() {
     std::fs::set_permissions(folder.path("open"), std::fs::Permissions::from_mode(0o777)).expect("set");
     assert!(folder.run(&["store", "extract", "acme", "--to", "open"]).fails(2).contains("lets others"));
     assert!(!folder.path("open/root.key").exists());
+    let no_key = ["store", "extract", "acme", "--to", "out", "--root-key-file", "payment.json"];
+    std::fs::set_permissions(folder.path("payment.json"), std::fs::Permissions::from_mode(0o600)).expect("set");
+    assert!(folder.run(&no_key).fails(3).contains("payment.json: not a root key"));
     // The root key of the original is never that of an extract, even where the file is named.
     let same = ["store", "extract", "acme", "--to", "out", "--root-key-file", ".fieldseal/root.key"];
     assert!(folder.run(&same).fails(2).contains("must not be that of the original"));
