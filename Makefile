@@ -29,10 +29,10 @@ help: ## list the targets
 
 run: ## build, then show the main job on real input and keep serving (ONCE=1: end after the demonstration)
 	@scripts/setup.sh build
-	$(call say,build: target/demo/fieldseal)
-	@cargo build --profile demo --package fieldseal-cli
+	$(call say,build: target/demo/leafseal)
+	@cargo build --profile demo --package leafseal-cli
 	$(call say,demo: examples/demo.sh)
-	@FIELDSEAL='$(TARGET)/demo/fieldseal' ONCE='$(ONCE)' examples/demo.sh
+	@LEAFSEAL='$(TARGET)/demo/leafseal' ONCE='$(ONCE)' examples/demo.sh
 
 setup: ## install what the machine lacks to build and test
 	@scripts/setup.sh test
@@ -48,15 +48,15 @@ test: check ## everything: the checks, all tests with the fuzz corpora, the othe
 	$(call say,test: Rust and the other languages)
 	@$(MAKE) --no-print-directory --jobs 3 --output-sync=line suite-of-rust suites-of-node suites-of-others
 	$(call say,test: a load report and the client in a browser)
-	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/browser/run.sh
+	@LEAFSEAL='$(TARGET)/checked/leafseal' tests/browser/run.sh
 
 # Three at a time, as they wait much: for servers, timeouts and downloads. Suites that install or build the same packages are in one list.
 suite-of-rust:
 	$(call timed,ENVOY="$$(tests/cluster/run.sh envoy)" cargo test --workspace --profile checked $(if $(CI),--no-fail-fast))
 	$(call timed,$(MAKE) --no-print-directory loom)
 	$(call timed,scripts/publishable.sh pack)
-suites-of-node suites-of-others: export FIELDSEAL := $(TARGET)/checked/fieldseal
-suites-of-others: export FIELDSEAL_PYTHON_LIBRARY := $(TARGET)/checked/libfieldseal_native.so
+suites-of-node suites-of-others: export LEAFSEAL := $(TARGET)/checked/leafseal
+suites-of-others: export LEAFSEAL_PYTHON_LIBRARY := $(TARGET)/checked/libleafseal_native.so
 suites-of-node:
 	$(call timed,tests/artillery/run.sh)
 	$(call timed,tests/node/run.sh)
@@ -70,7 +70,7 @@ suites-of-others:
 	$(call timed,tests/python/run.sh spark)
 
 publishable: ## whether the client's and the protocol's packages are complete: a publication without its last step
-	$(call say,publish: a dry run of fieldseal-protocol and fieldseal-client)
+	$(call say,publish: a dry run of leafseal-protocol and leafseal-client)
 	@scripts/publishable.sh compile
 
 dist: ## what a release publishes, in target/artifacts: archive, Debian package, symbols, bill of materials, checksums
@@ -83,44 +83,44 @@ dist-test: ## install the Debian package of `make dist`, run its services and re
 	@tests/packaging/container.sh
 
 artillery: setup ## the Node packages and Artillery against an engine (FULL=1: the published scenario for its 90 seconds)
-	@cargo build --profile checked --package fieldseal-cli
-	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/artillery/run.sh
+	@cargo build --profile checked --package leafseal-cli
+	@LEAFSEAL='$(TARGET)/checked/leafseal' tests/artillery/run.sh
 
 node: setup ## the npm packages: their tests, and each installed into an empty project (RUNS=10 CASES=1000000 OPERATIONS=10000000: longer)
-	@cargo build --profile checked --package fieldseal-cli
-	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/node/run.sh
+	@cargo build --profile checked --package leafseal-cli
+	@LEAFSEAL='$(TARGET)/checked/leafseal' tests/node/run.sh
 
 java: setup ## the Java packages on each JDK (CASES=1000000 SECONDS_OF_SOAK=300: longer)
-	@cargo build --profile checked --package fieldseal-cli
-	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/java/run.sh
+	@cargo build --profile checked --package leafseal-cli
+	@LEAFSEAL='$(TARGET)/checked/leafseal' tests/java/run.sh
 
 go: setup ## the Go client: gofmt, go vet, tests under the race detector (FUZZ=60s: fuzzing, too)
-	@cargo build --profile checked --package fieldseal-cli
-	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/go/run.sh
+	@cargo build --profile checked --package leafseal-cli
+	@LEAFSEAL='$(TARGET)/checked/leafseal' tests/go/run.sh
 
 python: setup ## the Python package: its wheel and its tests (CASES=1000000: longer)
-	@cargo build --profile checked --package fieldseal-cli
-	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/python/run.sh
+	@cargo build --profile checked --package leafseal-cli
+	@LEAFSEAL='$(TARGET)/checked/leafseal' tests/python/run.sh
 
 spark: setup ## the Python package's functions for Spark, on a local Spark (JDK 17; downloads half a gigabyte once)
-	@cargo build --profile checked --package fieldseal-cli
-	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/python/run.sh spark
+	@cargo build --profile checked --package leafseal-cli
+	@LEAFSEAL='$(TARGET)/checked/leafseal' tests/python/run.sh spark
 
 java-bench: ## the JCA provider beside others on each JDK, for most of an hour; writes target/java-bench.json and .svg
 	@scripts/setup.sh build
 	@bindings/java/bench/run.py --json '$(TARGET)/java-bench.json' --plot '$(TARGET)/java-bench.svg'
 
-node-asan: setup ## the native part of @fieldseal/crypto under AddressSanitizer
+node-asan: setup ## the native part of @leafseal/crypto under AddressSanitizer
 	$(call say,asan: scripts/node-asan.sh)
 	@scripts/node-asan.sh
 
 upstreams: setup ## ambiguous requests through the relay to PHP, Express, Flask, Django, Go, Rack and Tomcat
-	@cargo build --profile checked --package fieldseal-cli
-	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/upstreams/run.sh
+	@cargo build --profile checked --package leafseal-cli
+	@LEAFSEAL='$(TARGET)/checked/leafseal' tests/upstreams/run.sh
 
 deploy: setup ## the chart, Envoy's configuration, the Compose file, alert rules and dashboard (UPDATE=1: write generated files)
-	@cargo build --profile checked --package fieldseal-cli
-	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/deploy/run.sh
+	@cargo build --profile checked --package leafseal-cli
+	@LEAFSEAL='$(TARGET)/checked/leafseal' tests/deploy/run.sh
 
 cluster: setup ## several engines on one PostgreSQL, behind Envoy: restarts, kills, failover (FULL=1: longer, with figures)
 	@tests/cluster/run.sh
@@ -130,8 +130,8 @@ kubernetes: setup ## the manifests against a real API server, which is built onc
 	@tests/deploy/kubernetes.sh
 
 loom: setup ## every interleaving of the pool's threads
-	$(call say,loom: fieldseal-pool)
-	@RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR='$(TARGET)/loom' cargo test --profile checked --package fieldseal-pool --lib interleavings
+	$(call say,loom: leafseal-pool)
+	@RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR='$(TARGET)/loom' cargo test --profile checked --package leafseal-pool --lib interleavings
 
 constant-time: setup ## whether branches or addresses depend on secrets, under Valgrind
 	$(call say,constant-time: scripts/constant-time.sh)
@@ -155,19 +155,19 @@ bench: ## all benches, or BENCH=NAME
 	@cargo bench --workspace --bench '$(BENCH)'
 	@if [ '$(BENCH)' = '*' ]; then \
 	  printf '== bench: the program in process and over mTLS\n'; \
-	  cargo build --release --package fieldseal-cli; \
-	  benches/transports.py --fieldseal '$(TARGET)/release/fieldseal'; \
+	  cargo build --release --package leafseal-cli; \
+	  benches/transports.py --leafseal '$(TARGET)/release/leafseal'; \
 	  printf '== bench: an engine end to end\n'; \
-	  FIELDSEAL_COMMIT="$$(git rev-parse --short HEAD)" cargo build --release --package fieldseal-cli; \
-	  '$(TARGET)/release/fieldseal' bench; \
+	  LEAFSEAL_COMMIT="$$(git rev-parse --short HEAD)" cargo build --release --package leafseal-cli; \
+	  '$(TARGET)/release/leafseal' bench; \
 	  printf '== bench: small requests beside the worst bodies\n'; \
-	  benches/hostile.py --fieldseal '$(TARGET)/release/fieldseal'; \
+	  benches/hostile.py --leafseal '$(TARGET)/release/leafseal'; \
 	  printf '== bench: a quiet app beside requests that are given up\n'; \
-	  benches/given_up.py --fieldseal '$(TARGET)/release/fieldseal' --rate 5000; \
+	  benches/given_up.py --leafseal '$(TARGET)/release/leafseal' --rate 5000; \
 	  printf '== bench: ports beside silent connections\n'; \
-	  FIELDSEAL='$(TARGET)/release/fieldseal' tests/interop/run.sh silent; \
-	  printf '== bench: the same scenario under Artillery and fieldseal load\n'; \
-	  FIELDSEAL='$(TARGET)/release/fieldseal' PROFILE=release tests/artillery/run.sh compare; \
+	  LEAFSEAL='$(TARGET)/release/leafseal' tests/interop/run.sh silent; \
+	  printf '== bench: the same scenario under Artillery and leafseal load\n'; \
+	  LEAFSEAL='$(TARGET)/release/leafseal' PROFILE=release tests/artillery/run.sh compare; \
 	fi
 
 fuzz: ## each fuzz target for FUZZ_SECONDS (300)
@@ -176,5 +176,5 @@ fuzz: ## each fuzz target for FUZZ_SECONDS (300)
 
 fuzz-api: setup ## calls of the HTTPS API made from its own description, for FUZZ_SECONDS (300)
 	$(call say,build: the program)
-	@cargo build --profile checked --package fieldseal-cli
-	@FIELDSEAL='$(TARGET)/checked/fieldseal' scripts/fuzz-api.sh '$(FUZZ_SECONDS)'
+	@cargo build --profile checked --package leafseal-cli
+	@LEAFSEAL='$(TARGET)/checked/leafseal' scripts/fuzz-api.sh '$(FUZZ_SECONDS)'

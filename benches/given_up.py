@@ -6,7 +6,7 @@ reads them, or at a given rate, over one connection or a thousand: all of them w
 after they were sent. Each round has every kind once, in turn. Reported: medians over the rounds of the probe's p50 and p99, the ratio of
 that p99 to the one beside requests that are waited for in the same round, and how the hostile app's requests ended. Nothing is asserted.
 
-    benches/given_up.py --fieldseal target/release/fieldseal [--seconds 10] [--rounds 3] [--rate 5000] [--json]
+    benches/given_up.py --leafseal target/release/leafseal [--seconds 10] [--rounds 3] [--rate 5000] [--json]
 
 All run on one machine, with cores of its own for the hostile client (`probing.py`).
 """
@@ -175,7 +175,7 @@ def show_text(row: dict) -> None:
 def run(chosen: argparse.Namespace, folder: Path) -> list[dict]:
     os.sched_setaffinity(0, CORES_OF_ATTACKED)
     store = folder / "store"
-    command = [str(chosen.fieldseal), "--dir", str(store)]
+    command = [str(chosen.leafseal), "--dir", str(store)]
     words = ["dev", "--app", "hostile", "--port", "0", "--api-port", "0", "--no-relay", "--json"]
     engine = subprocess.Popen([*command, *words], stdout=subprocess.PIPE, stderr=(folder / "log").open("ab"))
     try:
@@ -200,7 +200,7 @@ def run(chosen: argparse.Namespace, folder: Path) -> list[dict]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fieldseal", type=Path, default=Path("target/release/fieldseal"))
+    parser.add_argument("--leafseal", type=Path, default=Path("target/release/leafseal"))
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--rate", type=float, default=0, help="requests of the hostile client a second; 0: as many as the engine reads")

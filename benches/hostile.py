@@ -5,7 +5,7 @@ For each listener (relay, API, RPC) a probe sends small requests at a steady rat
 send one kind of hostile body as fast as they are answered. Reported: p50 and p99 of the probe in both, their ratio, refusals and answers
 of the attack, and the memory of the process that is attacked (resident, peak). Nothing is asserted.
 
-    benches/hostile.py --fieldseal target/release/fieldseal [--seconds 10] [--scheduling idle] [--json]
+    benches/hostile.py --leafseal target/release/leafseal [--seconds 10] [--scheduling idle] [--json]
 
 All run on one machine, with cores of its own for the attackers (`probing.py`). "harmless" sends the same number of bodies of 64 KiB on a
 route without rules, to compare with.
@@ -218,12 +218,12 @@ def run(chosen: argparse.Namespace, folder: Path) -> list[dict]:
     started: list[subprocess.Popen[bytes]] = []
 
     def start(*words: object) -> subprocess.Popen[bytes]:
-        command = [str(chosen.fieldseal), "--dir", str(store), *map(str, words)]
+        command = [str(chosen.leafseal), "--dir", str(store), *map(str, words)]
         started.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=(folder / "log").open("ab")))
         return started[-1]
 
     def issue(*words: str) -> str:
-        command = [str(chosen.fieldseal), "--dir", str(store), *words]
+        command = [str(chosen.leafseal), "--dir", str(store), *words]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
     upstream_port, relay_port, operator_port = free_port(), free_port(), free_port()
@@ -293,7 +293,7 @@ def run(chosen: argparse.Namespace, folder: Path) -> list[dict]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fieldseal", type=Path, default=Path("target/release/fieldseal"))
+    parser.add_argument("--leafseal", type=Path, default=Path("target/release/leafseal"))
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--only", default="", help="attacks whose name has this in it")
     parser.add_argument("--scheduling", choices=["normal", "idle"], default="normal", help="of the relay's threads that work on bodies")

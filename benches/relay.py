@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares the inbound relay with nginx: both terminate TLS and forward requests to the same upstream, alternating in the same run.
 
-    benches/relay.py --fieldseal target/release/fieldseal
+    benches/relay.py --leafseal target/release/leafseal
 
 Needs nginx and wrk (and h2load for HTTP/2) from the distribution's packages. Both proxies get the same number of threads, write no
 access log and keep their connections. Rounds alternate; ratios are of medians. CPU time is the proxy's own, from /proc.
@@ -9,7 +9,7 @@ access log and keep their connections. Rounds alternate; ratios are of medians. 
 The last tables post a document of 50 fields on a route without rules, and on one that encrypts 5 of them; below stands where the added
 time goes, by the metrics of engine and relay.
 
-    benches/relay.py --fieldseal target/release/fieldseal --rounds 7 --json > relay.json
+    benches/relay.py --leafseal target/release/leafseal --rounds 7 --json > relay.json
 
 prints the same as one JSON object.
 """
@@ -184,9 +184,9 @@ def explain(engine: str, measure: Callable[[], Run]) -> Explained:
     after = samples(engine), samples(f"127.0.0.1:{OPERATOR}")
     grown = [{name: value - old.get(name, 0) for name, value in new.items()} for old, new in zip(before, after, strict=True)]
     of_engine, of_relay = grown
-    count = max(of_engine["fieldseal_service_seconds_count"], 1)
-    spent = ("fieldseal_service_seconds_sum", "fieldseal_queue_wait_seconds_sum", "fieldseal_request_work_seconds_total")
-    whole = of_relay["fieldseal_relay_request_seconds_sum"] / of_relay["fieldseal_relay_request_seconds_count"]
+    count = max(of_engine["leafseal_service_seconds_count"], 1)
+    spent = ("leafseal_service_seconds_sum", "leafseal_queue_wait_seconds_sum", "leafseal_request_work_seconds_total")
+    whole = of_relay["leafseal_relay_request_seconds_sum"] / of_relay["leafseal_relay_request_seconds_count"]
     return Explained(whole * 1e6, *(of_engine[name] / count * 1e6 for name in spent))
 
 
@@ -240,7 +240,7 @@ def wait_for(url: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fieldseal", type=Path, required=True)
+    parser.add_argument("--leafseal", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=5)
     parser.add_argument("--connections", type=int, default=64)
@@ -256,7 +256,7 @@ def main() -> None:
 
 def measure(chosen: argparse.Namespace, folder: Path) -> None:
     store, certs = folder / "store", folder / "store" / "certs"
-    run = lambda *words: subprocess.run([chosen.fieldseal, "--dir", store, *words], check=True, capture_output=True)
+    run = lambda *words: subprocess.run([chosen.leafseal, "--dir", store, *words], check=True, capture_output=True)
     started: list[subprocess.Popen[bytes]] = []
 
     def start(*command: object, **rest: object) -> subprocess.Popen[bytes]:
@@ -269,7 +269,7 @@ def measure(chosen: argparse.Namespace, folder: Path) -> None:
         return start("nginx", "-e", folder / f"{name}.log", "-c", path, "-g", "daemon off;")
 
     try:
-        dev = start(chosen.fieldseal, "--dir", store, "dev", "--app", "bench", *DEV, stdout=subprocess.PIPE)
+        dev = start(chosen.leafseal, "--dir", store, "dev", "--app", "bench", *DEV, stdout=subprocess.PIPE)
         operator = json.loads(dev.stdout.readline())["operator"]
         run("certs", "issue", "relay", "--app", "bench", "--allow", "encrypt,decrypt")
         (store / "relay.toml").write_text(
@@ -277,7 +277,7 @@ def measure(chosen: argparse.Namespace, folder: Path) -> None:
         )
         nginx("upstream", 1, UPSTREAM_CONF.format(port=UPSTREAM, body=BODY))
         proxy = nginx("proxy", chosen.threads, PROXY_CONF.format(port=NGINX, upstream=UPSTREAM, certs=certs))
-        relay = start(chosen.fieldseal, "--dir", store, "relay", "--json", stdout=subprocess.PIPE)
+        relay = start(chosen.leafseal, "--dir", store, "relay", "--json", stdout=subprocess.PIPE)
         relay.stdout.readline()
         wait_for(f"http://127.0.0.1:{OPERATOR}/readyz")
         wait_for(f"http://127.0.0.1:{UPSTREAM}/")

@@ -4,7 +4,7 @@
 For each flooded port: the slowest of some requests, each on a new connection, to every other port, while the connections are being opened
 and once they are open; beside it the same without a flood. Milliseconds, TLS handshakes included.
 
-    FIELDSEAL=target/release/fieldseal tests/interop/run.sh silent [--requests 20]
+    LEAFSEAL=target/release/leafseal tests/interop/run.sh silent [--requests 20]
 """
 
 import argparse

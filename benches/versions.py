@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compares two builds of the program in one run: CPU time per value of the engine, and the relay beside nginx.
 
-    benches/versions.py --before old/fieldseal --after target/release/fieldseal
-    benches/versions.py --before old/fieldseal --after target/release/fieldseal --rounds 12 --json > versions.json
+    benches/versions.py --before old/leafseal --after target/release/leafseal
+    benches/versions.py --before old/leafseal --after target/release/leafseal --rounds 12 --json > versions.json
 
 The builds take turns, so that a noisy machine slows both alike; every figure is the median of all rounds, and every ratio the median of the
 rounds' own ratios. The relay part needs what `benches/relay.py` needs; `--relay-rounds 0` leaves it out.
@@ -28,7 +28,7 @@ def engine(binary: Path, fields: str) -> dict[str, float]:
 
 def relay(binary: Path, seconds: int) -> dict[str, float]:
     """What the relay does in proportion to nginx, and encryption in proportion to no rules: requests a second, and requests per CPU time."""
-    options = ["--fieldseal", binary, "--rounds", "1", "--seconds", str(seconds), "--json"]
+    options = ["--leafseal", binary, "--rounds", "1", "--seconds", str(seconds), "--json"]
     output = subprocess.run([sys.executable, HERE / "relay.py", *options], check=True, capture_output=True).stdout
     figures = {}
     for table in json.loads(output)["tables"]:

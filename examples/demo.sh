@@ -2,33 +2,33 @@
 # Shows the main job on real input: a document goes in, chosen fields come out as envelopes, and all of it comes back byte for byte;
 # first in process, then through an engine over MessagePack-RPC and mTLS. Ends with an error at the first difference.
 #
-#   FIELDSEAL   the program; default target/demo/fieldseal
-#   DIR         where keys and certificates go; default a fresh folder with ONCE, else .fieldseal
+#   LEAFSEAL   the program; default target/demo/leafseal
+#   DIR         where keys and certificates go; default a fresh folder with ONCE, else .leafseal
 #   ONCE        anything but empty: end after the demonstration instead of keeping the engine running
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-PROGRAM=${FIELDSEAL:-target/demo/fieldseal}
+PROGRAM=${LEAFSEAL:-target/demo/leafseal}
 ONCE=${ONCE:-}
 FIELDS=60000
 if [[ ! -x $PROGRAM ]]; then
-  echo "demo: no program at $PROGRAM: build it with 'make run', or name it in FIELDSEAL" >&2
+  echo "demo: no program at $PROGRAM: build it with 'make run', or name it in LEAFSEAL" >&2
   exit 2
 fi
 # What is set for another engine must not lead the demonstration to it.
-unset "${!FIELDSEAL_@}" FIELDSEAL_DIR FIELDSEAL_CONFIG FIELDSEAL_ROOT_KEY
+unset "${!LEAFSEAL_@}" LEAFSEAL_DIR LEAFSEAL_CONFIG LEAFSEAL_ROOT_KEY
 
 scratch=$(mktemp -d)
 engine=
 trap 'if [[ -n $engine ]]; then kill "$engine" 2> /dev/null || true; wait "$engine" 2> /dev/null || true; fi; rm -rf "$scratch"' EXIT
-folder=${DIR:-$([[ -n $ONCE ]] && echo "$scratch/fieldseal" || echo .fieldseal)}
+folder=${DIR:-$([[ -n $ONCE ]] && echo "$scratch/leafseal" || echo .leafseal)}
 
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 [[ -t 1 ]] || say() { printf '\n%s\n' "$*"; }
 
 # Prints a command, then runs it.
 show() {
-  printf '  $ fieldseal'
+  printf '  $ leafseal'
   # Without quotation marks that nothing needs, and without the scratch folder.
   printf ' %s' "${@@Q}" | sed "s|$scratch/||g; s/'\([A-Za-z0-9_.\/:-]*\)'/\1/g"
   printf '\n'

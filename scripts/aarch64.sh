@@ -19,8 +19,8 @@ rustup target add "$target"
 
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER='qemu-aarch64 -L /usr/aarch64-linux-gnu'
-cargo clippy --profile checked --target "$target" --package fieldseal-lanes --all-targets -- -D warnings
-tests=(cargo test --profile checked --target "$target" --package fieldseal-lanes)
+cargo clippy --profile checked --target "$target" --package leafseal-lanes --all-targets -- -D warnings
+tests=(cargo test --profile checked --target "$target" --package leafseal-lanes)
 "${tests[@]}"
 # Nothing above fails where the kernel was not even detected.
 "${tests[@]}" --test gcm wycheproof_in_every_lane -- --nocapture | grep 'in 9 places each through armv8'

@@ -14,7 +14,7 @@ if ! command -v valgrind >/dev/null; then
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends valgrind
 fi
 
-tests=(cargo test --profile checked --package fieldseal-lanes --features valgrind --lib --no-run --message-format=json)
+tests=(cargo test --profile checked --package leafseal-lanes --features valgrind --lib --no-run --message-format=json)
 program=$("${tests[@]}" | python3 -c 'import json, sys
 for line in sys.stdin:
     message = json.loads(line)

@@ -91,15 +91,15 @@ build() {
     variables+=(RUSTFLAGS=-Ctarget-feature=-crt-static)
   fi
   env "${variables[@]}" cargo zigbuild --quiet --profile "$profile" --config "profile.$profile.strip=\"symbols\"" --target "$versioned" \
-    --package fieldseal-node-crypto --package fieldseal-java
+    --package leafseal-node-crypto --package leafseal-java
   built=target/cross/$triple/$profile
-  check_libc "$built/libfieldseal_node_crypto.so" "$target"
-  check_libc "$built/libfieldseal_java.so" "$target"
+  check_libc "$built/libleafseal_node_crypto.so" "$target"
+  check_libc "$built/libleafseal_java.so" "$target"
 }
 
 pack_for_node() {
   local target=$1
-  cp "$built/libfieldseal_node_crypto.so" "$built/crypto.node"
+  cp "$built/libleafseal_node_crypto.so" "$built/crypto.node"
   (cd bindings/node/crypto && node scripts/pack-platform.mjs "$target" "$OLDPWD/$built/crypto.node")
 }
 
@@ -119,16 +119,16 @@ try_on_musl() {
   local program=target/cross/load
   [[ -e /lib/ld-musl-x86_64.so.1 ]] || return 0
   .tools/zig/bin/python3 -m ziglang cc -O2 -fno-sanitize=all -target x86_64-linux-musl -dynamic scripts/cross-load.c -o "$program"
-  "$program" "$built/libfieldseal_node_crypto.so"
+  "$program" "$built/libleafseal_node_crypto.so"
 }
 
 keep_for_java() {
   local target=$1 processor=x86_64
   [[ $target != *-arm64-* ]] || processor=aarch64
-  local folder=bindings/java/jca/natives/linux-$processor/io/fieldseal/jca/native/linux-$processor
+  local folder=bindings/java/jca/natives/linux-$processor/io/leafseal/jca/native/linux-$processor
   mkdir -p "$folder"
-  cp "$built/libfieldseal_java.so" "$folder/libfieldseal_java.so.new"
-  mv "$folder/libfieldseal_java.so.new" "$folder/libfieldseal_java.so"
+  cp "$built/libleafseal_java.so" "$folder/libleafseal_java.so.new"
+  mv "$folder/libleafseal_java.so.new" "$folder/libleafseal_java.so"
 }
 
 install_zig

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Builds the files of a release in target/artifacts:
 #
-#   fieldseal-VERSION-TARGET.tar.gz         program, units, man pages, completions, examples
-#   fieldseal-VERSION-TARGET.debug.tar.xz   debug symbols, to unpack at /
-#   fieldseal_VERSION_ARCH.deb              the same for Debian and Ubuntu, with users and units
-#   fieldseal-VERSION.cdx.json              software bill of materials (CycloneDX)
+#   leafseal-VERSION-TARGET.tar.gz         program, units, man pages, completions, examples
+#   leafseal-VERSION-TARGET.debug.tar.xz   debug symbols, to unpack at /
+#   leafseal_VERSION_ARCH.deb              the same for Debian and Ubuntu, with users and units
+#   leafseal-VERSION.cdx.json              software bill of materials (CycloneDX)
 #   Containerfile, container/               what an image is built from
 #   SHA256SUMS
 #
@@ -24,14 +24,14 @@ size_max=25000000
 # Everything else is linked statically. The C library is not: name resolution loads modules that must fit it.
 libraries='libc.so.6 libm.so.6 libgcc_s.so.1 ld-linux-x86-64.so.2 ld-linux-aarch64.so.1'
 
-version=$(cargo metadata --no-deps --format-version 1 | jq -r '.packages[] | select(.name == "fieldseal-cli").version')
+version=$(cargo metadata --no-deps --format-version 1 | jq -r '.packages[] | select(.name == "leafseal-cli").version')
 triple=$(rustc -vV | sed -n 's/^host: //p')
-name=fieldseal-$version-$triple
+name=leafseal-$version-$triple
 # The same commit gives the same archives.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 # The default is an address that can never exist: a package that nobody publishes has no maintainer.
-maintainer="${DEBFULLNAME:-The Fieldseal authors} <${DEBEMAIL:-nobody@fieldseal.invalid}>"
+maintainer="${DEBFULLNAME:-The Leafseal authors} <${DEBEMAIL:-nobody@leafseal.invalid}>"
 
 say() { printf '== dist: %s\n' "$1"; }
 die() { printf 'dist: %s\n' "$1" >&2; exit 1; }
@@ -49,14 +49,14 @@ build() {
   archive=$(c++ -print-file-name=libstdc++.a)
   [[ -f $archive ]] || die 'the compiler has no libstdc++.a: install its development files'
   ln -sf "$archive" "$target/dist/static/libstdc++.a"
-  FIELDSEAL_COMMIT=$(git rev-parse --short HEAD) cargo rustc --locked --profile dist --package fieldseal-cli --bin fieldseal -- \
+  LEAFSEAL_COMMIT=$(git rev-parse --short HEAD) cargo rustc --locked --profile dist --package leafseal-cli --bin leafseal -- \
     -L "native=$target/dist/static"
-  program=$target/dist/fieldseal
+  program=$target/dist/leafseal
 }
 
 check_libraries() {
   local library
-  for library in $(readelf --dynamic "$stage/fieldseal" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
+  for library in $(readelf --dynamic "$stage/leafseal" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
     [[ " $libraries " == *" $library "* ]] || die "the program needs the shared library $library, which must be linked statically"
   done
 }
@@ -71,10 +71,10 @@ strip_program() {
   mkdir -p "$(dirname "$symbols")"
   objcopy --only-keep-debug --compress-debug-sections=zlib "$program" "$symbols"
   chmod 644 "$symbols"
-  objcopy --strip-all "$program" "$stage/fieldseal"
-  chmod 755 "$stage/fieldseal"
+  objcopy --strip-all "$program" "$stage/leafseal"
+  chmod 755 "$stage/leafseal"
   check_libraries
-  check_size "$stage/fieldseal"
+  check_size "$stage/leafseal"
 }
 
 check_size() {
@@ -86,7 +86,7 @@ check_size() {
 
 documents() {
   say 'man pages and completions'
-  "$stage/fieldseal" generate "$stage"
+  "$stage/leafseal" generate "$stage"
   gzip --best --no-name "$stage"/man/man1/*.1
   gzip --best --no-name --stdout CHANGELOG.md >"$stage/CHANGELOG.md.gz"
   debian_changelog | gzip --best --no-name >"$stage/changelog.Debian.gz"
@@ -106,7 +106,7 @@ debian_changelog() {
         command = "date --utc --rfc-email --date=" date
         command | getline stamp
         close(command)
-        printf "fieldseal (%s-1) unstable; urgency=medium\n%s\n -- %s  %s\n\n", release, text, maintainer, stamp
+        printf "leafseal (%s-1) unstable; urgency=medium\n%s\n -- %s  %s\n\n", release, text, maintainer, stamp
       }
       text = ""
       has_items = 0
@@ -137,11 +137,11 @@ tarball() {
   local folder=$stage/$name
   say "$name.tar.gz"
   mkdir -p "$folder"/{bin,etc,share/man/man1,share/completions,systemd}
-  cp "$stage/fieldseal" "$folder/bin/"
+  cp "$stage/leafseal" "$folder/bin/"
   cp "$stage"/man/man1/* "$folder/share/man/man1/"
   cp "$stage"/completions/* "$folder/share/completions/"
   cp deploy/systemd/*.service "$folder/systemd/"
-  cp deploy/fieldseal.toml examples/relay.toml "$folder/etc/"
+  cp deploy/leafseal.toml examples/relay.toml "$folder/etc/"
   cp LICENSE README.md CHANGELOG.md "$stage/THIRD-PARTY-NOTICES" "$stage/rust-standard-library.html.gz" "$folder/"
   pack --directory "$stage" "$name" | gzip --best --no-name >"$artifacts/$name.tar.gz"
   check_size "$artifacts/$name.tar.gz"
@@ -150,24 +150,24 @@ tarball() {
 
 debian_package() {
   say "Debian package of $maintainer"
-  cargo deb --quiet --locked --maintainer "$maintainer" --no-build --no-strip --profile dist --package fieldseal-cli --output "$artifacts/"
-  check_size "$(compgen -G "$artifacts/fieldseal_*.deb")"
+  cargo deb --quiet --locked --maintainer "$maintainer" --no-build --no-strip --profile dist --package leafseal-cli --output "$artifacts/"
+  check_size "$(compgen -G "$artifacts/leafseal_*.deb")"
 }
 
 # The image takes the program with its licences; an engine needs nothing else.
 container() {
   mkdir -p "$artifacts/container"
-  cp "$stage/fieldseal" deploy/container/Containerfile LICENSE "$stage/THIRD-PARTY-NOTICES" "$stage/rust-standard-library.html.gz" \
+  cp "$stage/leafseal" deploy/container/Containerfile LICENSE "$stage/THIRD-PARTY-NOTICES" "$stage/rust-standard-library.html.gz" \
     "$artifacts/container/"
 }
 
 bill_of_materials() {
-  local written=crates/cli/fieldseal-$version.cdx.json
+  local written=crates/cli/leafseal-$version.cdx.json
   say 'software bill of materials'
-  cargo cyclonedx --quiet --manifest-path crates/cli/Cargo.toml --format json --spec-version 1.5 --override-filename "fieldseal-$version.cdx"
+  cargo cyclonedx --quiet --manifest-path crates/cli/Cargo.toml --format json --spec-version 1.5 --override-filename "leafseal-$version.cdx"
   # It writes one beside the manifest of every package of the workspace, each with this machine's path of that package.
-  sed "s|$PWD|/fieldseal|g" "$written" >"$artifacts/$(basename "$written")"
-  find crates bindings xtask -name "fieldseal-$version.cdx.json" -delete
+  sed "s|$PWD|/leafseal|g" "$written" >"$artifacts/$(basename "$written")"
+  find crates bindings xtask -name "leafseal-$version.cdx.json" -delete
   jq -e '.bomFormat == "CycloneDX" and (.components | length > 50)' "$artifacts/$(basename "$written")" >/dev/null ||
     die 'the bill of materials is incomplete'
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the native part of io.fieldseal:fieldseal-jca for this machine, and puts it where bindings/java/jca/pom.xml packs it from.
+# Builds the native part of io.leafseal:leafseal-jca for this machine, and puts it where bindings/java/jca/pom.xml packs it from.
 #
 #   scripts/java-native.sh            with cargo's profile dist, as it is published
 #   scripts/java-native.sh checked    with assertions, as the tests run it
@@ -11,9 +11,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 profile=${1:-dist}
 
 case $(uname -s) in
-Linux) system=linux file=libfieldseal_java.so ;;
-Darwin) system=macos file=libfieldseal_java.dylib ;;
-MINGW* | MSYS*) system=windows file=fieldseal_java.dll ;;
+Linux) system=linux file=libleafseal_java.so ;;
+Darwin) system=macos file=libleafseal_java.dylib ;;
+MINGW* | MSYS*) system=windows file=leafseal_java.dll ;;
 *)
   echo "java-native: no name for the operating system $(uname -s)" >&2
   exit 2
@@ -28,10 +28,10 @@ aarch64 | arm64) processor=aarch64 ;;
   ;;
 esac
 
-cargo build --quiet --profile "$profile" --package fieldseal-java
+cargo build --quiet --profile "$profile" --package leafseal-java
 built=${CARGO_TARGET_DIR:-target}/$profile/$file
 platform=$system-$processor
-folder=bindings/java/jca/natives/$platform/io/fieldseal/jca/native/$platform
+folder=bindings/java/jca/natives/$platform/io/leafseal/jca/native/$platform
 mkdir -p "$folder"
 # By a new name first: a virtual machine may have the old file loaded.
 cp "$built" "$folder/$file.new"

@@ -27,7 +27,7 @@ export MIRIFLAGS='-Zmiri-disable-isolation' PROPTEST_CASES=4
 run() {
   local package=$1 test=$2 seconds=$3 results=$4 log status=0
   log=$results/$package-${test//::/-}.log
-  timeout "$seconds" cargo +nightly miri test --quiet --package "fieldseal-$package" --lib -- --exact "$test" >"$log" 2>&1 || status=$?
+  timeout "$seconds" cargo +nightly miri test --quiet --package "leafseal-$package" --lib -- --exact "$test" >"$log" 2>&1 || status=$?
   case $status in
   0) echo "passed $package $test" ;;
   124) echo "cut-off $package $test" ;;
@@ -37,9 +37,9 @@ run() {
 export -f run
 
 for package in lanes pool protocol document; do
-  echo "== miri: fieldseal-$package" >&2
+  echo "== miri: leafseal-$package" >&2
   # Built before tests run side by side.
-  cargo +nightly miri test --quiet --package "fieldseal-$package" --lib -- --list 2>/dev/null | sed -n 's/: test$//p' |
+  cargo +nightly miri test --quiet --package "leafseal-$package" --lib -- --list 2>/dev/null | sed -n 's/: test$//p' |
     { grep -Ev "$left_out" || true; } |
     xargs -P "$(nproc)" -I '{}' bash -c 'run "$@"' run "$package" '{}' "$seconds" "$results" | tee -a "$results/all"
 done

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests of @fieldseal/crypto with its native part under AddressSanitizer: Rust code is instrumented, and the sanitizer's allocator
+# Runs the tests of @leafseal/crypto with its native part under AddressSanitizer: Rust code is instrumented, and the sanitizer's allocator
 # checks what C and assembly do to memory of the heap. LeakSanitizer stays off: Node frees little at its end.
 #
 #   scripts/node-asan.sh [TEST...]     files of bindings/node/crypto/test; by default those that reach the native part most
@@ -30,15 +30,15 @@ else
 fi
 host=$(rustc -vV | sed -n 's/^host: //p')
 
-echo "== asan: build @fieldseal/crypto"
+echo "== asan: build @leafseal/crypto"
 # With a target, so that build scripts and macros are built without the sanitizer.
 RUSTFLAGS='-Zsanitizer=address' CARGO_TARGET_DIR=target/asan \
-  "${cargo[@]}" build --locked --profile checked --target "$host" --package fieldseal-node-crypto
+  "${cargo[@]}" build --locked --profile checked --target "$host" --package leafseal-node-crypto
 package=target/asan/package
 rm -rf "$package"
 mkdir -p "$package"
 cp -r bindings/node/crypto/{index.js,index.mjs,lib,package.json} "$package"
-cp "target/asan/$host/checked/libfieldseal_node_crypto.so" "$package/crypto.node"
+cp "target/asan/$host/checked/libleafseal_node_crypto.so" "$package/crypto.node"
 
 # Without instrumentation, passing would mean nothing.
 nm -D "$package/crypto.node" | grep 'U __asan_report_load' >/dev/null || { echo 'node-asan: the module is not instrumented' >&2; exit 1; }

@@ -7,14 +7,14 @@ die() {
   exit 2
 }
 
-# Makes FIELDSEAL absolute, and removes settings of the caller's engine, which would change the test.
-use_fieldseal() {
+# Makes LEAFSEAL absolute, and removes settings of the caller's engine, which would change the test.
+use_leafseal() {
   local name
-  [[ -n ${FIELDSEAL:-} ]] || die 'set FIELDSEAL to the path of the program, as `make test` does'
-  [[ -x $FIELDSEAL ]] || die "$FIELDSEAL is no program: build it first (cargo build --profile checked --package fieldseal-cli)"
-  FIELDSEAL=$(cd "$(dirname "$FIELDSEAL")" && pwd)/$(basename "$FIELDSEAL")
-  for name in $(compgen -e FIELDSEAL_); do unset "$name"; done
-  export FIELDSEAL PYTHONDONTWRITEBYTECODE=1 NO_PROXY=127.0.0.1,localhost no_proxy=127.0.0.1,localhost
+  [[ -n ${LEAFSEAL:-} ]] || die 'set LEAFSEAL to the path of the program, as `make test` does'
+  [[ -x $LEAFSEAL ]] || die "$LEAFSEAL is no program: build it first (cargo build --profile checked --package leafseal-cli)"
+  LEAFSEAL=$(cd "$(dirname "$LEAFSEAL")" && pwd)/$(basename "$LEAFSEAL")
+  for name in $(compgen -e LEAFSEAL_); do unset "$name"; done
+  export LEAFSEAL PYTHONDONTWRITEBYTECODE=1 NO_PROXY=127.0.0.1,localhost no_proxy=127.0.0.1,localhost
 }
 
 need_node() {
@@ -51,7 +51,7 @@ install_envoy() {
 # pytest's own choice is removed by any other run of the same user that ends meanwhile, because folders that nobody is to keep are not
 # locked.
 run_pytest() (
-  folder=$(mktemp -d "${TMPDIR:-/tmp}/fieldseal-tests.XXXXXX")
+  folder=$(mktemp -d "${TMPDIR:-/tmp}/leafseal-tests.XXXXXX")
   trap 'rm -rf "$folder"' EXIT
   "${PYTEST_VENV:-$root/target/interop/venv}/bin/python" -m pytest -c "$root/tests/interop/pytest.ini" --basetemp "$folder/pytest" "$@"
 )

@@ -9,8 +9,8 @@ import { type ConnectionOptions, type TLSSocket, checkServerIdentity, connect as
 import type { Target } from './scenario';
 import type { Answer, Wire } from './wire';
 
-const ALPN = 'fieldseal/1';
-/** The same order as in `fieldseal load`, so that both cause the same work in the engine. */
+const ALPN = 'leafseal/1';
+/** The same order as in `leafseal load`, so that both cause the same work in the engine. */
 const CIPHERS = 'TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256';
 /** Timeout of a connection attempt including TLS, in milliseconds. */
 export const CONNECT_TIMEOUT = 5000;

@@ -68,7 +68,7 @@ const SCENARIO_KEYS = ['name', 'engine', 'weight', 'every', 'flow'] as const;
 const PLUGIN_KEYS = ['beforeRequest', 'afterResponse', 'onError'] as const;
 const PORT = 3443;
 const APP = 'app_dev';
-const RPC = '@fieldseal/wire';
+const RPC = '@leafseal/wire';
 const CONNECTIONS = 2;
 const CONNECTIONS_MAX = 1000;
 const WARM_UP = 100;
@@ -128,7 +128,7 @@ function readPhases(config: Fields): number {
   let sum = 0;
   for (const phase of config.get('phases')?.list() ?? []) {
     const fields = phase.map();
-    if (fields?.has('connections')) fields.get('connections')?.note('closed phases are supported by `fieldseal load` only');
+    if (fields?.has('connections')) fields.get('connections')?.note('closed phases are supported by `leafseal load` only');
     const time = fields?.get('pause') ?? fields?.get('duration');
     sum += time?.time('from 0', 7 * DAY_SECONDS) ?? 0;
   }
@@ -180,7 +180,7 @@ function checkCertificates(target: Target, e3: Fields): void {
 /** Reads the steps of a scenario. `kinds` holds each distinct kind of request once. */
 export function readFlow(spec: unknown, path: Path, app: string, kinds: Map<string, Kind>, problems: Problem[]): Step[] {
   const scenario = new Value(spec, path, problems).map(SCENARIO_KEYS, PLUGIN_KEYS);
-  scenario?.get('every')?.note('`every` is supported by `fieldseal load` only');
+  scenario?.get('every')?.note('`every` is supported by `leafseal load` only');
   const steps = scenario?.required('flow')?.list() ?? [];
   return steps.flatMap((step) => readStep(step, app, kinds, 1) ?? []);
 }

@@ -4,11 +4,11 @@ import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { isAbsolute, join, resolve } from 'node:path';
 
-import type * as WireModule from '@fieldseal/wire';
+import type * as WireModule from '@leafseal/wire';
 
 /** The module's functions. */
 export type Wire = typeof WireModule;
-export type { Answer } from '@fieldseal/wire';
+export type { Answer } from '@leafseal/wire';
 
 const FUNCTIONS = ['encodeEncryptFields', 'encodeDecryptAnswer', 'encodeCancel', 'encodeHealth', 'Decoder'] as const;
 
@@ -29,7 +29,7 @@ export function loadWire(rpc: string, folder: string): Wire {
     throw new Error(`cannot load the wire bindings from ${isPath ? path : `the package ${rpc}`}: ${line ?? ''}`);
   }
   const missing = FUNCTIONS.find((name) => typeof wire[name] !== 'function');
-  if (missing !== undefined) throw new Error(`${rpc} is not a build of @fieldseal/wire: it lacks ${missing}`);
+  if (missing !== undefined) throw new Error(`${rpc} is not a build of @leafseal/wire: it lacks ${missing}`);
   return wire;
 }
 

@@ -14,7 +14,7 @@ const E3Engine = require('..');
 const { Failure } = require('../dist/connection.js');
 const { Pool } = require('../dist/pool.js');
 const { readConfig } = require('../dist/scenario.js');
-const wire = require('@fieldseal/wire');
+const wire = require('@leafseal/wire');
 
 let engine;
 before(async () => { engine = await Engine.start(); });
@@ -143,7 +143,7 @@ test('whom it does not trust it does not talk to', async () => {
 });
 
 /** A server with the engine's certificate that answers a request with `answer(id)`. */
-async function misbehaving(answer, ALPNProtocols = ['fieldseal/1']) {
+async function misbehaving(answer, ALPNProtocols = ['leafseal/1']) {
   const [key, cert, ca] = ['server.key', 'server.pem', 'ca.pem'].map((name) => readFileSync(engine.file(name)));
   const sockets = [];
   const server = createServer({ key, cert, ca, requestCert: true, ALPNProtocols }, (socket) => {

@@ -14,7 +14,7 @@ const { readConfig, readFlow } = require('../dist/scenario.js');
 const { shownProblems } = require('../dist/place.js');
 const { loadWire } = require('../dist/wire.js');
 
-const folder = mkdtempSync(join(tmpdir(), 'fieldseal-e3-'));
+const folder = mkdtempSync(join(tmpdir(), 'leafseal-e3-'));
 after(() => rmSync(folder, { recursive: true }));
 
 const FLOW = 'flow: [ { count: 1, loop: [ { send: { numEncrypts: 30 } } ] } ]';
@@ -109,7 +109,7 @@ test('errors of config are all reported at once with their position', () => {
   const twice = problems('config:\n  target: "a:1"\n  e3: { port: 2, key: k, cert: c }\n');
   assert.match(twice.join('\n'), /2:11: .*is set here and in config.e3.port/);
   const closed = problems('config:\n  target: a\n  e3: {}\n  phases: [ { duration: 5, connections: 3 } ]\n');
-  assert.ok(closed.includes('4:41: config.phases[0].connections: closed phases are supported by `fieldseal load` only'), closed.join('\n'));
+  assert.ok(closed.includes('4:41: config.phases[0].connections: closed phases are supported by `leafseal load` only'), closed.join('\n'));
   const pem = '"-----BEGIN CERTIFICATE-----\\nAAAA\\n-----END CERTIFICATE-----\\n"';
   const unusable = problems(`config:\n  target: a\n  e3: { key: ${pem}, cert: ${pem}, ca: ${pem} }\n`);
   assert.match(unusable.join('\n'), /^3:\d+: config\.e3\.ca: ca cannot be used: /);
@@ -117,9 +117,9 @@ test('errors of config are all reported at once with their position', () => {
 });
 
 const VECTORS = new URL('../../vectors/scenarios/', import.meta.url);
-const skip = existsSync(VECTORS) ? false : 'vectors/scenarios is not there: `fieldseal load` brings it';
+const skip = existsSync(VECTORS) ? false : 'vectors/scenarios is not there: `leafseal load` brings it';
 
-test('errors of e3 and of flows are those of `fieldseal load`', { skip }, () => {
+test('errors of e3 and of flows are those of `leafseal load`', { skip }, () => {
   let lines = 0;
   for (const name of readdirSync(VECTORS).filter((file) => file.endsWith('.yml'))) {
     const text = readFileSync(new URL(name, VECTORS), 'utf8');
@@ -135,7 +135,7 @@ test('errors of e3 and of flows are those of `fieldseal load`', { skip }, () => 
 
 test('users by the clock, and closed phases, are not for Artillery', () => {
   assert.deepEqual(problems(`scenarios: [ { every: "15m", ${FLOW} } ]\nconfig: {}\n`).slice(0, 1), [
-    '1:23: scenarios[0].every: `every` is supported by `fieldseal load` only',
+    '1:23: scenarios[0].every: `every` is supported by `leafseal load` only',
   ]);
 });
 
@@ -144,7 +144,7 @@ test('missing bindings are reported in one line', () => {
   refused('./nothing.node', /^cannot load the wire bindings from .*nothing\.node: Cannot find module[^\n]*$/);
   refused('no-such-package', /^cannot load the wire bindings from the package no-such-package: [^\n]*$/);
   writeFileSync(join(folder, 'other.js'), 'module.exports = { encodeCancel() {} };');
-  assert.throws(() => loadWire('other.js', folder), { message: 'other.js is not a build of @fieldseal/wire: it lacks encodeEncryptFields' });
-  assert.equal(typeof loadWire('@fieldseal/wire', folder).Decoder, 'function');
-  assert.equal(typeof loadWire(require.resolve('@fieldseal/wire/wire.node'), folder).Decoder, 'function');
+  assert.throws(() => loadWire('other.js', folder), { message: 'other.js is not a build of @leafseal/wire: it lacks encodeEncryptFields' });
+  assert.equal(typeof loadWire('@leafseal/wire', folder).Decoder, 'function');
+  assert.equal(typeof loadWire(require.resolve('@leafseal/wire/wire.node'), folder).Decoder, 'function');
 });

@@ -1,4 +1,4 @@
-package fieldseal
+package leafseal
 
 import (
 	"context"
@@ -217,7 +217,7 @@ func (c *Client) EncryptFile(ctx context.Context, data []byte, options EncryptOp
 	return c.file(ctx, "encrypt_file", data, call{encrypt: &options})
 }
 
-// DecryptFile decrypts a file that EncryptFile or `fieldseal encrypt` created. Of the options only App, Timeout and KeyID apply.
+// DecryptFile decrypts a file that EncryptFile or `leafseal encrypt` created. Of the options only App, Timeout and KeyID apply.
 func (c *Client) DecryptFile(ctx context.Context, data []byte, options DecryptOptions) ([]byte, error) {
 	return c.file(ctx, "decrypt_file", data, call{decrypt: &options})
 }

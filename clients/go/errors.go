@@ -1,4 +1,4 @@
-package fieldseal
+package leafseal
 
 import (
 	"fmt"
@@ -48,7 +48,7 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("fieldseal: %s: %s", e.Code, e.Message)
+	return fmt.Sprintf("leafseal: %s: %s", e.Code, e.Message)
 }
 
 // Unwrap returns the cause: for aborted and deadline_exceeded the error of the context.

@@ -1,4 +1,4 @@
-module github.com/fieldseal/fieldseal/clients/go
+module github.com/leafseal/leafseal/clients/go
 
 go 1.24
 

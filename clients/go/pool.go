@@ -1,4 +1,4 @@
-package fieldseal
+package leafseal
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	alpn = "fieldseal/1"
+	alpn = "leafseal/1"
 	// resolvedTime is how long the records of a host name are used; after a failure they are looked up earlier.
 	resolvedTime    = 30 * time.Second
 	resolvedTimeMin = time.Second

@@ -1,4 +1,4 @@
-package fieldseal
+package leafseal
 
 import (
 	"os"
@@ -20,7 +20,7 @@ func TestReadme(t *testing.T) {
 	must(t, err)
 	defer os.RemoveAll(folder)
 	must(t, os.WriteFile(filepath.Join(folder, "main.go"), []byte(strings.ReplaceAll(string(program), "127.0.0.1:3443", engine.address)), 0o600))
-	must(t, os.Symlink(filepath.Join(engine.folder, "store"), filepath.Join(engine.folder, ".fieldseal")))
+	must(t, os.Symlink(filepath.Join(engine.folder, "store"), filepath.Join(engine.folder, ".leafseal")))
 	binary := filepath.Join(engine.folder, "example")
 	build, err := exec.Command("go", "build", "-o", binary, "./"+folder).CombinedOutput()
 	if err != nil {

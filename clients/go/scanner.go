@@ -1,4 +1,4 @@
-package fieldseal
+package leafseal
 
 import "errors"
 

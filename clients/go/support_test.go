@@ -1,4 +1,4 @@
-package fieldseal
+package leafseal
 
 import (
 	"bufio"
@@ -23,7 +23,7 @@ const testApp = "app_dev"
 
 var background = context.Background()
 
-// testEngine is a running engine with an app and certificates of its own, started as `fieldseal dev` starts one.
+// testEngine is a running engine with an app and certificates of its own, started as `leafseal dev` starts one.
 type testEngine struct {
 	folder, address string
 	process         *exec.Cmd
@@ -31,9 +31,9 @@ type testEngine struct {
 }
 
 func program(t testing.TB) string {
-	path := os.Getenv("FIELDSEAL")
+	path := os.Getenv("LEAFSEAL")
 	if path == "" {
-		t.Fatal("set FIELDSEAL to the absolute path of the program, as tests/go/run.sh does")
+		t.Fatal("set LEAFSEAL to the absolute path of the program, as tests/go/run.sh does")
 	}
 	return path
 }

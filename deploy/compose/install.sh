@@ -5,7 +5,7 @@
 set -euo pipefail
 umask 077
 certificates=/admin/certs
-fieldseal=65532
+leafseal=65532
 
 # give OWNER FOLDER FILE…
 give() {
@@ -19,18 +19,18 @@ give() {
 # One password for all who open the store, created once.
 if [[ ! -e /admin/password ]]; then
   head -c 24 /dev/urandom | base64 --wrap=0 | tr '+/' '-_' >/admin/password
-  chown "$fieldseal:$fieldseal" /admin/password
+  chown "$leafseal:$leafseal" /admin/password
 fi
 
 for volume; do
   case $volume in
   engine)
-    give "$fieldseal" /engine/certs "$certificates"/{ca.pem,server.pem,server.key}
-    give "$fieldseal" /engine /admin/password
+    give "$leafseal" /engine/certs "$certificates"/{ca.pem,server.pem,server.key}
+    give "$leafseal" /engine /admin/password
     ;;
   database) give postgres /database "$certificates"/{server.pem,server.key} /admin/password ;;
-  root-key) chown "$fieldseal:$fieldseal" /root-key && chmod 700 /root-key ;;
-  relay) give "$fieldseal" /relay/certs "$certificates"/{ca.pem,relay.pem,relay.key} && chown "$fieldseal:$fieldseal" /relay ;;
+  root-key) chown "$leafseal:$leafseal" /root-key && chmod 700 /root-key ;;
+  relay) give "$leafseal" /relay/certs "$certificates"/{ca.pem,relay.pem,relay.key} && chown "$leafseal:$leafseal" /relay ;;
   *) echo "install.sh: unknown volume $volume" >&2 && exit 2 ;;
   esac
 done

@@ -1,6 +1,6 @@
 """Writes the Grafana dashboard of engines and relays to standard output.
 
-    target/deploy/venv/bin/python deploy/grafana/dashboard.py > deploy/grafana/fieldseal.json
+    target/deploy/venv/bin/python deploy/grafana/dashboard.py > deploy/grafana/leafseal.json
 
 Needs `grafana-foundation-sdk` (tests/deploy/requirements.txt). A test compares the file with this program, and runs every query in a Prometheus that
 scrapes a real engine.
@@ -52,84 +52,84 @@ def gauge(metric: str, labels: str = "") -> str:
 
 
 OVERVIEW = (
-    Panel("Engines ready", "Engines whose /readyz returns 200.", "none", ((f"sum({gauge('fieldseal_ready')})", "ready"),), True, 4),
-    Panel("Requests", "Requests that ended, all methods.", "reqps", ((rate("fieldseal_requests_total", ""), "requests"),), True, 4),
-    Panel("Fields", "Values encrypted, decrypted or rewrapped.", "ops", ((rate("fieldseal_fields_total", ""), "fields"),), True, 4),
+    Panel("Engines ready", "Engines whose /readyz returns 200.", "none", ((f"sum({gauge('leafseal_ready')})", "ready"),), True, 4),
+    Panel("Requests", "Requests that ended, all methods.", "reqps", ((rate("leafseal_requests_total", ""), "requests"),), True, 4),
+    Panel("Fields", "Values encrypted, decrypted or rewrapped.", "ops", ((rate("leafseal_fields_total", ""), "fields"),), True, 4),
     Panel(
         "Requests that failed",
         "Share of requests with an outcome other than ok.",
         "percentunit",
-        ((f"{rate('fieldseal_requests_total', '', FAILED)} / {rate('fieldseal_requests_total', '')}", "failed"),),
+        ((f"{rate('leafseal_requests_total', '', FAILED)} / {rate('leafseal_requests_total', '')}", "failed"),),
         True,
         4,
     ),
     Panel("Workers busy", "Share of all workers that are busy.", "percentunit",
-          ((f"{rate('fieldseal_worker_busy_seconds_total', '')} / sum({gauge('fieldseal_workers')})", "busy"),), True, 4),
+          ((f"{rate('leafseal_worker_busy_seconds_total', '')} / sum({gauge('leafseal_workers')})", "busy"),), True, 4),
     Panel("Next certificate expires in", "The earliest expiry of all certificates in use.", "s",
-          (("min(" + gauge("fieldseal_certificate_expiry_timestamp_seconds") + " or " +
-            gauge("fieldseal_relay_certificate_expiry_timestamp_seconds") + ") - time()", "expiry"),), True, 4),
+          (("min(" + gauge("leafseal_certificate_expiry_timestamp_seconds") + " or " +
+            gauge("leafseal_relay_certificate_expiry_timestamp_seconds") + ") - time()", "expiry"),), True, 4),
 )
 
 REQUESTS = (
-    Panel("Requests by method", "Requests that ended.", "reqps", ((rate("fieldseal_requests_total", "method"), "{{method}}"),)),
+    Panel("Requests by method", "Requests that ended.", "reqps", ((rate("leafseal_requests_total", "method"), "{{method}}"),)),
     Panel("Requests that failed, by outcome", "Error codes of docs/protocol.md; disconnected: the client left.", "reqps",
-          ((rate("fieldseal_requests_total", "outcome", FAILED) + " > 0", "{{outcome}}"),)),
+          ((rate("leafseal_requests_total", "outcome", FAILED) + " > 0", "{{outcome}}"),)),
     Panel("Fields by method", "Values of requests that succeeded.", "ops",
-          ((rate("fieldseal_fields_total", "method", ', outcome="ok"'), "{{method}}"),)),
-    Panel("Service time", "From the last byte of a request until its answer is ready.", "s", quantiles("fieldseal_service_seconds")),
+          ((rate("leafseal_fields_total", "method", ', outcome="ok"'), "{{method}}"),)),
+    Panel("Service time", "From the last byte of a request until its answer is ready.", "s", quantiles("leafseal_service_seconds")),
     Panel("Service time p99 by method", "The same, for each method.", "s",
-          ((quantile(0.99, "fieldseal_service_seconds", "method"), "{{method}}"),)),
-    Panel("Queue wait", "From the admission of a request to its first slice.", "s", quantiles("fieldseal_queue_wait_seconds")),
+          ((quantile(0.99, "leafseal_service_seconds", "method"), "{{method}}"),)),
+    Panel("Queue wait", "From the admission of a request to its first slice.", "s", quantiles("leafseal_queue_wait_seconds")),
 )
 
 ENGINES = (
     Panel("Workers busy by engine", "Above 80 % latency grows. The autoscaler adds engines at 60 %.", "percentunit",
-          ((f"{rate('fieldseal_worker_busy_seconds_total', 'instance')} / on (instance) {gauge('fieldseal_workers')}", "{{instance}}"),),
+          ((f"{rate('leafseal_worker_busy_seconds_total', 'instance')} / on (instance) {gauge('leafseal_workers')}", "{{instance}}"),),
           maximum=1),
     Panel("Backlog", "Estimated time to finish all requests queued or running.", "s",
-          ((gauge("fieldseal_queue_backlog_seconds"), "{{instance}}"),)),
-    Panel("Requests queued or running", "By engine.", "none", ((gauge("fieldseal_queue_jobs"), "{{instance}}"),)),
+          ((gauge("leafseal_queue_backlog_seconds"), "{{instance}}"),)),
+    Panel("Requests queued or running", "By engine.", "none", ((gauge("leafseal_queue_jobs"), "{{instance}}"),)),
     Panel("CPU time by threads", "Cores. Network threads at one core each: raise server.network_threads.", "none",
-          ((rate("fieldseal_cpu_seconds_total", "threads"), "{{threads}}"),)),
+          ((rate("leafseal_cpu_seconds_total", "threads"), "{{threads}}"),)),
     Panel("Memory", "Resident memory of the process.", "bytes", ((gauge("process_resident_memory_bytes"), "{{instance}}"),)),
     Panel("Memory of messages", "Messages that arrive, messages of requests in the queue, and answers.", "bytes",
           tuple((f"sum({gauge(metric)})", name) for metric, name in (
-              ("fieldseal_incoming_bytes", "arriving"), ("fieldseal_queue_bytes", "queued"), ("fieldseal_answers_bytes", "answers")))),
+              ("leafseal_incoming_bytes", "arriving"), ("leafseal_queue_bytes", "queued"), ("leafseal_answers_bytes", "answers")))),
     Panel("Open connections", "By engine. After a scale-out they level within server.connection_age_max.", "none",
-          ((gauge("fieldseal_connections_open"), "{{instance}}"),)),
-    Panel("TLS handshakes", "By result.", "ops", ((rate("fieldseal_handshakes_total", "result"), "{{result}}"),)),
-    Panel("Network", "Bytes including TLS.", "Bps", ((rate("fieldseal_network_received_bytes_total", ""), "received"),
-                                                     (rate("fieldseal_network_sent_bytes_total", ""), "sent"))),
+          ((gauge("leafseal_connections_open"), "{{instance}}"),)),
+    Panel("TLS handshakes", "By result.", "ops", ((rate("leafseal_handshakes_total", "result"), "{{result}}"),)),
+    Panel("Network", "Bytes including TLS.", "Bps", ((rate("leafseal_network_received_bytes_total", ""), "received"),
+                                                     (rate("leafseal_network_sent_bytes_total", ""), "sent"))),
     Panel("Cache hits", "Share of lookups that found an entry.", "percentunit",
-          ((f"{rate('fieldseal_cache_lookups_total', 'cache', HIT)} / {rate('fieldseal_cache_lookups_total', 'cache')}",
+          ((f"{rate('leafseal_cache_lookups_total', 'cache', HIT)} / {rate('leafseal_cache_lookups_total', 'cache')}",
             "{{cache}}"),), maximum=1),
     Panel("Slices p99", "What a worker processes before it yields: small requests wait about this long.", "s",
-          ((quantile(0.99, "fieldseal_slice_seconds"), "p99"),)),
+          ((quantile(0.99, "leafseal_slice_seconds"), "p99"),)),
     Panel("File descriptors", "Open ones as a share of the limit.", "percentunit",
           ((f"{gauge('process_open_fds')} / {gauge('process_max_fds')}", "{{instance}}"),), maximum=1),
 )
 
 API = (
-    Panel("API calls by status", "Calls of the HTTPS API that ended.", "reqps", ((rate("fieldseal_api_calls_total", "status"), "{{status}}"),)),
+    Panel("API calls by status", "Calls of the HTTPS API that ended.", "reqps", ((rate("leafseal_api_calls_total", "status"), "{{status}}"),)),
     Panel("API service time p99", "By call, including the body of the call.", "s",
-          ((quantile(0.99, "fieldseal_api_service_seconds", "call"), "{{call}}"),)),
-    Panel("API connections", "Open ones, by engine.", "none", ((gauge("fieldseal_api_connections_open"), "{{instance}}"),)),
+          ((quantile(0.99, "leafseal_api_service_seconds", "call"), "{{call}}"),)),
+    Panel("API connections", "Open ones, by engine.", "none", ((gauge("leafseal_api_connections_open"), "{{instance}}"),)),
 )
 
 RELAYS = (
     Panel("Relay requests by status", "By class of status; 0xx: the client left.", "reqps",
-          ((rate("fieldseal_relay_requests_total", "listener, status"), "{{listener}} {{status}}"),)),
+          ((rate("leafseal_relay_requests_total", "listener, status"), "{{listener}} {{status}}"),)),
     Panel("Relay request time p99", "From the head of a request to the end of its answer.", "s",
-          ((quantile(0.99, "fieldseal_relay_request_seconds", "listener"), "{{listener}}"),)),
+          ((quantile(0.99, "leafseal_relay_request_seconds", "listener"), "{{listener}}"),)),
     Panel("Refused messages by code", "Messages that were not forwarded.", "ops",
-          ((rate("fieldseal_relay_refusals_total", "listener, code") + " > 0", "{{listener}} {{code}}"),)),
+          ((rate("leafseal_relay_refusals_total", "listener, code") + " > 0", "{{listener}} {{code}}"),)),
     Panel("Values by action", "Values that rules changed.", "ops",
-          ((rate("fieldseal_relay_values_total", "listener, action"), "{{listener}} {{action}}"),)),
+          ((rate("leafseal_relay_values_total", "listener, action"), "{{listener}} {{action}}"),)),
     Panel("Memory of bodies", "Share of bodies_size_max.", "percentunit",
-          ((f"{gauge('fieldseal_relay_buffered_bodies_bytes')} / {gauge('fieldseal_relay_buffered_bodies_limit_bytes')}", "{{instance}}"),),
+          ((f"{gauge('leafseal_relay_buffered_bodies_bytes')} / {gauge('leafseal_relay_buffered_bodies_limit_bytes')}", "{{instance}}"),),
           maximum=1),
     Panel("Relay connections", "Open connections of clients.", "none",
-          ((f"sum by (listener) ({gauge('fieldseal_relay_connections_open')})", "{{listener}}"),)),
+          ((f"sum by (listener) ({gauge('leafseal_relay_connections_open')})", "{{listener}}"),)),
 )
 
 ROWS = (("Overview", OVERVIEW), ("Requests", REQUESTS), ("Engines", ENGINES), ("HTTPS API", API), ("Relays", RELAYS))
@@ -152,12 +152,12 @@ def built(panel: Panel) -> stat.Panel | timeseries.Panel:
 
 
 def whole() -> dashboard.Dashboard:
-    engines = 'label_values({__name__=~"fieldseal_ready|fieldseal_relay_ready"}, instance)'
+    engines = 'label_values({__name__=~"leafseal_ready|leafseal_relay_ready"}, instance)'
     made = (
-        dashboard.Dashboard("Fieldseal")
-        .uid("fieldseal")
+        dashboard.Dashboard("Leafseal")
+        .uid("leafseal")
         .description("Engines and relays. Metrics: docs/metrics.md and docs/relay.md.")
-        .tags(["fieldseal"])
+        .tags(["leafseal"])
         .timezone("browser")
         .time("now-1h", "now")
         .refresh("30s")

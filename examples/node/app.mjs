@@ -5,7 +5,7 @@
 
 import { fileURLToPath } from 'node:url';
 
-import { protectBody } from '@fieldseal/client/express';
+import { protectBody } from '@leafseal/client/express';
 import Database from 'libsql';
 import express from 'express';
 

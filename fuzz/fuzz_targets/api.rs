@@ -5,4 +5,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| fieldseal_server::fuzzing::check_call(bytes));
+fuzz_target!(|bytes: &[u8]| leafseal_server::fuzzing::check_call(bytes));

@@ -13,7 +13,7 @@ use libfuzzer_sys::fuzz_target;
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
 fuzz_target!(|bytes: &[u8]| {
-    ALLOCATOR.set_limit(ALLOCATOR.allocated() + fieldseal_relay::fuzzing::MEMORY_MAX).expect("more than there is now");
-    fieldseal_relay::fuzzing::check_coding(bytes);
+    ALLOCATOR.set_limit(ALLOCATOR.allocated() + leafseal_relay::fuzzing::MEMORY_MAX).expect("more than there is now");
+    leafseal_relay::fuzzing::check_coding(bytes);
     ALLOCATOR.set_limit(usize::MAX).expect("no limit");
 });

@@ -5,4 +5,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| fieldseal_envelope::fuzzing::check_envelope(bytes));
+fuzz_target!(|bytes: &[u8]| leafseal_envelope::fuzzing::check_envelope(bytes));

@@ -5,4 +5,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| fieldseal_protocol::fuzzing::check_frames(bytes));
+fuzz_target!(|bytes: &[u8]| leafseal_protocol::fuzzing::check_frames(bytes));

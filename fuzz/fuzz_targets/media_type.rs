@@ -5,4 +5,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| fieldseal_document::fuzzing::check_media_type(bytes));
+fuzz_target!(|bytes: &[u8]| leafseal_document::fuzzing::check_media_type(bytes));

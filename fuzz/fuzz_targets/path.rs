@@ -6,5 +6,5 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    fieldseal_relay::fuzzing::check_path(bytes);
+    leafseal_relay::fuzzing::check_path(bytes);
 });

@@ -6,5 +6,5 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    fieldseal_http::fuzzing::check_requests(bytes);
+    leafseal_http::fuzzing::check_requests(bytes);
 });

@@ -6,5 +6,5 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    fieldseal_load::fuzzing::check_scenario(bytes);
+    leafseal_load::fuzzing::check_scenario(bytes);
 });

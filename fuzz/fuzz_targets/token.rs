@@ -5,4 +5,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| fieldseal_engine::fuzzing::check_token(bytes));
+fuzz_target!(|bytes: &[u8]| leafseal_engine::fuzzing::check_token(bytes));

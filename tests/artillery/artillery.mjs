@@ -13,7 +13,7 @@ export const SIZES = [30, 150, 2000];
 /** Its phase. */
 export const PUBLISHED = { arrivalRate: 2, duration: 90 };
 /**
- * The scenarios that both Artillery and `fieldseal load` run: the published one at a higher rate, in which few requests have 2,000 values,
+ * The scenarios that both Artillery and `leafseal load` run: the published one at a higher rate, in which few requests have 2,000 values,
  * and one with equal shares of its sizes.
  */
 export const COMPARED = [
@@ -41,7 +41,7 @@ export function printed(engine, folder) {
 }
 
 /**
- * The same with another duration and the engine's port, for runs in which Artillery and `fieldseal load` read everything from the file.
+ * The same with another duration and the engine's port, for runs in which Artillery and `leafseal load` read everything from the file.
  * `weights`, one for each scenario, replace the published ones.
  */
 export function adapted(engine, folder, name, { arrivalRate, duration }, weights) {
@@ -57,14 +57,14 @@ export function adapted(engine, folder, name, { arrivalRate, duration }, weights
   return file;
 }
 
-/** Runs `fieldseal load` on `file` and returns its result. */
-export async function fieldsealLoad(file) {
+/** Runs `leafseal load` on `file` and returns its result. */
+export async function leafsealLoad(file) {
   const result = `${file}.load.json`;
   const child = spawn(program(), ['load', file, '--output', result], { stdio: ['ignore', 'ignore', 'pipe'] });
   let stderr = '';
   child.stderr.on('data', (text) => { stderr += text; });
   const [code] = await once(child, 'close');
-  if (code !== 0) throw new Error(`fieldseal load ended with ${code}: ${stderr}`);
+  if (code !== 0) throw new Error(`leafseal load ended with ${code}: ${stderr}`);
   return JSON.parse(readFileSync(result, 'utf8'));
 }
 
@@ -92,12 +92,12 @@ export async function artillery(file, overrides = {}, began = () => undefined) {
 }
 
 /**
- * Runs a scenario file in Artillery and `fieldseal load` at the same time. Returns the number of requests of each size and the median
+ * Runs a scenario file in Artillery and `leafseal load` at the same time. Returns the number of requests of each size and the median
  * latencies in milliseconds.
  */
 export async function both(file, phase) {
   let beside;
-  const { code, text, report } = await artillery(file, {}, () => { beside = fieldsealLoad(file); });
+  const { code, text, report } = await artillery(file, {}, () => { beside = leafsealLoad(file); });
   const native = await beside;
   const rows = SIZES.map((size) => {
     const { ok, latency_us: latency } = native?.series.find(({ fields }) => fields === size) ?? { ok: 0, latency_us: { p50: 0 } };

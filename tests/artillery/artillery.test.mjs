@@ -22,7 +22,7 @@ let engine;
 let folder;
 before(async () => {
   engine = await Engine.start([], FULL ? 3443 : 0);
-  folder = mkdtempSync(join(tmpdir(), 'fieldseal-artillery-'));
+  folder = mkdtempSync(join(tmpdir(), 'leafseal-artillery-'));
 });
 after(async () => {
   await engine?.stop();
@@ -37,7 +37,7 @@ async function counted(metric) {
 
 test('the published scenario runs unchanged, and every count is correct', { timeout: TIMEOUT }, async () => {
   const file = printed(engine, folder);
-  const before = [await counted('fieldseal_requests_total'), await counted('fieldseal_fields_total')];
+  const before = [await counted('leafseal_requests_total'), await counted('leafseal_fields_total')];
   const { code, text, report } = await artillery(file, FULL ? {} : { config: { phases: PHASES, e3: { port: engine.port } } });
   assert.equal(code, 0, text);
   const { counters, summaries, rates } = report;
@@ -65,7 +65,7 @@ test('the published scenario runs unchanged, and every count is correct', { time
   // Users that arrived during the warm-up are reported with their waiting time.
   assert.ok(summaries['e3.warm_up'].count >= 1 && summaries['e3.warm_up'].min > 0, JSON.stringify(summaries['e3.warm_up']));
   assert.equal(summaries['e3.warm_up.held']?.count ?? 0, counters['e3.warm_up.users'] ?? 0);
-  const since = [await counted('fieldseal_requests_total') - before[0], await counted('fieldseal_fields_total') - before[1]];
+  const since = [await counted('leafseal_requests_total') - before[0], await counted('leafseal_fields_total') - before[1]];
   assert.deepEqual(since, [USERS, fields], 'the engine has counted as many');
 });
 
@@ -83,7 +83,7 @@ function assertShares(rows, { phase, shares, isOfEverySize }) {
 
 // How their latencies compare is a benchmark: compare.mjs.
 for (const compared of COMPARED) {
-  test(`\`fieldseal load\` sends the same requests for the same file, ${compared.name}`, { timeout: TIMEOUT }, async (t) => {
+  test(`\`leafseal load\` sends the same requests for the same file, ${compared.name}`, { timeout: TIMEOUT }, async (t) => {
     const { phase, weights } = compared;
     const file = adapted(engine, folder, compared.name.replaceAll(' ', '-'), phase, weights);
     const { code, text, users, rows, artillery: seen, native } = await both(file, phase);
@@ -101,7 +101,7 @@ test('options, loops, thinking, cancelling and errors, under Artillery', { timeo
   writeFileSync(file, `
 config:
   target: "${engine.host}:${engine.port}"
-  e3: { key: ${engine.key}, cert: ${engine.cert}, ca: ${engine.ca}, rpc: "@fieldseal/wire", app: app_dev, connections: 3 }
+  e3: { key: ${engine.key}, cert: ${engine.cert}, ca: ${engine.ca}, rpc: "@leafseal/wire", app: app_dev, connections: 3 }
   phases: [ { arrivalCount: 40, duration: 2 } ]
   engines: { e3: {} }
 before:

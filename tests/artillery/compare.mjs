@@ -1,7 +1,7 @@
-// Compares latencies of one scenario file in Artillery and `fieldseal load`, which run at the same time against one engine. A benchmark: it
+// Compares latencies of one scenario file in Artillery and `leafseal load`, which run at the same time against one engine. A benchmark: it
 // reports medians and their ratios without a verdict.
 //
-//   FIELDSEAL=target/release/fieldseal tests/artillery/run.sh compare
+//   LEAFSEAL=target/release/leafseal tests/artillery/run.sh compare
 //   FULL=1 …      the published scenario for its 90 seconds as well
 //   INCIDENT=1 …  with the engine of the published incident: k1, an ephemeral key for each field
 
@@ -14,7 +14,7 @@ import { Engine } from './engine.mjs';
 
 const settings = process.env.INCIDENT === '1' ? ['engine.curve=k1', 'engine.keying=field'] : [];
 const published = process.env.FULL === '1' ? [{ name: 'as published', phase: PUBLISHED }] : [];
-const HEADS = ['scenario', 'values', 'requests', 'Artillery p50', 'fieldseal load p50', 'ratio', 'waited/ran'];
+const HEADS = ['scenario', 'values', 'requests', 'Artillery p50', 'leafseal load p50', 'ratio', 'waited/ran'];
 
 /** A table in Markdown. */
 function print(rows) {
@@ -22,7 +22,7 @@ function print(rows) {
   console.log([line(HEADS), line(HEADS.map(() => '---')), ...rows.map(line)].join('\n'));
 }
 
-const folder = mkdtempSync(join(tmpdir(), 'fieldseal-compare-'));
+const folder = mkdtempSync(join(tmpdir(), 'leafseal-compare-'));
 const engine = await Engine.start(settings);
 try {
   const table = [];

@@ -1,4 +1,4 @@
-// A running engine for the Node tests, started as `fieldseal dev` starts one, and a plain TLS connection to it.
+// A running engine for the Node tests, started as `leafseal dev` starts one, and a plain TLS connection to it.
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -13,15 +13,15 @@ const STOP_MS_MAX = 30_000;
 
 /** The program under test, set by run.sh. */
 export function program() {
-  const path = process.env.FIELDSEAL;
-  if (!path) throw new Error('set FIELDSEAL, or run tests/artillery/run.sh');
+  const path = process.env.LEAFSEAL;
+  if (!path) throw new Error('set LEAFSEAL, or run tests/artillery/run.sh');
   return path;
 }
 
 /** An engine with an app, an authority and certificates of its own. */
 export class Engine {
   /** `settings` as on the command line: `engine.curve=k1`. */
-  static async start(settings = [], port = 0, folder = mkdtempSync(join(tmpdir(), 'fieldseal-artillery-'))) {
+  static async start(settings = [], port = 0, folder = mkdtempSync(join(tmpdir(), 'leafseal-artillery-'))) {
     const engine = new Engine();
     engine.folder = folder;
     const flags = ['operator.address=127.0.0.1:0', 'api.address=127.0.0.1:0', ...settings].flatMap((setting) => ['--set', setting]);
@@ -57,7 +57,7 @@ export class Engine {
     const read = (path) => readFileSync(path);
     const socket = connect({
       host: this.host, port: this.port, ca: read(this.ca), cert: read(this.cert), key: read(this.key),
-      ALPNProtocols: ['fieldseal/1'], minVersion: 'TLSv1.3', servername: '',
+      ALPNProtocols: ['leafseal/1'], minVersion: 'TLSv1.3', servername: '',
     });
     socket.setNoDelay(true);
     await once(socket, 'secureConnect');

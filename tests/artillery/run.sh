@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The Node packages: the wire bindings and the engine for Artillery, with Artillery itself, against a running engine.
 #
-#   FIELDSEAL=target/checked/fieldseal tests/artillery/run.sh
-#   FULL=1 FIELDSEAL=… tests/artillery/run.sh     the published scenario for its 90 seconds, on port 3443
-#   FIELDSEAL=… tests/artillery/run.sh compare    a benchmark: latencies under Artillery and `fieldseal load` (compare.mjs)
+#   LEAFSEAL=target/checked/leafseal tests/artillery/run.sh
+#   FULL=1 LEAFSEAL=… tests/artillery/run.sh     the published scenario for its 90 seconds, on port 3443
+#   LEAFSEAL=… tests/artillery/run.sh compare    a benchmark: latencies under Artillery and `leafseal load` (compare.mjs)
 #
 # Needs Node 20 with npm, and Rust for the bindings (PROFILE names cargo's profile, checked by default). Installs pinned packages
 # into the packages' own node_modules/, again only when a lock file has changed. The tests reach nothing but 127.0.0.1.
@@ -12,7 +12,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 suite=tests/artillery
 source "$here/../common.sh"
-use_fieldseal
+use_leafseal
 need_node
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 PUPPETEER_SKIP_DOWNLOAD=1
 
@@ -20,7 +20,7 @@ install_npm bindings/node
 install_npm artillery-engine-e3
 install_npm tests/artillery
 
-echo '== artillery: build @fieldseal/wire and artillery-engine-e3'
+echo '== artillery: build @leafseal/wire and artillery-engine-e3'
 node "$root/bindings/node/wire/scripts/build.mjs" "${PROFILE:-checked}"
 npm run --silent --prefix "$root/artillery-engine-e3" build
 npm run --silent --prefix "$root/artillery-engine-e3" lint

@@ -1,4 +1,4 @@
-// @fieldseal/client/browser in Chromium, with the key that an engine serves: the engine and an independent decryptor open what pages
+// @leafseal/client/browser in Chromium, with the key that an engine serves: the engine and an independent decryptor open what pages
 // encrypt. Its own test, bindings/node/client/test/browser.test.mjs, has the rules of the format.
 
 import assert from 'node:assert/strict';
@@ -23,7 +23,7 @@ let engine, site, browser, key;
 
 before(async () => {
   if (skip) return;
-  site = await Site.start({ '/fieldseal.js': file('dist/browser/index.js'), '/cases.mjs': file('test/browser_cases.mjs') });
+  site = await Site.start({ '/leafseal.js': file('dist/browser/index.js'), '/cases.mjs': file('test/browser_cases.mjs') });
   engine = await Engine.start([site.origin()]);
   site.connections = engine.url;
   key = engine.apiKey('encrypt,decrypt');
@@ -69,7 +69,7 @@ function leaves(value) {
 
 /** Encrypts the documents of the cases in a page. */
 const encrypted = options => inPage(async ([endpoint, options]) => {
-  const [{ Encryptor }, { documents }] = await Promise.all([import('/fieldseal.js'), import('/cases.mjs')]);
+  const [{ Encryptor }, { documents }] = await Promise.all([import('/leafseal.js'), import('/cases.mjs')]);
   const encryptor = await Encryptor.fetch(endpoint);
   const sealed = [];
   for (const document of documents()) sealed.push(await encryptor.encrypt(document, options));
@@ -98,7 +98,7 @@ for (const [name, options] of Object.entries(OPTIONS)) {
 
 test('the role of a page is enforced', { skip }, async () => {
   const text = await inPage(async endpoint => {
-    const { Encryptor } = await import('/fieldseal.js');
+    const { Encryptor } = await import('/leafseal.js');
     return (await Encryptor.fetch(endpoint)).encrypt('4111', { role: 'pci-data' });
   }, { url: engine.url, app: APP });
   assert.equal(await engine.call(`/decrypt?role=${ROLE}`, key, text), '4111');
@@ -107,7 +107,7 @@ test('the role of a page is enforced', { skip }, async () => {
 
 test('the engine decrypts files, blobs and bytes of a page', { skip }, async () => {
   const files = await inPage(async endpoint => {
-    const { Encryptor } = await import('/fieldseal.js');
+    const { Encryptor } = await import('/leafseal.js');
     const encryptor = await Encryptor.fetch(endpoint);
     const content = Uint8Array.from({ length: 300_001 }, (_, index) => index % 251);
     const sealed = [
@@ -130,8 +130,8 @@ test('the engine decrypts files, blobs and bytes of a page', { skip }, async () 
 
 test('a page refuses the values and keys that Node refuses', { skip }, async () => {
   const wrong = await inPage(async endpoint => {
-    const [{ Encryptor }, { wrongRefusals, wrongKeys }] = await Promise.all([import('/fieldseal.js'), import('/cases.mjs')]);
-    const answer = await fetch(`${endpoint.url}/fieldseal/apps/${endpoint.app}`);
+    const [{ Encryptor }, { wrongRefusals, wrongKeys }] = await Promise.all([import('/leafseal.js'), import('/cases.mjs')]);
+    const answer = await fetch(`${endpoint.url}/leafseal/apps/${endpoint.app}`);
     const { ecdhP256KeyUncompressed: key } = await answer.json();
     return [await wrongRefusals(await Encryptor.of(key)), await wrongKeys(Encryptor, key)];
   }, { url: engine.url, app: APP });
@@ -140,7 +140,7 @@ test('a page refuses the values and keys that Node refuses', { skip }, async () 
 
 test('objects of another frame are plain objects', { skip }, async () => {
   const sealed = await inPage(async endpoint => {
-    const { Encryptor } = await import('/fieldseal.js');
+    const { Encryptor } = await import('/leafseal.js');
     const frame = document.body.appendChild(document.createElement('iframe'));
     const foreign = frame.contentWindow.JSON.parse('{"card": ["4111", 1]}');
     if (foreign instanceof Object) throw new Error('it is not foreign');
@@ -151,7 +151,7 @@ test('objects of another frame are plain objects', { skip }, async () => {
 
 /** The code and the message of the error with which fetching a key fails. */
 const fetchFails = (endpoint, page) => inPage(async endpoint => {
-  const { Encryptor } = await import('/fieldseal.js');
+  const { Encryptor } = await import('/leafseal.js');
   return Encryptor.fetch(endpoint).then(() => 'it does not fail', ({ code, message }) => [code, message]);
 }, endpoint, page);
 
@@ -169,7 +169,7 @@ test('an app that does not exist is reported as the engine reports it', { skip }
 
 test('outside a secure context the error names the remedy', { skip }, async () => {
   const [code, message] = await inPage(async () => {
-    const { Encryptor } = await import('/fieldseal.js');
+    const { Encryptor } = await import('/leafseal.js');
     const key = 'A+QGDcNiNkrK6IGraYFo8ZzDTp14XmpyjkPkEI24XyaP';
     return Encryptor.of(key).then(() => ['it does not fail', ''], ({ code, message }) => [code, message]);
   }, undefined, { host: INSECURE_HOST });

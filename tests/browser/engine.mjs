@@ -30,7 +30,7 @@ export class Engine {
   /** `origins` are those of `api.cors_origins`. */
   static async start(origins) {
     const engine = new Engine();
-    engine.folder = mkdtempSync(join(tmpdir(), 'fieldseal-browser-'));
+    engine.folder = mkdtempSync(join(tmpdir(), 'leafseal-browser-'));
     const files = Object.keys(CURVES).flatMap(name => {
       const file = join(engine.folder, `${name}.pem`);
       writeFileSync(file, pem(name), { mode: 0o600 });
@@ -40,7 +40,7 @@ export class Engine {
     engine.run('keys', 'create', OTHER_APP);
     const settings = ['--set', `api.cors_origins=${origins.join(',')}`, '--set', 'operator.address=127.0.0.1:0'];
     const flags = ['--app', APP, '--port', '0', '--api-port', '0', '--no-relay', '--json'];
-    engine.process = spawn(process.env.FIELDSEAL, [...engine.in, ...settings, 'dev', ...flags], { stdio: ['ignore', 'pipe', 'inherit'] });
+    engine.process = spawn(process.env.LEAFSEAL, [...engine.in, ...settings, 'dev', ...flags], { stdio: ['ignore', 'pipe', 'inherit'] });
     engine.ended = once(engine.process, 'exit');
     const line = once(createInterface({ input: engine.process.stdout }), 'line');
     const [text] = await Promise.race([line, engine.ended.then(() => assert.fail('the engine did not start'))]);
@@ -56,8 +56,8 @@ export class Engine {
 
   /** Standard output of a command. */
   run(...command) {
-    const done = spawnSync(process.env.FIELDSEAL, [...this.in, ...command], { timeout: COMMAND_MS_MAX });
-    assert.equal(done.status, 0, `fieldseal ${command.join(' ')}: ${done.stderr}`);
+    const done = spawnSync(process.env.LEAFSEAL, [...this.in, ...command], { timeout: COMMAND_MS_MAX });
+    assert.equal(done.status, 0, `leafseal ${command.join(' ')}: ${done.stderr}`);
     return done.stdout.toString().trim();
   }
 

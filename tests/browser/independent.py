@@ -1,4 +1,4 @@
-"""Opens envelopes and files with the test keys by the decryptor of tests/interop, which shares no code with Fieldseal.
+"""Opens envelopes and files with the test keys by the decryptor of tests/interop, which shares no code with Leafseal.
 
 Standard input: `{"texts": […], "files": [base64…]}`. Standard output: the same shape with what each one held.
 """

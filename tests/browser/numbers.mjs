@@ -1,4 +1,4 @@
-// What a page of `fieldseal load report` tells, held against the JSON that it is made of.
+// What a page of `leafseal load report` tells, held against the JSON that it is made of.
 
 import assert from 'node:assert/strict';
 

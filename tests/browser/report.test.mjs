@@ -1,5 +1,5 @@
-// The page of `fieldseal load report` in a real browser: nothing asked of any host, no error, nothing wider than the screen, every number
-// the one of the JSON, and each plot saved as PNG. FIELDSEAL names the program; CHROMIUM the browser, else it is looked for.
+// The page of `leafseal load report` in a real browser: nothing asked of any host, no error, nothing wider than the screen, every number
+// the one of the JSON, and each plot saved as PNG. LEAFSEAL names the program; CHROMIUM the browser, else it is looked for.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -12,7 +12,7 @@ import { chromium } from 'playwright-core';
 import { findChromium } from './chromium.mjs';
 import { assertNumbers, assertPlotted, drawn, reportedNumbers } from './numbers.mjs';
 
-const program = process.env.FIELDSEAL;
+const program = process.env.LEAFSEAL;
 const executablePath = findChromium(process.env);
 // Screenshots are kept here where it is set.
 const shots = process.env.SCREENSHOTS;
@@ -49,8 +49,8 @@ let folder, browser;
 const reports = {};
 
 before(async () => {
-  assert.ok(program, 'set FIELDSEAL to the path of the program');
-  folder = mkdtempSync(join(tmpdir(), 'fieldseal-report-'));
+  assert.ok(program, 'set LEAFSEAL to the path of the program');
+  folder = mkdtempSync(join(tmpdir(), 'leafseal-report-'));
   const file = name => join(folder, name);
   writeFileSync(file('scenario.yml'), scenario);
   const run = (...rest) => execFileSync(program, rest, { stdio: ['ignore', 'ignore', 'ignore'] });

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# In Chromium: the page of `fieldseal load report`; the browser build of @fieldseal/client, client-side tokens and the page of
+# In Chromium: the page of `leafseal load report`; the browser build of @leafseal/client, client-side tokens and the page of
 # docs/start/browser.md with a running engine; the hosted service's SDK.
 #
-#   FIELDSEAL=target/checked/fieldseal tests/browser/run.sh
-#   EVERVAULT_SDK=FILE FIELDSEAL=… tests/browser/run.sh     also that SDK, whose script is in no package (sdk.test.mjs)
+#   LEAFSEAL=target/checked/leafseal tests/browser/run.sh
+#   EVERVAULT_SDK=FILE LEAFSEAL=… tests/browser/run.sh     also that SDK, whose script is in no package (sdk.test.mjs)
 #
 # Needs Node 20 with npm and Python 3.11 with venv; installs pinned packages. Where there is no Chromium and none can be installed, the tests
 # say so and are skipped, but in CI (CI=true), where they fail. SCREENSHOTS=FOLDER keeps what they saw of reports.
@@ -12,7 +12,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 suite=tests/browser
 source "$here/../common.sh"
-use_fieldseal
+use_leafseal
 need_node
 need_python
 
@@ -28,6 +28,6 @@ install_npm bindings/node
 install_python "$root/target/interop/venv" "$root/tests/interop/requirements.txt"
 export PYTHON=$root/target/interop/venv/bin/python
 
-echo '== browser: build @fieldseal/client/browser'
+echo '== browser: build @leafseal/client/browser'
 node "$root/bindings/node/client/scripts/browser.mjs"
 node --test --test-reporter=spec "$root"/bindings/node/client/test/browser*.test.mjs "$here"/*.test.mjs

@@ -36,7 +36,7 @@ async function freePort() {
 
 /** Runs a program of the page in a folder, with the program under test in its path. */
 function run(program, folder) {
-  const path = [dirname(process.env.FIELDSEAL), process.env.PATH].join(delimiter);
+  const path = [dirname(process.env.LEAFSEAL), process.env.PATH].join(delimiter);
   const options = { cwd: folder, env: { ...process.env, PATH: path }, stdio: ['ignore', 'pipe', 'inherit'] };
   return spawn('bash', ['-euo', 'pipefail', '-c', program], options);
 }
@@ -61,7 +61,7 @@ async function answers(port) {
 }
 
 test('the commands and pages of docs/start/browser.md work', { skip: executablePath ? false : 'no Chromium here' }, async context => {
-  const folder = mkdtempSync(join(tmpdir(), 'fieldseal-start-'));
+  const folder = mkdtempSync(join(tmpdir(), 'leafseal-start-'));
   const running = [];
   context.after(async () => {
     for (const one of running) {
@@ -70,13 +70,13 @@ test('the commands and pages of docs/start/browser.md work', { skip: executableP
     }
     rmSync(folder, { recursive: true });
   });
-  mkdirSync(join(folder, 'node_modules', '@fieldseal'), { recursive: true });
-  symlinkSync(client, join(folder, 'node_modules', '@fieldseal', 'client'));
+  mkdirSync(join(folder, 'node_modules', '@leafseal'), { recursive: true });
+  symlinkSync(client, join(folder, 'node_modules', '@leafseal', 'client'));
   const [api, site] = [await freePort(), await freePort()];
   const ported = script => script.replaceAll('127.0.0.1:8443', `127.0.0.1:${api}`).replaceAll('127.0.0.1:8080', `127.0.0.1:${site}`);
 
-  const free = `fieldseal --set operator.address=127.0.0.1:0 dev --no-relay --port 0 --api-port ${api} --json`;
-  const engine = background(ported(text('sh', 'start')).replace('fieldseal dev', free), folder);
+  const free = `leafseal --set operator.address=127.0.0.1:0 dev --no-relay --port 0 --api-port ${api} --json`;
+  const engine = background(ported(text('sh', 'start')).replace('leafseal dev', free), folder);
   running.push(engine);
   await Promise.race([once(engine.stdout, 'data'), once(engine, 'exit').then(() => assert.fail('the engine did not start'))]);
   for (const name of ['index.html', 'show.html']) writeFileSync(join(folder, name), ported(text('html', name)));
@@ -88,7 +88,7 @@ test('the commands and pages of docs/start/browser.md work', { skip: executableP
   running.push(background(serve.replace('8080', site), folder));
   await answers(site);
 
-  const authority = readFileSync(join(folder, '.fieldseal', 'certs', 'ca.pem'));
+  const authority = readFileSync(join(folder, '.leafseal', 'certs', 'ca.pem'));
   const browser = await chromium.launch({ executablePath, args: [...flags, await trust(`https://127.0.0.1:${api}`, authority)] });
   context.after(() => browser.close());
   const tab = await browser.newPage();

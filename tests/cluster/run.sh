@@ -47,7 +47,7 @@ fi
 # again.
 threads=$([[ -n ${FULL:-} ]] && echo 1 || echo 4)
 packages=(--workspace)
-[[ ${PROFILE:-checked} == checked ]] || packages=(--package fieldseal-cli)
+[[ ${PROFILE:-checked} == checked ]] || packages=(--package leafseal-cli)
 filters=("${@/#/cluster::}")
 cd "$root"
 echo "== cluster: cargo test${ENVOY:+, through Envoy}"

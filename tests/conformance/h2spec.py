@@ -16,7 +16,7 @@ import engine as engines  # noqa: E402
 import relay_parts  # noqa: E402
 import relays  # noqa: E402
 import upstream as upstreams  # noqa: E402
-from fieldseal import Fieldseal  # noqa: E402
+from leafseal import Leafseal  # noqa: E402
 
 ANSWER_SIZE = 100_000
 
@@ -25,18 +25,18 @@ def main() -> int:
     program, *arguments = sys.argv[1:]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        fieldseal = Fieldseal(folder / "store")
+        leafseal = Leafseal(folder / "store")
         pki = relay_parts.make_pki(folder)
         with (
-            engines.running(fieldseal, relay_parts.APP) as engine,
+            engines.running(leafseal, relay_parts.APP) as engine,
             upstreams.running() as plain,
             upstreams.running(pki.server.context("http/1.1")) as tls,
         ):
             # Longer than a stream's first window: what is sent about a stream must not come after its end.
             plain.answer = lambda _: upstreams.ok(bytes(ANSWER_SIZE))
-            fieldseal.run("certs", "issue", "relay", "--app", relay_parts.APP, "--allow", "encrypt,decrypt")
+            leafseal.run("certs", "issue", "relay", "--app", relay_parts.APP, "--allow", "encrypt,decrypt")
             text = relay_parts.inbound(pki, plain, tls, engine)
-            with relays.running(fieldseal, folder, text) as relay:
+            with relays.running(leafseal, folder, text) as relay:
                 return _run(program, relay.at("tls").port, folder / "report.xml", arguments)
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # h2spec, the public conformance tool for HTTP/2, against the relay's TLS listener.
 #
-#   FIELDSEAL=target/release/fieldseal tests/conformance/h2spec.sh [h2spec arguments]
+#   LEAFSEAL=target/release/leafseal tests/conformance/h2spec.sh [h2spec arguments]
 #
 # Needs Go 1.25 and Python 3.11. Builds the pinned h2spec once, below target/conformance. Prints what h2spec
 # prints, and exits with 1 where a case fails, or none was run.
@@ -13,7 +13,7 @@ source "$here/../common.sh"
 place=$root/target/conformance
 
 [[ ${1:-} != --help ]] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0; }
-use_fieldseal
+use_leafseal
 need_python
 install_python "$root/target/interop/venv" "$here/../interop/requirements.txt"
 

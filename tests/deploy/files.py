@@ -9,9 +9,9 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
-CHART = DEPLOY / "helm/fieldseal"
-PLAIN = DEPLOY / "kubernetes/fieldseal.yaml"
-NAMESPACE = "fieldseal"
+CHART = DEPLOY / "helm/leafseal"
+PLAIN = DEPLOY / "kubernetes/leafseal.yaml"
+NAMESPACE = "leafseal"
 SECONDS_MAX = 300
 """Longer than any command here takes on a busy machine."""
 
@@ -38,19 +38,19 @@ def run(*command: str | Path, stdin: str = "", code: int = 0, environment: dict[
 
 def rendered(*flags: str) -> str:
     """The chart's manifests with default values, or with those that `flags` set."""
-    return run(program("HELM"), "template", "fieldseal", CHART, "--namespace", NAMESPACE, *flags)[0]
+    return run(program("HELM"), "template", "leafseal", CHART, "--namespace", NAMESPACE, *flags)[0]
 
 
 def refused(*flags: str) -> str:
     """The reason why Helm refuses values."""
-    return run(program("HELM"), "template", "fieldseal", CHART, "--namespace", NAMESPACE, *flags, code=1)[1]
+    return run(program("HELM"), "template", "leafseal", CHART, "--namespace", NAMESPACE, *flags, code=1)[1]
 
 
 def manifests(text: str) -> list[Manifest]:
     return [manifest for manifest in yaml.safe_load_all(text) if manifest]
 
 
-def only(found: list[Manifest], kind: str, name: str = "fieldseal") -> Manifest:
+def only(found: list[Manifest], kind: str, name: str = "leafseal") -> Manifest:
     """The one manifest of this kind and name."""
     [manifest] = [each for each in found if (each["kind"], each["metadata"]["name"]) == (kind, name)]
     return manifest

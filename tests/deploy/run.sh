@@ -3,8 +3,8 @@
 # loader of Docker Compose and Prometheus read them. Prometheus also runs the queries of the dashboard; no test starts Grafana, a container
 # or a cluster.
 #
-#   FIELDSEAL=target/checked/fieldseal tests/deploy/run.sh [pytest arguments]
-#   UPDATE=1 FIELDSEAL=… tests/deploy/run.sh     writes deploy/kubernetes/fieldseal.yaml and deploy/grafana/fieldseal.json again
+#   LEAFSEAL=target/checked/leafseal tests/deploy/run.sh [pytest arguments]
+#   UPDATE=1 LEAFSEAL=… tests/deploy/run.sh     writes deploy/kubernetes/leafseal.yaml and deploy/grafana/leafseal.json again
 #
 # Needs Python 3.11 with venv, Node 20 with npm, and Prometheus with promtool. Go 1.24 checks the Compose file; without it that test is
 # skipped, and fails in CI (CI=true). Helm, kubectl and Envoy come from pinned packages, which are for Linux on x86-64 alone for Helm.
@@ -15,7 +15,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 suite=tests/deploy
 source "$here/../common.sh"
 source "$here/tools.sh"
-use_fieldseal
+use_leafseal
 need_python
 need_node
 command -v prometheus >/dev/null && command -v promtool >/dev/null || die 'install Prometheus with promtool, or run make setup'

@@ -15,7 +15,7 @@ import yaml
 from files import DEPLOY, program, run
 
 FOLDER = DEPLOY / "compose"
-FIELDSEAL_IMAGE = "fieldseal:local"
+LEAFSEAL_IMAGE = "leafseal:local"
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_services_have_no_privileges(project: dict) -> None:
         assert service["security_opt"] == ["no-new-privileges:true"], name
         assert not {"privileged", "devices", "pid", "ipc"} & set(service), name
         assert all(port["host_ip"] == "127.0.0.1" for port in service.get("ports", [])), name
-        if service["image"] == FIELDSEAL_IMAGE:
+        if service["image"] == LEAFSEAL_IMAGE:
             assert service["cap_drop"] == ["ALL"] and service["read_only"] is True and "cap_add" not in service, name
 
 
@@ -79,25 +79,25 @@ def test_engines_finish_before_they_are_killed(project: dict) -> None:
 
 def test_variables_are_settings_of_the_program(project: dict, tmp_path: Path) -> None:
     for name, service in project["services"].items():
-        if service["image"] != FIELDSEAL_IMAGE:
+        if service["image"] != LEAFSEAL_IMAGE:
             continue
         given = {key: str(value) for key, value in (service.get("environment") or {}).items()}
-        environment = {**os.environ, **given, "FIELDSEAL_DIR": str(tmp_path)}
-        shown = tomllib.loads(run(program("FIELDSEAL"), "config", "show", environment=environment)[0])
+        environment = {**os.environ, **given, "LEAFSEAL_DIR": str(tmp_path)}
+        shown = tomllib.loads(run(program("LEAFSEAL"), "config", "show", environment=environment)[0])
         for variable, value in given.items():
-            if variable == "FIELDSEAL_DIR":
+            if variable == "LEAFSEAL_DIR":
                 continue
-            section, key = variable.removeprefix("FIELDSEAL_").lower().split("_", 1)
+            section, key = variable.removeprefix("LEAFSEAL_").lower().split("_", 1)
             assert shown[section][key] == value, f"{name}: {variable}"
 
 
 def test_what_prepares_the_rest_can_run_again(project: dict, tmp_path: Path) -> None:
     """After `down`, `up` starts these services again: the volumes, and with them the keys, are still there."""
     services = [project["services"][name] for name in ("certificates", "keys", "relay-certificate")]
-    assert all(service["image"] == FIELDSEAL_IMAGE and service["restart"] == "no" for service in services)
+    assert all(service["image"] == LEAFSEAL_IMAGE and service["restart"] == "no" for service in services)
     for _ in range(2):
         for service in services:
-            run(program("FIELDSEAL"), *service["command"], environment={**os.environ, "FIELDSEAL_DIR": str(tmp_path / "admin")})
+            run(program("LEAFSEAL"), *service["command"], environment={**os.environ, "LEAFSEAL_DIR": str(tmp_path / "admin")})
 
 
 def test_prometheus_accepts_its_configuration(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_prometheus_accepts_its_configuration(tmp_path: Path) -> None:
 
 def test_jobs_are_those_of_the_alert_rules(project: dict) -> None:
     jobs = {job["job_name"]: job["static_configs"][0]["targets"] for job in yaml.safe_load((FOLDER / "prometheus.yml").read_text())["scrape_configs"]}
-    assert set(jobs) == {"fieldseal", "fieldseal-relay"}
+    assert set(jobs) == {"leafseal", "leafseal-relay"}
     assert all(target.split(":")[0] in project["services"] for targets in jobs.values() for target in targets)
 
 
@@ -129,15 +129,15 @@ def test_the_relay_accepts_its_file_with_what_is_installed(tmp_path: Path) -> No
     if os.geteuid() != 0:
         pytest.skip("only root can give files to other users, as the containers do")
     admin = tmp_path / "admin"
-    fieldseal = program("FIELDSEAL")
-    run(fieldseal, "--dir", admin, "certs", "init", "--name", "engine-1", "--name", "database")
+    leafseal = program("LEAFSEAL")
+    run(leafseal, "--dir", admin, "certs", "init", "--name", "engine-1", "--name", "database")
     install(tmp_path, "engine", "database", "root-key")
     first = (admin / "password").read_text()
-    run(fieldseal, "--dir", admin, "keys", "create", "app_demo")
-    run(fieldseal, "--dir", admin, "certs", "issue", "relay", "--app", "app_demo", "--allow", "encrypt,decrypt")
+    run(leafseal, "--dir", admin, "keys", "create", "app_demo")
+    run(leafseal, "--dir", admin, "certs", "issue", "relay", "--app", "app_demo", "--allow", "encrypt,decrypt")
     install(tmp_path, "relay", "engine")
     assert (admin / "password").read_text() == first and len(first) == 32, "a second run keeps the password"
-    run(fieldseal, "--dir", tmp_path / "relay", "config", "check", "--for", "relay", "--relay", FOLDER / "relay.toml")
+    run(leafseal, "--dir", tmp_path / "relay", "config", "check", "--for", "relay", "--relay", FOLDER / "relay.toml")
     present = {str(path.relative_to(tmp_path)) for name in ("engine", "database", "relay") for path in (tmp_path / name).rglob("*") if path.is_file()}
     assert present == {
         "engine/certs/ca.pem", "engine/certs/server.pem", "engine/certs/server.key", "engine/password",

@@ -27,7 +27,7 @@ def test_an_engine_that_drains_is_noticed_in_time() -> None:
     [cluster] = envoy()["static_resources"]["clusters"]
     [check] = cluster["health_checks"]
     noticed = float(check["interval"][:-1]) * check["unhealthy_threshold"] + float(check["timeout"][:-1])
-    default = json.loads((ROOT / "docs/schema/fieldseal.schema.json").read_text())
+    default = json.loads((ROOT / "docs/schema/leafseal.schema.json").read_text())
     delay = default["properties"]["server"]["properties"]["drain_delay"]["default"]
     assert noticed < float(delay.removesuffix("s")), "server.drain_delay must be longer"
     assert check["http_health_check"] == {"path": "/readyz"}

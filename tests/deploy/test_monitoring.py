@@ -23,17 +23,17 @@ import yaml
 from files import CHART, DEPLOY, ROOT, manifests, only, program, rendered, run
 
 RULES = DEPLOY / "prometheus/alerts.yml"
-DASHBOARD = DEPLOY / "grafana/fieldseal.json"
+DASHBOARD = DEPLOY / "grafana/leafseal.json"
 ADAPTER = DEPLOY / "prometheus/adapter.yaml"
 PATIENCE_SECONDS = 240
 """Longer than the slowest start and scrape on a busy machine."""
-JOBS = ("fieldseal", "fieldseal-relay")
+JOBS = ("leafseal", "leafseal-relay")
 
 # Queries and selectors without data in a healthy installation, each with the reason.
 EMPTY = {
-    'fieldseal_tls_signature_fallbacks_total{reason="fault"}': "the CPU computes no wrong signatures, and families have only combinations that have occurred",
-    'fieldseal_handshakes_total{result="failed"}': "no handshake fails here",
-    "fieldseal_relay_unopened_total": "a relay whose rules encrypt opens nothing",
+    'leafseal_tls_signature_fallbacks_total{reason="fault"}': "the CPU computes no wrong signatures, and families have only combinations that have occurred",
+    'leafseal_handshakes_total{result="failed"}': "no handshake fails here",
+    "leafseal_relay_unopened_total": "a relay whose rules encrypt opens nothing",
 }
 
 
@@ -74,10 +74,10 @@ def stop(process: subprocess.Popen) -> None:
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict]:
-    """The line that `fieldseal dev` prints: an engine, its API and a relay on free ports."""
+    """The line that `leafseal dev` prints: an engine, its API and a relay on free ports."""
     folder = tmp_path_factory.mktemp("engine")
     flags = ["--set", "operator.address=127.0.0.1:0"]
-    command = [program("FIELDSEAL"), "--dir", str(folder), *flags, "dev", "--app", "acme", "--port", "0", "--api-port", "0", "--json"]
+    command = [program("LEAFSEAL"), "--dir", str(folder), *flags, "dev", "--app", "acme", "--port", "0", "--api-port", "0", "--json"]
     with (folder / "engine.log").open("wb") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log)
     try:
@@ -99,12 +99,12 @@ def call(engine: dict, address: str, path: str, body: bytes | None = None) -> No
 
 def traffic(engine: dict) -> None:
     """Requests of each kind that the dashboard shows, and some that fail."""
-    fieldseal, folder = program("FIELDSEAL"), engine["folder"]
+    leafseal, folder = program("LEAFSEAL"), engine["folder"]
     connection = ("--connect", engine["address"])
     document = '{"card": "4111111111111111", "name": "Ada"}'
-    sealed = run(fieldseal, "--dir", folder, "encrypt", *connection, "--app", "acme", stdin=document)[0]
-    run(fieldseal, "--dir", folder, "decrypt", *connection, "--app", "acme", stdin=sealed)
-    run(fieldseal, "--dir", folder, "encrypt", *connection, "--app", "nobody", stdin=document, code=1)
+    sealed = run(leafseal, "--dir", folder, "encrypt", *connection, "--app", "acme", stdin=document)[0]
+    run(leafseal, "--dir", folder, "decrypt", *connection, "--app", "acme", stdin=sealed)
+    run(leafseal, "--dir", folder, "encrypt", *connection, "--app", "nobody", stdin=document, code=1)
     call(engine, engine["api"], "/none")
     inbound = engine["relay"]["inbound"]
     for path in ("/seal", "/seal/and/open"):
@@ -120,7 +120,7 @@ def prometheus(engine: dict, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     jobs = [{"job_name": job, "static_configs": [{"targets": [address]}]} for job, address in addresses.items()]
     # The label that Kubernetes' service discovery adds.
     for job in jobs:
-        job["static_configs"][0]["labels"] = {"namespace": "fieldseal", "pod": "pod-1"}
+        job["static_configs"][0]["labels"] = {"namespace": "leafseal", "pod": "pod-1"}
     configuration = {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
         "rule_files": [str(RULES.resolve())],
@@ -167,7 +167,7 @@ def alerts() -> dict[str, dict]:
 
 def selectors(expression: str) -> list[str]:
     """The selectors of an expression: names of metrics with their labels."""
-    return re.findall(r"\b(?:fieldseal_\w+|process_\w+|up\b)(?:\{[^}]*\})?", expression)
+    return re.findall(r"\b(?:leafseal_\w+|process_\w+|up\b)(?:\{[^}]*\})?", expression)
 
 
 def without_data(prometheus: Prometheus, queries: list[str]) -> list[str]:
@@ -229,7 +229,7 @@ def test_the_metrics_of_the_autoscaler_are_those_of_the_adapter(engine: dict, pr
     assert {metric["pods"]["metric"]["name"] for metric in scaled} == set(rules)
     for rule in rules.values():
         assert prometheus.ask("series", **{"match[]": rule["seriesQuery"]}), rule["seriesQuery"]
-        query = rule["metricsQuery"].replace("<<.LabelMatchers>>", 'namespace="fieldseal",pod=~"pod-1|pod-2"').replace("<<.GroupBy>>", "pod")
+        query = rule["metricsQuery"].replace("<<.LabelMatchers>>", 'namespace="leafseal",pod=~"pod-1|pod-2"').replace("<<.GroupBy>>", "pod")
         assert_all_have_data(engine, prometheus, [query])
         assert len(prometheus.values(query)) == 1
 
@@ -254,6 +254,6 @@ def test_the_chart_has_the_same_rules() -> None:
 def test_the_metrics_are_documented() -> None:
     tables = (ROOT / "docs/metrics.md").read_text() + (ROOT / "docs/relay.md").read_text()
     known = set(re.findall(r"^\| `(\w+)`", tables, re.MULTILINE))
-    named = set(re.findall(r"\b(?:fieldseal|process)_\w+", RULES.read_text() + DASHBOARD.read_text() + ADAPTER.read_text()))
-    ours = {"fieldseal_workers_busy_ratio"}
+    named = set(re.findall(r"\b(?:leafseal|process)_\w+", RULES.read_text() + DASHBOARD.read_text() + ADAPTER.read_text()))
+    ours = {"leafseal_workers_busy_ratio"}
     assert {re.sub(r"_bucket$", "", name) for name in named} - ours <= known

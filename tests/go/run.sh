@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The Go client: format, vet, and its tests under the race detector against engines that they start.
 #
-#   FIELDSEAL=target/checked/fieldseal tests/go/run.sh [go test arguments]
-#   FUZZ=60s FIELDSEAL=… tests/go/run.sh     also compares the frame scanner with the library for that time
+#   LEAFSEAL=target/checked/leafseal tests/go/run.sh [go test arguments]
+#   FUZZ=60s LEAFSEAL=… tests/go/run.sh     also compares the frame scanner with the library for that time
 #
 # Needs Go 1.24 or newer and a C compiler. Go's proxy provides the pinned packages, once. The tests reach nothing but 127.0.0.1. Without such
 # a Go, which `make test` does not ask for, the tests are skipped by name.
@@ -11,7 +11,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 suite=tests/go
 source "$here/../common.sh"
-use_fieldseal
+use_leafseal
 
 version=$(GOTOOLCHAIN=local go env GOVERSION 2>/dev/null || true)
 if [[ ! $version =~ ^go1\.([0-9]+) || ${BASH_REMATCH[1]} -lt 24 ]]; then

@@ -14,7 +14,7 @@ from pathlib import Path
 import certifi
 from jsonschema import Draft202012Validator
 
-from fieldseal import Fieldseal
+from leafseal import Leafseal
 
 STOP_SECONDS_MAX = 30
 CALL_SECONDS_MAX = 60
@@ -66,7 +66,7 @@ def check_described(method: str, path: str, answer: Answer, is_head: bool = Fals
 class Api:
     """The URL of the API and the authority of its certificate."""
 
-    fieldseal: Fieldseal
+    leafseal: Leafseal
     app: str
     url: str
     ca: Path
@@ -75,7 +75,7 @@ class Api:
     def key(self, *arguments: str, app: str | None = None) -> str:
         """A new API key, by the command line."""
         command = ("api-keys", "create", app or self.app, *(arguments or ("--allow", "encrypt,decrypt,inspect,client-side-tokens")))
-        return self.fieldseal.run(*command).decode().strip()
+        return self.leafseal.run(*command).decode().strip()
 
     def curl(self, path: str, *arguments: str, data: bytes | None = None, version: str = "--http2") -> Answer:
         """Makes a call with curl; fails the test if curl fails."""
@@ -118,18 +118,18 @@ class Api:
 
 
 @contextmanager
-def running(fieldseal: Fieldseal, app: str, *settings: str) -> Iterator[Api]:
+def running(leafseal: Leafseal, app: str, *settings: str) -> Iterator[Api]:
     """An engine started like `dev` does and shut down gracefully."""
-    log = fieldseal.folder.parent / "api.log"
+    log = leafseal.folder.parent / "api.log"
     flags = [part for setting in settings for part in ("--set", setting)]
-    command = fieldseal.command(*flags, "dev", "--app", app, "--port", "0", "--json")
+    command = leafseal.command(*flags, "dev", "--app", app, "--port", "0", "--json")
     with log.open("wb") as errors:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
     try:
         line = process.stdout.readline()
         assert line, f"the engine did not start: {log.read_text()}"
         ready = json.loads(line)
-        yield Api(fieldseal, app, f"https://{ready['api']}", Path(ready["ca"]), log)
+        yield Api(leafseal, app, f"https://{ready['api']}", Path(ready["ca"]), log)
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=STOP_SECONDS_MAX)
         assert process.returncode == 0, log.read_text()

@@ -1,4 +1,4 @@
-"""Certificates that Fieldseal would not issue: from an unknown authority, expired, or of other servers."""
+"""Certificates that Leafseal would not issue: from an unknown authority, expired, or of other servers."""
 
 import datetime
 import ipaddress

@@ -14,7 +14,7 @@ import relay_parts
 import relays
 import upstream
 from decryptor import Decryptor
-from fieldseal import Choices, Fieldseal
+from leafseal import Choices, Leafseal
 
 APP = "interop"
 
@@ -43,38 +43,38 @@ def decryptor() -> Decryptor:
 
 
 @pytest.fixture(scope="session")
-def fieldseal(tmp_path_factory: pytest.TempPathFactory) -> Fieldseal:
+def leafseal(tmp_path_factory: pytest.TempPathFactory) -> Leafseal:
     """A keystore with the app APP, which has the keys of the vectors."""
-    program = Fieldseal(_folder(tmp_path_factory, "session"))
+    program = Leafseal(_folder(tmp_path_factory, "session"))
     program.import_keys(APP, app_keys.of_the_vectors())
     return program
 
 
 @pytest.fixture
-def empty(tmp_path_factory: pytest.TempPathFactory) -> Fieldseal:
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Leafseal:
     """An empty folder."""
-    return Fieldseal(_folder(tmp_path_factory, "empty"))
+    return Leafseal(_folder(tmp_path_factory, "empty"))
 
 
 @pytest.fixture(scope="session")
-def rotated(fieldseal: Fieldseal) -> list[str]:
+def rotated(leafseal: Leafseal) -> list[str]:
     """Envelopes of "old" and 1 under version 1 of the app `rotated`, which has a version 2."""
-    fieldseal.create("rotated")
-    sealed = json.loads(fieldseal.encrypt("rotated", b'["old", 1]', Choices(role="pci")))
-    fieldseal.run("keys", "rotate", "rotated")
+    leafseal.create("rotated")
+    sealed = json.loads(leafseal.encrypt("rotated", b'["old", 1]', Choices(role="pci")))
+    leafseal.run("keys", "rotate", "rotated")
     return sealed
 
 
 @pytest.fixture(scope="session")
-def engine(fieldseal: Fieldseal, rotated: list[str]) -> Iterator[engines.Engine]:
+def engine(leafseal: Leafseal, rotated: list[str]) -> Iterator[engines.Engine]:
     """An engine with the clients `dev` and `relay` for APP, `operator` for all apps, `reader` of one role and `writer`."""
-    fieldseal.run("certs", "init")
+    leafseal.run("certs", "init")
     issue = ("certs", "issue")
-    fieldseal.run(*issue, "operator", "--all-apps", "--allow", "encrypt,decrypt")
-    fieldseal.run(*issue, "reader", "--app", APP, "--allow", "decrypt", "--role", "pci")
-    fieldseal.run(*issue, "writer", "--app", APP, "--allow", "encrypt")
-    fieldseal.run(*issue, "relay", "--app", APP, "--allow", "encrypt,decrypt")
-    with engines.running(fieldseal, APP) as running:
+    leafseal.run(*issue, "operator", "--all-apps", "--allow", "encrypt,decrypt")
+    leafseal.run(*issue, "reader", "--app", APP, "--allow", "decrypt", "--role", "pci")
+    leafseal.run(*issue, "writer", "--app", APP, "--allow", "encrypt")
+    leafseal.run(*issue, "relay", "--app", APP, "--allow", "encrypt,decrypt")
+    with engines.running(leafseal, APP) as running:
         yield running
 
 
@@ -98,7 +98,7 @@ def tls_upstream(pki: relay_parts.Pki) -> Iterator[upstream.Upstream]:
 @pytest.fixture(scope="session")
 def session_relay(
     tmp_path_factory: pytest.TempPathFactory,
-    fieldseal: Fieldseal,
+    leafseal: Leafseal,
     engine: engines.Engine,
     pki: relay_parts.Pki,
     plain_upstream: upstream.Upstream,
@@ -106,7 +106,7 @@ def session_relay(
 ) -> Iterator[relays.Relay]:
     """The inbound relay of relay_parts.py."""
     text = relay_parts.inbound(pki, plain_upstream, tls_upstream, engine)
-    with relays.running(fieldseal, tmp_path_factory.mktemp("relay"), text) as running:
+    with relays.running(leafseal, tmp_path_factory.mktemp("relay"), text) as running:
         yield running
 
 

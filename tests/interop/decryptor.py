@@ -1,6 +1,6 @@
 """An independent decryptor: opens strings and files with an app's private keys, by `cryptography` and `msgpack`.
 
-It returns which of the format's variants opened a value, so that a test can require the rule for values of Fieldseal and allow
+It returns which of the format's variants opened a value, so that a test can require the rule for values of Leafseal and allow
 tolerated variants for values of an SDK.
 """
 

@@ -1,4 +1,4 @@
-"""A running engine, started as `fieldseal dev` starts one, with clients of different permissions."""
+"""A running engine, started as `leafseal dev` starts one, with clients of different permissions."""
 
 import json
 import signal
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fieldseal import Fieldseal
+from leafseal import Leafseal
 from flood import limited
 from rpc_client import Client, Identity
 
@@ -20,7 +20,7 @@ STOP_SECONDS_MAX = 30
 class Engine:
     """`ready` is the line that the program prints; `log` what it wrote to standard error."""
 
-    fieldseal: Fieldseal
+    leafseal: Leafseal
     process: subprocess.Popen[bytes]
     ready: dict[str, str]
     log: Path
@@ -45,13 +45,13 @@ class Engine:
         return Client(self.address, context)
 
 
-def start(fieldseal: Fieldseal, app: str, port: int = 0, *settings: str, descriptors: int | None = None) -> Engine:
+def start(leafseal: Leafseal, app: str, port: int = 0, *settings: str, descriptors: int | None = None) -> Engine:
     """`settings` are `KEY=VALUE` of the configuration, `descriptors` is a resource limit. The caller must stop it."""
-    log = fieldseal.folder.parent / "engine.log"
+    log = leafseal.folder.parent / "engine.log"
     # A given port applies only to the RPC listener.
     settings = ("operator.address=127.0.0.1:0", *settings)
     flags = [flag for setting in settings for flag in ("--set", setting)]
-    command = fieldseal.command(*flags, "dev", "--app", app, "--port", str(port), "--api-port", "0", "--no-relay", "--json")
+    command = leafseal.command(*flags, "dev", "--app", app, "--port", str(port), "--api-port", "0", "--no-relay", "--json")
     if descriptors is not None:
         command = limited(command, descriptors)
     with log.open("ab") as errors:
@@ -61,7 +61,7 @@ def start(fieldseal: Fieldseal, app: str, port: int = 0, *settings: str, descrip
         process.wait()
         process.stdout.close()
         raise AssertionError(f"the engine did not start: {log.read_text()}")
-    return Engine(fieldseal, process, json.loads(line), log)
+    return Engine(leafseal, process, json.loads(line), log)
 
 
 def kill(engine: Engine) -> None:
@@ -72,9 +72,9 @@ def kill(engine: Engine) -> None:
 
 
 @contextmanager
-def running(fieldseal: Fieldseal, app: str, descriptors: int | None = None) -> Iterator[Engine]:
+def running(leafseal: Leafseal, app: str, descriptors: int | None = None) -> Iterator[Engine]:
     """Stops it with SIGTERM and requires a clean exit."""
-    engine = start(fieldseal, app, descriptors=descriptors)
+    engine = start(leafseal, app, descriptors=descriptors)
     try:
         yield engine
         engine.process.send_signal(signal.SIGTERM)

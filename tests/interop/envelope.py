@@ -1,6 +1,6 @@
 """An independent parser of the `ev:` format for tests: strings and files, without keys.
 
-Written from the format's description alone, over `cryptography` and the standard library, with none of Fieldseal's code. The
+Written from the format's description alone, over `cryptography` and the standard library, with none of Leafseal's code. The
 DER prefixes of the KDF are read from `vectors/der-prefix.txt`. `decryptor` and `sealer` stand on this.
 """
 

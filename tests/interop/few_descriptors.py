@@ -10,7 +10,7 @@ from pathlib import Path
 import engine as engines
 import relays
 import upstream
-from fieldseal import Fieldseal
+from leafseal import Leafseal
 
 DESCRIPTORS = 1024
 # Connections that an attacker opens to one port.
@@ -42,18 +42,18 @@ class Scene:
 @contextlib.contextmanager
 def running(folder: Path) -> Iterator[Scene]:
     """The engine's RPC, API and operator ports; the relay's inbound, outbound and operator ports."""
-    fieldseal = Fieldseal(folder / "store")
-    fieldseal.create(APP)
-    fieldseal.run("certs", "init")
-    fieldseal.run("certs", "relay-ca")
-    fieldseal.run("certs", "issue", "relay", "--app", APP, "--allow", "encrypt,decrypt")
-    with engines.running(fieldseal, APP, DESCRIPTORS) as engine, upstream.running() as behind:
-        certificates = fieldseal.folder.resolve() / "certs"
+    leafseal = Leafseal(folder / "store")
+    leafseal.create(APP)
+    leafseal.run("certs", "init")
+    leafseal.run("certs", "relay-ca")
+    leafseal.run("certs", "issue", "relay", "--app", APP, "--allow", "encrypt,decrypt")
+    with engines.running(leafseal, APP, DESCRIPTORS) as engine, upstream.running() as behind:
+        certificates = leafseal.folder.resolve() / "certs"
         authority = {"ca_certificate": str(certificates / "relay-ca.pem"), "ca_private_key": str(certificates / "relay-ca.key")}
         text = relays.process_section() + relays.engine_section(engine)
         text += relays.section("[inbound]", name="in", address="127.0.0.1:0", upstream=behind.url)
         text += relays.section("[outbound]", name="out", address="127.0.0.1:0", **authority)
-        with relays.running(fieldseal, folder, text, DESCRIPTORS) as relay:
+        with relays.running(leafseal, folder, text, DESCRIPTORS) as relay:
             ports = [*_of_engine(engine), *_of_relay(relay)]
             processes = [engine.process.pid, relay.process.pid]
             yield Scene(ports, processes, engine.log, relay.log)

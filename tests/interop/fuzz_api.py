@@ -2,7 +2,7 @@
 
     fuzz_api.py SCHEMATHESIS SECONDS
 
-SCHEMATHESIS is that program, as `scripts/fuzz-api.sh` installs it; the engine is the one that `FIELDSEAL` names.
+SCHEMATHESIS is that program, as `scripts/fuzz-api.sh` installs it; the engine is the one that `LEAFSEAL` names.
 """
 
 import os
@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 import api
-from fieldseal import Fieldseal
+from leafseal import Leafseal
 
 APP = "app_fuzz"
 CHECKS = (
@@ -23,8 +23,8 @@ CHECKS = (
 
 def main() -> int:
     program, seconds = sys.argv[1:]
-    with tempfile.TemporaryDirectory(prefix="fieldseal-fuzz-") as folder:
-        with api.running(Fieldseal(Path(folder) / "store"), APP) as running:
+    with tempfile.TemporaryDirectory(prefix="leafseal-fuzz-") as folder:
+        with api.running(Leafseal(Path(folder) / "store"), APP) as running:
             key = running.key()
             environment = {**os.environ, "REQUESTS_CA_BUNDLE": str(running.ca), "SSL_CERT_FILE": str(running.ca)}
             command = [program, "run", running.url + "/openapi.json", "--auth", f"{APP}:{key}", "--checks", CHECKS]

@@ -2,7 +2,7 @@
 
     key_endpoint.py < KEYS.json
 
-reads what `fieldseal keys public APP --json` prints, listens on a free port of 127.0.0.1, prints `{"url": …}` on one line, and
+reads what `leafseal keys public APP --json` prints, listens on a free port of 127.0.0.1, prints `{"url": …}` on one line, and
 serves until standard input ends. `GET /requests` lists the requests so far. Everything an SDK might send is answered as the
 real API does: status 200 and `application/json`, or `application/problem+json` with `code`, `title`, `status`, `detail`.
 """
@@ -23,7 +23,7 @@ API_KEY = "interop-api-key"
 
 
 def key_material(public_keys: dict[str, object]) -> dict[str, str]:
-    """Converts Fieldseal's output to the API's response: `r1` and `k1` as compressed points in hexadecimal."""
+    """Converts Leafseal's output to the API's response: `r1` and `k1` as compressed points in hexadecimal."""
     r1, k1 = (bytes.fromhex(public_keys[curve.value]) for curve in (Curve.R1, Curve.K1))
     uncompressed = Curve.R1.public(r1).public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
     encoded = [base64.b64encode(key).decode() for key in (k1, r1, uncompressed)]

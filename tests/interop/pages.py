@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import fieldseal
+import leafseal
 from rolling import free_ports
 
 ROOT = Path(__file__).parents[2]
 NODE_MODULES = Path(__file__).parent / "node" / "node_modules"
-START = "fieldseal dev &"
+START = "leafseal dev &"
 SECONDS_MAX = 120
 # The ports in pages, and the ports that the engine reports instead.
 PORTS = {"3443": ("address",), "8443": ("api",), "8444": ("relay", "inbound"), "8445": ("relay", "outbound"), "8446": ("relay", "upstream")}
@@ -54,8 +54,8 @@ def starts_engine(page: str) -> bool:
 
 @contextmanager
 def _engine(folder: Path, environment: dict[str, str]) -> Iterator[dict[str, object]]:
-    """The ports of `fieldseal dev`, started on free ports."""
-    command = [str(fieldseal.binary()), "dev", "--port", "0", "--json"]
+    """The ports of `leafseal dev`, started on free ports."""
+    command = [str(leafseal.binary()), "dev", "--port", "0", "--json"]
     with (folder / "engine.log").open("wb") as errors:
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=errors)
     try:
@@ -108,7 +108,7 @@ def run(page: str, folder: Path) -> None:
     python = Path(os.environ.get("PYTHON", "python3")).parent
     environment = {
         **os.environ,
-        "PATH": os.pathsep.join([str(fieldseal.binary().parent), str(python), os.environ["PATH"]]),
+        "PATH": os.pathsep.join([str(leafseal.binary().parent), str(python), os.environ["PATH"]]),
         "HOME": str(folder),
     }
     (folder / "node_modules").symlink_to(NODE_MODULES)

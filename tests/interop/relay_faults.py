@@ -18,7 +18,7 @@ import relays
 import upstream as upstreams
 from curl import Result, curl
 from engine import Engine
-from fieldseal import Fieldseal
+from leafseal import Leafseal
 from relay_parts import APP, Pki, inbound, make_pki
 from relays import Relay
 from upstream import Upstream
@@ -35,7 +35,7 @@ PATIENCE_SECONDS = 60
 class Place:
     """An engine that can be killed and restarted on the same port."""
 
-    fieldseal: Fieldseal
+    leafseal: Leafseal
     engine: Engine
     pki: Pki
     plain: Upstream
@@ -43,18 +43,18 @@ class Place:
 
     def start_engine(self, *settings: str) -> None:
         port = self.engine.address[1]
-        self.engine = engines.start(self.fieldseal, APP, port, *settings)
+        self.engine = engines.start(self.leafseal, APP, port, *settings)
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    fieldseal = Fieldseal(tmp_path_factory.mktemp("faults") / "store")
-    fieldseal.import_keys(APP, app_keys.of_the_vectors())
+    leafseal = Leafseal(tmp_path_factory.mktemp("faults") / "store")
+    leafseal.import_keys(APP, app_keys.of_the_vectors())
     pki = make_pki(tmp_path_factory.mktemp("pki"))
     with upstreams.running() as plain, upstreams.running(pki.server.context("http/1.1")) as tls:
-        place = Place(fieldseal, engines.start(fieldseal, APP), pki, plain, tls)
+        place = Place(leafseal, engines.start(leafseal, APP), pki, plain, tls)
         try:
-            fieldseal.run("certs", "issue", "relay", "--app", APP, "--allow", "encrypt,decrypt")
+            leafseal.run("certs", "issue", "relay", "--app", APP, "--allow", "encrypt,decrypt")
             yield place
         finally:
             engines.kill(place.engine)
@@ -69,7 +69,7 @@ def text(place: Place) -> str:
 
 @pytest.fixture(scope="module")
 def module_relay(place: Place, text: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Relay]:
-    with relays.running(place.fieldseal, tmp_path_factory.mktemp("relay"), text) as running:
+    with relays.running(place.leafseal, tmp_path_factory.mktemp("relay"), text) as running:
         yield running
 
 

@@ -15,7 +15,7 @@ import relays
 import upstream as upstreams
 from api import Api
 from curl import Result, curl
-from fieldseal import Fieldseal
+from leafseal import Leafseal
 from relay_parts import Pki, make_pki, rule
 from relays import Relay, section
 from upstream import Received, Upstream, ok
@@ -30,7 +30,7 @@ ALL = "encrypt,decrypt"
 class Setting:
     """An engine with its API, a relay that is configured in both, and a destination."""
 
-    fieldseal: Fieldseal
+    leafseal: Leafseal
     engine: subprocess.Popen[bytes]
     api: Api
     relay: Relay
@@ -51,9 +51,9 @@ def _free_port() -> int:
         return listener.getsockname()[1]
 
 
-def _configuration(fieldseal: Fieldseal, pki: Pki, port: int) -> str:
+def _configuration(leafseal: Leafseal, pki: Pki, port: int) -> str:
     """Four proxies that differ in protocol and in the treatment of other destinations."""
-    certificates = fieldseal.folder / "certs"
+    certificates = leafseal.folder / "certs"
     text = relays.process_section()
     identity = {
         name: str(certificates / file) for name, file in (("certificate", "relay.pem"), ("private_key", "relay.key"))
@@ -94,31 +94,31 @@ def _configuration(fieldseal: Fieldseal, pki: Pki, port: int) -> str:
 
 @pytest.fixture(scope="module")
 def setting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting]:
-    fieldseal = Fieldseal(tmp_path_factory.mktemp("outbound") / "store")
-    fieldseal.create(APP)
+    leafseal = Leafseal(tmp_path_factory.mktemp("outbound") / "store")
+    leafseal.create(APP)
     for command in (["init"], ["issue", "relay", "--app", APP, "--allow", ALL], ["relay-ca"]):
-        fieldseal.run("certs", *command)
+        leafseal.run("certs", *command)
     pki, port = make_pki(tmp_path_factory.mktemp("pki")), _free_port()
-    text = _configuration(fieldseal, pki, port)
+    text = _configuration(leafseal, pki, port)
     # The file from which the API serves the SDKs' configuration.
-    (fieldseal.folder / "relay.toml").write_text(text)
-    log = fieldseal.folder.parent / "engine.log"
+    (leafseal.folder / "relay.toml").write_text(text)
+    log = leafseal.folder.parent / "engine.log"
     settings = ("api.address=127.0.0.1:0", "operator.address=127.0.0.1:0", "server.drain_delay=0s")
     free = [flag for setting in settings for flag in ("--set", setting)]
     flags = ("--address", f"127.0.0.1:{port}", "--json", *free)
     with log.open("wb") as errors:
-        engine = subprocess.Popen(fieldseal.command("serve", *flags), stdout=subprocess.PIPE, stderr=errors)
+        engine = subprocess.Popen(leafseal.command("serve", *flags), stdout=subprocess.PIPE, stderr=errors)
     try:
         line = engine.stdout.readline()
         assert line, log.read_text()
-        certificates = fieldseal.folder / "certs"
-        api = Api(fieldseal, APP, f"https://{json.loads(line)['api']}", certificates / "ca.pem", log)
+        certificates = leafseal.folder / "certs"
+        api = Api(leafseal, APP, f"https://{json.loads(line)['api']}", certificates / "ca.pem", log)
         key = api.key("--allow", ALL)
         with (
             upstreams.running(pki.server.context("http/1.1")) as upstream,
-            relays.running(fieldseal, tmp_path_factory.mktemp("relay"), text) as relay,
+            relays.running(leafseal, tmp_path_factory.mktemp("relay"), text) as relay,
         ):
-            setting = Setting(fieldseal, engine, api, relay, pki, upstream, key, certificates / "relay-ca.pem")
+            setting = Setting(leafseal, engine, api, relay, pki, upstream, key, certificates / "relay-ca.pem")
             yield setting
             check_log(setting)
         engine.send_signal(signal.SIGTERM)
@@ -200,8 +200,8 @@ def authorization(key: str) -> str:
 
 
 def revoke(setting: Setting, key: str) -> None:
-    listed = json.loads(setting.fieldseal.run("api-keys", "list", "--json"))
-    setting.fieldseal.run("api-keys", "revoke", next(it["id"] for it in listed if it["id"] in key))
+    listed = json.loads(setting.leafseal.run("api-keys", "list", "--json"))
+    setting.leafseal.run("api-keys", "revoke", next(it["id"] for it in listed if it["id"] in key))
 
 
 def connect_status(setting: Setting, target: str, *fields: str, proxy: str = "plain") -> int:

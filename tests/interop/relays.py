@@ -10,7 +10,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 from engine import Engine
-from fieldseal import Fieldseal
+from leafseal import Leafseal
 from flood import limited
 from upstream import wait_until
 
@@ -84,11 +84,11 @@ class Relay:
 
 
 @contextmanager
-def running(fieldseal: Fieldseal, folder: Path, text: str, descriptors: int | None = None) -> Iterator[Relay]:
+def running(leafseal: Leafseal, folder: Path, text: str, descriptors: int | None = None) -> Iterator[Relay]:
     """Runs a relay, optionally with a limit of descriptors. Stops it with SIGTERM and requires a clean exit."""
     file, access_log, log = folder / "relay.toml", folder / "access.log", folder / "relay.log"
     file.write_text(text)
-    command = fieldseal.command("relay", "--file", str(file), "--access-log", str(access_log), "--json")
+    command = leafseal.command("relay", "--file", str(file), "--access-log", str(access_log), "--json")
     if descriptors is not None:
         command = limited(command, descriptors)
     with log.open("wb") as errors:

@@ -1,9 +1,9 @@
 """Rolling restarts of two engines behind a TCP balancer, under load: counts lost requests.
 
-    FIELDSEAL=target/release/fieldseal target/interop/venv/bin/python tests/interop/rolling.py haproxy
-    FIELDSEAL=target/release/fieldseal ENVOY=/path/to/envoy target/interop/venv/bin/python tests/interop/rolling.py envoy --rounds 10 --rate 300
+    LEAFSEAL=target/release/leafseal target/interop/venv/bin/python tests/interop/rolling.py haproxy
+    LEAFSEAL=target/release/leafseal ENVOY=/path/to/envoy target/interop/venv/bin/python tests/interop/rolling.py envoy --rounds 10 --rate 300
 
-Two kinds of clients at the same time: `fieldseal load`, which sends each request once, and the client of `fieldseal encrypt --connect`, which
+Two kinds of clients at the same time: `leafseal load`, which sends each request once, and the client of `leafseal encrypt --connect`, which
 is also that of the relay. The figures are in docs/measurements.md. `test_rolling.py` runs a short form.
 """
 
@@ -25,7 +25,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fieldseal import Fieldseal
+from leafseal import Leafseal
 
 APP = "rolling"
 CLIENT = "caller"
@@ -69,7 +69,7 @@ def get(port: int, path: str) -> tuple[int, str]:
 class Engine:
     """An engine that is restarted on the same ports."""
 
-    fieldseal: Fieldseal
+    leafseal: Leafseal
     port: int
     operator: int
     drain_delay: str
@@ -78,7 +78,7 @@ class Engine:
     def start(self) -> None:
         settings = (f"operator.address=127.0.0.1:{self.operator}", f"server.drain_delay={self.drain_delay}", "log.level=warn")
         flags = [flag for setting in settings for flag in ("--set", setting)]
-        command = self.fieldseal.command(*flags, "serve", "--address", f"127.0.0.1:{self.port}")
+        command = self.leafseal.command(*flags, "serve", "--address", f"127.0.0.1:{self.port}")
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
         wait_for("the engine is ready", lambda: get(self.operator, "/readyz")[0] == 200)
 
@@ -208,9 +208,9 @@ BALANCERS: dict[str, type[Balancer]] = {"haproxy": HaProxy, "envoy": Envoy}
 
 @dataclass
 class Load:
-    """Runs `fieldseal load` through the balancer until it is stopped."""
+    """Runs `leafseal load` through the balancer until it is stopped."""
 
-    fieldseal: Fieldseal
+    leafseal: Leafseal
     folder: Path
     port: int
     rate: int
@@ -218,14 +218,14 @@ class Load:
     process: subprocess.Popen[bytes] = field(init=False)
 
     def start(self) -> None:
-        certificates = self.fieldseal.folder / "certs"
+        certificates = self.leafseal.folder / "certs"
         e3 = {"port": self.port, "app": APP, "connections": self.connections}
         e3 |= {"key": str(certificates / f"{CLIENT}.key"), "cert": str(certificates / f"{CLIENT}.pem")}
         phases = [{"arrivalRate": self.rate, "duration": "24h"}]
         scenarios = [{"name": "one value", "engine": "e3", "flow": [{"send": {"numEncrypts": 1}}]}]
         file = self.folder / "load.yml"
         file.write_text(json.dumps({"config": {"target": "127.0.0.1", "e3": e3, "phases": phases}, "scenarios": scenarios}))
-        command = self.fieldseal.command("load", str(file), "-o", str(self.folder / "load.json"))
+        command = self.leafseal.command("load", str(file), "-o", str(self.folder / "load.json"))
         with (self.folder / "load.log").open("wb") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
@@ -241,9 +241,9 @@ class Load:
 
 @dataclass
 class Lines:
-    """Runs `fieldseal encrypt --connect` through the balancer: one request for each input line."""
+    """Runs `leafseal encrypt --connect` through the balancer: one request for each input line."""
 
-    fieldseal: Fieldseal
+    leafseal: Leafseal
     folder: Path
     port: int
     rate: int
@@ -255,7 +255,7 @@ class Lines:
         # In blocks of a few lines, so that they are sent immediately.
         blocks = ("--set", f"input.block_lines_max={LINES_AT_A_TIME}")
         to = ("--connect", f"127.0.0.1:{self.port}", "--client", CLIENT)
-        command = self.fieldseal.command(*blocks, "encrypt", "--app", APP, "--format", "jsonl", *to)
+        command = self.leafseal.command(*blocks, "encrypt", "--app", APP, "--format", "jsonl", *to)
         with (self.folder / "lines.log").open("wb") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
         self.threads = [threading.Thread(target=self._write), threading.Thread(target=self._read)]
@@ -289,7 +289,7 @@ class Lines:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Numbers of requests by outcome. `errors` are those of `fieldseal load`, by code."""
+    """Numbers of requests by outcome. `errors` are those of `leafseal load`, by code."""
 
     restarts: int
     load_ok: int
@@ -311,19 +311,19 @@ def run(balancer: str, folder: Path, rounds: int, rate: int, drain_delay: str, c
 
     The rate must be below the capacity of one engine: requests that wait in its sockets when it drains are refused, not retried.
     """
-    fieldseal = Fieldseal(folder / "store")
-    fieldseal.create(APP)
-    fieldseal.run("certs", "init")
-    fieldseal.run("certs", "issue", CLIENT, "--app", APP, "--allow", "encrypt")
+    leafseal = Leafseal(folder / "store")
+    leafseal.create(APP)
+    leafseal.run("certs", "init")
+    leafseal.run("certs", "issue", CLIENT, "--app", APP, "--allow", "encrypt")
     ports = free_ports(4)
-    engines = [Engine(fieldseal, ports[index], ports[2 + index], drain_delay) for index in range(2)]
+    engines = [Engine(leafseal, ports[index], ports[2 + index], drain_delay) for index in range(2)]
     with ExitStack() as stack:
         for engine in engines:
             stack.callback(engine.kill)
             engine.start()
         running = stack.enter_context(BALANCERS[balancer](folder, engines).running())
-        load = Load(fieldseal, folder, running.port, rate, connections)
-        lines = Lines(fieldseal, folder, running.port, rate)
+        load = Load(leafseal, folder, running.port, rate, connections)
+        lines = Lines(leafseal, folder, running.port, rate)
         load.start()
         stack.callback(load.process.kill)
         lines.start()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgpack
 
-ALPN = "fieldseal/1"
+ALPN = "leafseal/1"
 REQUEST, RESPONSE, NOTIFICATION = 0, 1, 2
 FRAME_SIZE_MAX = 1 << 30
 READ_SIZE = 1 << 16

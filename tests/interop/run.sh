@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Other people's software against Fieldseal: the real SDKs, an independent decryptor, and a client written from the protocol's
+# Other people's software against Leafseal: the real SDKs, an independent decryptor, and a client written from the protocol's
 # documentation.
 #
-#   FIELDSEAL=target/checked/fieldseal tests/interop/run.sh [pytest arguments]
-#   FIELDSEAL=target/release/fieldseal tests/interop/run.sh silent      a benchmark: ports beside silent connections
+#   LEAFSEAL=target/checked/leafseal tests/interop/run.sh [pytest arguments]
+#   LEAFSEAL=target/release/leafseal tests/interop/run.sh silent      a benchmark: ports beside silent connections
 #
 # Needs Python 3.11 with venv, Node 20 with npm, and curl with HTTP/2. Installs pinned packages once, below target/interop and
 # node_modules. The tests themselves talk to 127.0.0.1 alone.
@@ -12,7 +12,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 suite=tests/interop
 source "$here/../common.sh"
-use_fieldseal
+use_leafseal
 need_python
 need_node
 [[ $(curl --version 2>/dev/null) == *HTTP2* ]] || die 'install curl with HTTP/2'

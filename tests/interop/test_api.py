@@ -11,7 +11,7 @@ import pytest
 import api as apis
 from api import Api
 from compare import leaves, same
-from fieldseal import Fieldseal
+from leafseal import Leafseal
 
 APP = "app_interop"
 BODY_SIZE_MAX = 1 << 20
@@ -35,7 +35,7 @@ SHAPES = [DOCUMENT, [1, "a", True, [2.5, {"b": "c"}]], "alone", -12.5, True]
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    program = Fieldseal(tmp_path_factory.mktemp("api") / "store")
+    program = Leafseal(tmp_path_factory.mktemp("api") / "store")
     settings = (f"api.body_size_max={BODY_SIZE_MAX}", "api.cors_origins=https://shop.example", "api.access_log=true", "log.level=info")
     with apis.running(program, APP, *settings) as running:
         program.create("app_other")
@@ -65,7 +65,7 @@ def problem(answer: apis.Answer) -> tuple[int, str]:
     assert answer.headers["content-type"] == "application/problem+json", answer
     content = answer.json
     assert set(content) == {"code", "title", "status", "detail"} and content["status"] == answer.status
-    assert content["detail"] and "fsk_" not in content["detail"]
+    assert content["detail"] and "lsk_" not in content["detail"]
     return answer.status, content["code"]
 
 
@@ -146,7 +146,7 @@ def test_credentials_that_are_not_good_are_refused(api: Api, key: str) -> None:
     refused = [
         (),
         basic(wrong_secret),
-        basic("fsk_0123456789abcdef_" + "0" * 64),
+        basic("lsk_0123456789abcdef_" + "0" * 64),
         basic("no-key"),
         basic(of_other),
         basic(key, "app_other"),
@@ -162,14 +162,14 @@ def test_credentials_that_are_not_good_are_refused(api: Api, key: str) -> None:
     assert api.curl("/encrypt", "-H", f"Api-Key: {key}", *JSON, data=b'"x"').status == 200
     revoked = api.key("--allow", "encrypt")
     assert api.curl("/encrypt", *basic(revoked), *JSON, data=b'"x"').status == 200
-    api.fieldseal.run("api-keys", "revoke", revoked)
+    api.leafseal.run("api-keys", "revoke", revoked)
     deadline = time.monotonic() + 60
     while (answer := api.curl("/encrypt", *basic(revoked), *JSON, data=b'"x"')).status == 200:
         assert time.monotonic() < deadline, "still taken"
         time.sleep(0.2)
     assert problem(answer) == (401, "unauthorized")
     log = api.log.read_text()
-    assert "call refused" in log and "fsk_" not in log and key not in log and "value" not in log
+    assert "call refused" in log and "lsk_" not in log and key not in log and "value" not in log
 
 
 def test_roles_hold(api: Api, key: str) -> None:
@@ -228,7 +228,7 @@ def test_a_base_url_may_end_in_a_slash(api: Api, key: str) -> None:
 
 
 def report(answer: apis.Answer) -> dict[str, object] | None:
-    text = answer.headers.get("fieldseal-report")
+    text = answer.headers.get("leafseal-report")
     return None if text is None else json.loads(text)
 
 
@@ -274,7 +274,7 @@ def test_a_planted_string_does_not_spoil_a_document(api: Api, key: str) -> None:
     many = json.dumps([{"x" * 400: planted}] * 1000).encode()
     answer = api.curl("/decrypt?on_failure=null", *basic(key), *JSON, data=many)
     assert answer.json == [{"x" * 400: None}] * 1000 and report(answer)["failed"] == 1000
-    assert len(answer.headers["fieldseal-report"]) <= 4096
+    assert len(answer.headers["leafseal-report"]) <= 4096
 
 
 def test_key_endpoints_agree(api: Api, key: str) -> None:
@@ -283,10 +283,10 @@ def test_key_endpoints_agree(api: Api, key: str) -> None:
     by_path = api.curl(f"/team_1/apps/{APP}?context=inputs")
     assert by_key == by_app == by_path.json
     assert by_path.headers["x-evervault-inputs-debug-mode"] == "false"
-    public = api.fieldseal.public_keys(APP)
+    public = api.leafseal.public_keys(APP)
     decoded = {name: base64.b64decode(by_key[name]) for name in ("ecdhKey", "ecdhP256Key", "ecdhP256KeyUncompressed")}
     assert (decoded["ecdhKey"].hex(), decoded["ecdhP256Key"].hex()) == (public["k1"], public["r1"])
-    assert len(decoded["ecdhP256KeyUncompressed"]) == 65 and by_key["teamUuid"] == "fieldseal"
+    assert len(decoded["ecdhP256KeyUncompressed"]) == 65 and by_key["teamUuid"] == "leafseal"
     assert problem(api.curl("/keys", "-H", "x-evervault-app-id: app_nobody")) == (404, "unknown-app")
     assert problem(api.curl("/keys")) == (400, "invalid-request")
     assert problem(api.curl("/cages/key")) == (401, "unauthorized")
@@ -402,7 +402,7 @@ def test_python_sdk_tokens_and_errors(api: Api, key: str, bundle: Path) -> None:
     assert all(text in answer["message"] for answer, text in zip(refused, texts, strict=True)), refused
     [denied] = api.python_sdk(bundle, api.key("--allow", "encrypt"), [{"do": "decrypt", "data": payload}])
     assert "may not be used for decrypt" in denied["message"]
-    [unknown] = api.python_sdk(bundle, "fsk_0123456789abcdef_" + "0" * 64, [{"do": "decrypt", "data": payload}])
+    [unknown] = api.python_sdk(bundle, "lsk_0123456789abcdef_" + "0" * 64, [{"do": "decrypt", "data": payload}])
     assert "not known to this engine" in unknown["message"]
 
 

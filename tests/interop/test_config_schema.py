@@ -7,10 +7,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from fieldseal import Fieldseal
+from leafseal import Leafseal
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = {"serve": "examples/fieldseal.toml", "relay": "examples/relay.toml"}
+EXAMPLES = {"serve": "examples/leafseal.toml", "relay": "examples/relay.toml"}
 
 
 @pytest.fixture(scope="module", params=["serve", "relay"])
@@ -19,9 +19,9 @@ def program(request) -> str:
 
 
 @pytest.fixture(scope="module")
-def validator(fieldseal: Fieldseal, program: str) -> jsonschema.Draft202012Validator:
-    schema = json.loads(fieldseal.run("config", "schema", "--for", program))
-    committed = {"serve": "fieldseal", "relay": "relay"}[program]
+def validator(leafseal: Leafseal, program: str) -> jsonschema.Draft202012Validator:
+    schema = json.loads(leafseal.run("config", "schema", "--for", program))
+    committed = {"serve": "leafseal", "relay": "relay"}[program]
     assert schema == json.loads((ROOT / f"docs/schema/{committed}.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
@@ -31,9 +31,9 @@ def test_the_examples_are_valid(validator, program):
     validator.validate(tomllib.loads((ROOT / EXAMPLES[program]).read_text()))
 
 
-def test_every_shown_setting_is_valid(fieldseal: Fieldseal, validator, program):
+def test_every_shown_setting_is_valid(leafseal: Leafseal, validator, program):
     flags = ("--config", str(ROOT / EXAMPLES["serve"])) if program == "serve" else ("--relay", str(ROOT / EXAMPLES["relay"]))
-    shown = tomllib.loads(fieldseal.run("config", "show", "--for", program, *flags).decode())
+    shown = tomllib.loads(leafseal.run("config", "show", "--for", program, *flags).decode())
     assert len(shown) > 3
     validator.validate(shown)
 

@@ -8,7 +8,7 @@ import pytest
 
 import few_descriptors
 import flood
-from fieldseal import Fieldseal
+from leafseal import Leafseal
 
 PORTS = ["rpc", "api", "engine-operator", "inbound", "outbound", "relay-operator"]
 
@@ -47,12 +47,12 @@ def test_silent_connections_to_one_port_leave_the_others_answering(scene: few_de
 
 
 def test_a_soft_limit_is_raised_and_config_check_knows_the_hard_one(tmp_path: Path) -> None:
-    fieldseal = Fieldseal(tmp_path / "store")
-    fieldseal.create("acme")
-    fieldseal.run("certs", "init")
+    leafseal = Leafseal(tmp_path / "store")
+    leafseal.create("acme")
+    leafseal.run("certs", "init")
 
     def check(limits: str) -> subprocess.CompletedProcess[str]:
-        command = ["sh", "-c", f'{limits} && exec "$@"', "sh", *fieldseal.command("config", "check")]
+        command = ["sh", "-c", f'{limits} && exec "$@"', "sh", *leafseal.command("config", "check")]
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
     soft = check("ulimit -S -n 256")

@@ -1,4 +1,4 @@
-"""The lines that `fieldseal dev` prints, run as they are printed."""
+"""The lines that `leafseal dev` prints, run as they are printed."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from fieldseal import Fieldseal, binary
+from leafseal import Leafseal, binary
 
 SECONDS_MAX = 60
 
@@ -18,9 +18,9 @@ def commands(text: str) -> list[str]:
 
 
 def test_every_line_works(tmp_path: Path) -> None:
-    program = Fieldseal(tmp_path / "store")
+    program = Leafseal(tmp_path / "store")
     (tmp_path / "FILE.json").write_text('{"card": {"number": "4111"}}')
-    (tmp_path / "fieldseal").symlink_to(binary())
+    (tmp_path / "leafseal").symlink_to(binary())
     # Otherwise curl would bypass the proxy.
     kept = {name: value for name, value in os.environ.items() if name.lower() != "no_proxy"}
     environment = {**kept, "PATH": f"{tmp_path}:{os.environ['PATH']}", "NODE_PATH": str(Path(__file__).parent / "node/node_modules")}

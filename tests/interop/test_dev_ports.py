@@ -1,4 +1,4 @@
-"""`fieldseal dev --port-base`: all ports move together, conflicts are reported immediately, and the error's advice works."""
+"""`leafseal dev --port-base`: all ports move together, conflicts are reported immediately, and the error's advice works."""
 
 import json
 import re
@@ -8,7 +8,7 @@ import subprocess
 from contextlib import ExitStack
 from pathlib import Path
 
-from fieldseal import Fieldseal
+from leafseal import Leafseal
 
 SECONDS_MAX = 60
 PORTS = 7
@@ -30,7 +30,7 @@ def free_base() -> int:
 
 
 def start(folder: Path, base: int) -> subprocess.Popen[bytes]:
-    command = Fieldseal(folder).command("dev", "--port-base", str(base), "--json")
+    command = Leafseal(folder).command("dev", "--port-base", str(base), "--json")
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 

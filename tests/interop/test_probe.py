@@ -19,7 +19,7 @@ import pages
 import relays
 import upstream as upstreams
 from engine import Engine
-from fieldseal import Fieldseal
+from leafseal import Leafseal
 from relays import Relay
 from upstream import Answer, Received, Upstream, echo, ok, wait_until
 
@@ -42,7 +42,7 @@ class Setting:
         return self.relay.at("front", False).url(path, "127.0.0.1")
 
     def command(self, *arguments: str) -> list[str]:
-        return self.engine.fieldseal.command("probe", "--app", APP, "--json", *arguments)
+        return self.engine.leafseal.command("probe", "--app", APP, "--json", *arguments)
 
     def both(self) -> list[str]:
         """The probe's arguments for engine and relay."""
@@ -52,7 +52,7 @@ class Setting:
 @pytest.fixture(scope="module")
 def setting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting]:
     folder = tmp_path_factory.mktemp("probe")
-    program = Fieldseal(folder / "store")
+    program = Leafseal(folder / "store")
     with upstreams.running() as upstream, engines.running(program, APP) as engine:
         text = relays.process_section() + relays.engine_section(engine, "dev")
         text += relays.section("[inbound]", name="front", address="127.0.0.1:0", upstream=upstream.url)
@@ -182,21 +182,21 @@ def test_an_alarm_begins_and_ends_at_metrics_readiness_and_webhook(setting: Sett
         arguments = ("--every", "100ms", "--limit", SHORT_LIMIT, "--failures", "2", "--webhook", f"{hook.url}/alarm?from=probe")
         with probing(setting, *setting.both(), *arguments) as probe:
             wait_until(lambda: len(probe.rounds) >= 2)
-            assert (probe.metric("fieldseal_probe_alarm"), probe.metric("fieldseal_probe_alarms_total")) == (0, 0)
+            assert (probe.metric("leafseal_probe_alarm"), probe.metric("leafseal_probe_alarms_total")) == (0, 0)
             assert probe.get("/readyz")[0] == 200
             for way in ("engine", "relay"):
-                assert probe.metric(f'fieldseal_probe_requests_total{{way="{way}",outcome="ok"}}') >= 2
-                assert probe.metric(f'fieldseal_probe_last_request_seconds{{way="{way}"}}') > 0
+                assert probe.metric(f'leafseal_probe_requests_total{{way="{way}",outcome="ok"}}') >= 2
+                assert probe.metric(f'leafseal_probe_last_request_seconds{{way="{way}"}}') > 0
             with halted(setting.engine):
                 wait_until(lambda: len(hook.requests) == 1, SECONDS_MAX)
-                assert (probe.metric("fieldseal_probe_alarm"), probe.metric("fieldseal_probe_alarms_total")) == (1, 1)
+                assert (probe.metric("leafseal_probe_alarm"), probe.metric("leafseal_probe_alarms_total")) == (1, 1)
                 assert probe.get("/readyz") == (503, "alarm\n")
-                assert probe.metric('fieldseal_probe_requests_total{way="engine",outcome="failed"}') >= 2
-                assert probe.metric('fieldseal_probe_last_request_seconds{way="engine"}') >= 2
+                assert probe.metric('leafseal_probe_requests_total{way="engine",outcome="failed"}') >= 2
+                assert probe.metric('leafseal_probe_last_request_seconds{way="engine"}') >= 2
             wait_until(lambda: len(hook.requests) == 2, SECONDS_MAX)
-            assert (probe.metric("fieldseal_probe_alarm"), probe.metric("fieldseal_probe_alarms_total")) == (0, 1)
+            assert (probe.metric("leafseal_probe_alarm"), probe.metric("leafseal_probe_alarms_total")) == (0, 1)
             assert probe.get("/readyz")[0] == 200
-            wait_until(lambda: probe.metric('fieldseal_probe_webhook_total{outcome="ok"}') == 2)
+            wait_until(lambda: probe.metric('leafseal_probe_webhook_total{outcome="ok"}') == 2)
         # The first failed round alone raises no alarm.
         first = next(at for at, round_ in enumerate(probe.rounds) if any(ways(round_).values()))
         assert [round_["alarm"] for round_ in probe.rounds[first : first + 2]] == [False, True]
@@ -218,7 +218,7 @@ def test_the_exit_code_is_the_alarm_and_the_webhook_knows_it_before(setting: Set
         setting.upstream.answer = lambda _: Answer(status=503)
         code, rounds, errors = run(setting, *setting.both(), *arguments)
         assert code == 1 and [round_["alarm"] for round_ in rounds] == [True]
-        assert errors.splitlines()[-1] == "fieldseal: alarm: the probe failed or took longer than its limit"
+        assert errors.splitlines()[-1] == "leafseal: alarm: the probe failed or took longer than its limit"
         assert [json.loads(request.body)["alarm"] for request in hook.requests] == [True]
         answers = iter([503, 503, 200, 200])
         setting.upstream.answer = lambda request: flaky(request, next(answers))
@@ -262,9 +262,9 @@ def test_a_webhook_is_told_again(setting: Setting) -> None:
         arguments = ("--every", "50ms", "--webhook", hook.url, "--webhook-timeout", "1s", "--limit", LIMIT)
         setting.upstream.answer = lambda _: Answer(status=503)
         with probing(setting, "--relay", setting.url(), *arguments) as probe:
-            wait_until(lambda: probe.metric('fieldseal_probe_webhook_total{outcome="ok"}') == 1)
+            wait_until(lambda: probe.metric('leafseal_probe_webhook_total{outcome="ok"}') == 1)
             assert len(hook.requests) == 3 and len({request.body for request in hook.requests}) == 1
-            assert probe.metric('fieldseal_probe_webhook_total{outcome="failed"}') == 0
+            assert probe.metric('leafseal_probe_webhook_total{outcome="failed"}') == 0
 
 
 @pytest.mark.parametrize("url", ["https://user@localhost/", "http://localhost:0/", "ftp://localhost/", "localhost"])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from conftest import APP
-from fieldseal import COMMAND_SECONDS_MAX, Fieldseal
+from leafseal import COMMAND_SECONDS_MAX, Leafseal
 
 LINE = b'{"name": "Ada", "card": "4000001234567899"}\n'
 # More than one block, although the first is drawn immediately.
@@ -32,7 +32,7 @@ class Written:
     stderr: bytes
 
 
-def at_a_terminal(fieldseal: Fieldseal, arguments: list[str], stdin: Path, folder: Path) -> Written:
+def at_a_terminal(leafseal: Leafseal, arguments: list[str], stdin: Path, folder: Path) -> Written:
     """Runs with a terminal as standard error, and with files as the other two."""
     reader, terminal = pty.openpty()
     termios.tcsetwinsize(terminal, (24, COLUMNS))
@@ -40,7 +40,7 @@ def at_a_terminal(fieldseal: Fieldseal, arguments: list[str], stdin: Path, folde
     out = folder / "out"
     with stdin.open("rb") as source, out.open("wb") as target:
         process = subprocess.Popen(
-            fieldseal.command(*arguments), stdin=source, stdout=target, stderr=terminal, env=environment
+            leafseal.command(*arguments), stdin=source, stdout=target, stderr=terminal, env=environment
         )
     os.close(terminal)
     # Reading ends when the process ends.
@@ -75,24 +75,24 @@ def encrypt(*more: str) -> list[str]:
     return ["encrypt", "--app", APP, "--format", "jsonl", *more]
 
 
-def test_a_terminal_shows_a_bar_and_clears_it(fieldseal: Fieldseal, lines: Path, tmp_path: Path) -> None:
-    written = at_a_terminal(fieldseal, encrypt(str(lines)), Path(os.devnull), tmp_path)
+def test_a_terminal_shows_a_bar_and_clears_it(leafseal: Leafseal, lines: Path, tmp_path: Path) -> None:
+    written = at_a_terminal(leafseal, encrypt(str(lines)), Path(os.devnull), tmp_path)
     assert BAR.search(written.stderr), written.stderr
     _, _, after = written.stderr.rpartition(NAME)
     assert CLEAR_LINE in after, written.stderr
-    assert fieldseal.decrypt(APP, written.stdout, "--format", "jsonl") == LINES
+    assert leafseal.decrypt(APP, written.stdout, "--format", "jsonl") == LINES
 
 
 def test_a_terminal_shows_a_spinner_where_the_size_is_not_known(
-    fieldseal: Fieldseal, lines: Path, tmp_path: Path
+    leafseal: Leafseal, lines: Path, tmp_path: Path
 ) -> None:
-    written = at_a_terminal(fieldseal, encrypt(), lines, tmp_path)
+    written = at_a_terminal(leafseal, encrypt(), lines, tmp_path)
     assert NAME in written.stderr and not BAR.search(written.stderr), written.stderr
     assert CLEAR_LINE in written.stderr.rpartition(NAME)[2], written.stderr
 
 
-def test_a_pipe_shows_nothing(fieldseal: Fieldseal, lines: Path) -> None:
+def test_a_pipe_shows_nothing(leafseal: Leafseal, lines: Path) -> None:
     done = subprocess.run(
-        fieldseal.command(*encrypt(str(lines))), capture_output=True, timeout=COMMAND_SECONDS_MAX, check=True
+        leafseal.command(*encrypt(str(lines))), capture_output=True, timeout=COMMAND_SECONDS_MAX, check=True
     )
     assert done.stderr == b"encrypted 40000 values\n", "the closing line alone"

@@ -1,4 +1,4 @@
-"""Fresh strings and files of the real Python SDK, which fetches its keys from a local endpoint, opened by Fieldseal."""
+"""Fresh strings and files of the real Python SDK, which fetches its keys from a local endpoint, opened by Leafseal."""
 
 import itertools
 import json
@@ -13,7 +13,7 @@ import key_endpoint
 from compare import leaves, same
 from conftest import APP
 from decryptor import Decryptor
-from fieldseal import CommandFailed, Fieldseal
+from leafseal import CommandFailed, Leafseal
 
 CURVES = {"SECP256K1": ("RFVC", "S0lS"), "SECP256R1": ("Tk9D", "QkTC")}
 ROLES = (None, "pci-data")
@@ -45,8 +45,8 @@ SHAPES = {
 
 
 @pytest.fixture(scope="module")
-def endpoint(fieldseal: Fieldseal) -> Iterator[key_endpoint.Server]:
-    with key_endpoint.running(fieldseal.public_keys(APP)) as server:
+def endpoint(leafseal: Leafseal) -> Iterator[key_endpoint.Server]:
+    with key_endpoint.running(leafseal.public_keys(APP)) as server:
         yield server
 
 
@@ -59,14 +59,14 @@ def sdk(endpoint: key_endpoint.Server, monkeypatch: pytest.MonkeyPatch) -> Modul
     return evervault
 
 
-def decrypted(fieldseal: Fieldseal, value: object, *flags: str) -> object:
-    return json.loads(fieldseal.decrypt(APP, json.dumps([value]).encode(), *flags))[0]
+def decrypted(leafseal: Leafseal, value: object, *flags: str) -> object:
+    return json.loads(leafseal.decrypt(APP, json.dumps([value]).encode(), *flags))[0]
 
 
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("curve", list(CURVES))
 def test_every_shape(
-    sdk: ModuleType, fieldseal: Fieldseal, endpoint: key_endpoint.Server, curve: str, role: str | None
+    sdk: ModuleType, leafseal: Leafseal, endpoint: key_endpoint.Server, curve: str, role: str | None
 ) -> None:
     sdk.init("app_interop", key_endpoint.API_KEY, curve=curve)
     sealed = {name: sdk.encrypt(data, role) for name, data in SHAPES.items()}
@@ -77,16 +77,16 @@ def test_every_shape(
     assert len(texts) == len(leaves(SHAPES))
     assert all(text.startswith(f"ev:{version}:") for text in texts)
     flags = ["--role", role] if role else []
-    assert same(decrypted(fieldseal, sealed, *flags), SHAPES)
+    assert same(decrypted(leafseal, sealed, *flags), SHAPES)
 
 
 @pytest.mark.parametrize(("curve", "first", "second"), list(itertools.product(CURVES, ROLES, ROLES)))
 def test_the_key_of_the_first_call_serves_the_second(
-    sdk: ModuleType, fieldseal: Fieldseal, decryptor: Decryptor, curve: str, first: str | None, second: str | None
+    sdk: ModuleType, leafseal: Leafseal, decryptor: Decryptor, curve: str, first: str | None, second: str | None
 ) -> None:
     sdk.init("app_interop", key_endpoint.API_KEY, curve=curve)
     texts = [sdk.encrypt("first", first), sdk.encrypt("second", second)]
-    assert decrypted(fieldseal, texts) == ["first", "second"]
+    assert decrypted(leafseal, texts) == ["first", "second"]
     # Without the quirk the test would not show that it is tolerated.
     ways = [decryptor.open(text).way for text in texts]
     assert ways == [0, int(curve == "SECP256K1" and first != second)]
@@ -94,26 +94,26 @@ def test_the_key_of_the_first_call_serves_the_second(
 
 @pytest.mark.parametrize("curve", list(CURVES))
 @pytest.mark.parametrize("content", [b"file bytes \x00\x01", bytes(range(256)) * 2000], ids=["small", "large"])
-def test_files(sdk: ModuleType, fieldseal: Fieldseal, curve: str, content: bytes) -> None:
+def test_files(sdk: ModuleType, leafseal: Leafseal, curve: str, content: bytes) -> None:
     sdk.init("app_interop", key_endpoint.API_KEY, curve=curve)
-    assert fieldseal.decrypt_file(APP, sdk.encrypt(content)) == content
-    assert fieldseal.decrypt_file(APP, sdk.encrypt(bytearray(content))) == content
+    assert leafseal.decrypt_file(APP, sdk.encrypt(content)) == content
+    assert leafseal.decrypt_file(APP, sdk.encrypt(bytearray(content))) == content
 
 
-def test_inspect_tells_origin_and_time(sdk: ModuleType, fieldseal: Fieldseal) -> None:
+def test_inspect_tells_origin_and_time(sdk: ModuleType, leafseal: Leafseal) -> None:
     sdk.init("app_interop", key_endpoint.API_KEY, curve="SECP256R1")
     begin = int(time.time())
     text = sdk.encrypt("value", "pci-data")
-    metadata = json.loads(fieldseal.run("inspect", "--app", APP, "--json", text))
+    metadata = json.loads(leafseal.run("inspect", "--app", APP, "--json", text))
     assert (metadata["origin"], metadata["role"]) == (ORIGIN, "pci-data")
     assert begin <= metadata["encrypted_at"] <= time.time()
 
 
-def test_the_wrong_role_and_the_wrong_app_are_refused(sdk: ModuleType, fieldseal: Fieldseal, empty: Fieldseal) -> None:
+def test_the_wrong_role_and_the_wrong_app_are_refused(sdk: ModuleType, leafseal: Leafseal, empty: Leafseal) -> None:
     sdk.init("app_interop", key_endpoint.API_KEY, curve="SECP256R1")
     document = json.dumps(sdk.encrypt("the secret", "pci-data")).encode()
     empty.create("other")
-    for program, app, flags in [(fieldseal, APP, ["--role", "health"]), (empty, "other", [])]:
+    for program, app, flags in [(leafseal, APP, ["--role", "health"]), (empty, "other", [])]:
         with pytest.raises(CommandFailed) as failure:
             program.decrypt(app, document, *flags)
         assert failure.value.code == 1

@@ -1,4 +1,4 @@
-"""Fieldseal decrypts the vectors of the SDKs to the original values, and every older variant of the format."""
+"""Leafseal decrypts the vectors of the SDKs to the original values, and every older variant of the format."""
 
 import itertools
 import json
@@ -10,7 +10,7 @@ import sdk_vectors
 from compare import same
 from conftest import APP
 from envelope import FILE_VERSIONS, VERSIONS, Envelope, ValueType, Version
-from fieldseal import CommandFailed, Fieldseal
+from leafseal import CommandFailed, Leafseal
 from sealer import Style, seal, seal_file
 
 KEYS = app_keys.of_the_vectors()
@@ -25,32 +25,32 @@ VALUES = [
 ]
 
 
-def decrypt_value(fieldseal: Fieldseal, value: object, *flags: str) -> object:
-    return json.loads(fieldseal.decrypt(APP, json.dumps({"sealed": value}).encode(), *flags))["sealed"]
+def decrypt_value(leafseal: Leafseal, value: object, *flags: str) -> object:
+    return json.loads(leafseal.decrypt(APP, json.dumps({"sealed": value}).encode(), *flags))["sealed"]
 
 
 @pytest.mark.parametrize("case", sdk_vectors.cases(), ids=str)
-def test_strings(fieldseal: Fieldseal, case: sdk_vectors.Case) -> None:
+def test_strings(leafseal: Leafseal, case: sdk_vectors.Case) -> None:
     flags = ["--role", case.role] if case.role else []
-    assert same(decrypt_value(fieldseal, case.sealed, *flags), case.expected)
+    assert same(decrypt_value(leafseal, case.sealed, *flags), case.expected)
 
 
-def test_all_strings_in_one_document(fieldseal: Fieldseal) -> None:
+def test_all_strings_in_one_document(leafseal: Leafseal) -> None:
     cases = {str(case): case for case in sdk_vectors.cases()}
     document = json.dumps({name: case.sealed for name, case in cases.items()}).encode()
     expected = {name: case.expected for name, case in cases.items()}
-    assert same(json.loads(fieldseal.decrypt(APP, document)), expected)
+    assert same(json.loads(leafseal.decrypt(APP, document)), expected)
 
 
 @pytest.mark.parametrize("case", sdk_vectors.files(), ids=str)
-def test_files(fieldseal: Fieldseal, case: sdk_vectors.FileCase) -> None:
-    assert fieldseal.decrypt_file(APP, case.content) == sdk_vectors.FILE_CONTENT
+def test_files(leafseal: Leafseal, case: sdk_vectors.FileCase) -> None:
+    assert leafseal.decrypt_file(APP, case.content) == sdk_vectors.FILE_CONTENT
 
 
-def test_inspect_tells_what_the_sdks_wrote(fieldseal: Fieldseal) -> None:
+def test_inspect_tells_what_the_sdks_wrote(leafseal: Leafseal) -> None:
     singles = [case for case in sdk_vectors.cases() if isinstance(case.sealed, str)]
     texts = [case.sealed for case in singles]
-    lines = fieldseal.run("inspect", "--app", APP, "--json", *texts).splitlines()
+    lines = leafseal.run("inspect", "--app", APP, "--json", *texts).splitlines()
     for case, line in zip(singles, lines, strict=True):
         metadata = json.loads(line)
         assert metadata["version"] == Envelope.parse(case.sealed).version.name
@@ -59,14 +59,14 @@ def test_inspect_tells_what_the_sdks_wrote(fieldseal: Fieldseal) -> None:
 
 
 @pytest.mark.parametrize("version", list(VERSIONS.values()), ids=lambda version: version.name)
-def test_every_way_of_every_version(fieldseal: Fieldseal, version: Version) -> None:
+def test_every_way_of_every_version(leafseal: Leafseal, version: Version) -> None:
     public = KEYS[version.curve].public_key()
     texts, sources = [], []
     for way, (value_type, text) in itertools.product(range(len(version.ways)), VALUES):
         for style in (Style(way), Style(way, is_debug=True), Style(way, is_padded=True, names_string=True)):
             texts.append(seal(version, public, value_type, text, METADATA, style))
             sources.append(json.dumps(text, ensure_ascii=False) if value_type is ValueType.STRING else text)
-    opened = fieldseal.decrypt(APP, json.dumps(texts, separators=(",", ":")).encode())
+    opened = leafseal.decrypt(APP, json.dumps(texts, separators=(",", ":")).encode())
     # Numbers are compared as text; strings may be escaped in several valid ways.
     assert json.loads(opened, parse_float=str, parse_int=str) == json.loads(
         f"[{','.join(sources)}]", parse_float=str, parse_int=str
@@ -74,10 +74,10 @@ def test_every_way_of_every_version(fieldseal: Fieldseal, version: Version) -> N
 
 
 @pytest.mark.parametrize("number", list(FILE_VERSIONS))
-def test_every_way_of_files(fieldseal: Fieldseal, number: int) -> None:
+def test_every_way_of_files(leafseal: Leafseal, number: int) -> None:
     public = KEYS[FILE_VERSIONS[number].curve].public_key()
     for style in (Style(0), Style(1), Style(0, is_debug=True)):
-        assert fieldseal.decrypt_file(APP, seal_file(number, public, b"content\x00", style)) == b"content\x00"
+        assert leafseal.decrypt_file(APP, seal_file(number, public, b"content\x00", style)) == b"content\x00"
 
 
 def changed(text: str, part: str) -> str:
@@ -90,16 +90,16 @@ def changed(text: str, part: str) -> str:
 
 @pytest.mark.parametrize("part", ["iv", "ephemeral", "sealed"])
 @pytest.mark.parametrize("version", list(VERSIONS.values()), ids=lambda version: version.name)
-def test_refuses_forgeries(fieldseal: Fieldseal, version: Version, part: str) -> None:
+def test_refuses_forgeries(leafseal: Leafseal, version: Version, part: str) -> None:
     text = seal(version, KEYS[version.curve].public_key(), ValueType.STRING, "the secret", METADATA)
-    assert decrypt_value(fieldseal, text) == "the secret"
+    assert decrypt_value(leafseal, text) == "the secret"
     with pytest.raises(CommandFailed) as failure:
-        decrypt_value(fieldseal, changed(text, part))
+        decrypt_value(leafseal, changed(text, part))
     assert failure.value.code == 1
     assert "the secret" not in failure.value.message
 
 
-def test_refuses_swapped_parts_types_and_other_apps(fieldseal: Fieldseal) -> None:
+def test_refuses_swapped_parts_types_and_other_apps(leafseal: Leafseal) -> None:
     public = KEYS[VERSIONS["QkTC"].curve].public_key()
     first, second = (Envelope.parse(seal(VERSIONS["QkTC"], public, ValueType.NUMBER, "7", METADATA)) for _ in range(2))
     swapped = Envelope(**(vars(first) | {"sealed": second.sealed})).text()
@@ -108,13 +108,13 @@ def test_refuses_swapped_parts_types_and_other_apps(fieldseal: Fieldseal) -> Non
     foreign = seal(VERSIONS["QkTC"], foreign_key, ValueType.NUMBER, "7", METADATA)
     for text in (swapped, retyped, foreign):
         with pytest.raises(CommandFailed) as failure:
-            decrypt_value(fieldseal, text)
+            decrypt_value(leafseal, text)
         assert failure.value.code == 1
 
 
 @pytest.mark.parametrize("text", ["1,2", "NaN", "0x10", " 1", "01", ""])
-def test_refuses_numbers_that_would_change_the_document(fieldseal: Fieldseal, text: str) -> None:
+def test_refuses_numbers_that_would_change_the_document(leafseal: Leafseal, text: str) -> None:
     sealed = seal(VERSIONS["Tk9D"], KEYS[VERSIONS["Tk9D"].curve].public_key(), ValueType.NUMBER, text)
     with pytest.raises(CommandFailed) as failure:
-        decrypt_value(fieldseal, sealed)
+        decrypt_value(leafseal, sealed)
     assert failure.value.code == 1

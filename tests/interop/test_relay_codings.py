@@ -14,7 +14,7 @@ import zstandard
 from conftest import APP
 from curl import Result
 from decryptor import Decryptor
-from fieldseal import Fieldseal
+from leafseal import Leafseal
 from relay_calls import AS_JSON, DOCUMENT, JSON, call, opened, simple
 from relays import Relay
 from upstream import Answer, Upstream, echo, ok
@@ -28,10 +28,10 @@ CODINGS: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = 
 
 @pytest.mark.parametrize("coding", list(CODINGS))
 def test_codings(
-    call: Callable[..., Result], plain_upstream: Upstream, fieldseal: Fieldseal, decryptor: Decryptor, coding: str
+    call: Callable[..., Result], plain_upstream: Upstream, leafseal: Leafseal, decryptor: Decryptor, coding: str
 ) -> None:
     encode, decode = CODINGS[coding]
-    sealed = fieldseal.encrypt(APP, b'{"back":"opened"}')
+    sealed = leafseal.encrypt(APP, b'{"back":"opened"}')
     plain_upstream.answer = lambda _: ok(encode(sealed), JSON, ("Content-Encoding", coding))
     document = b'{"note":"' + b"long " * 1000 + b'","rest":1}'
     arguments = ("--header", f"Content-Encoding: {coding}", "--header", f"Accept-Encoding: {coding}, deflate")
@@ -116,9 +116,9 @@ def test_what_need_not_be_read_passes_where_the_route_says_so(
 
 
 def test_a_forged_envelope_is_not_passed_on(
-    simple: Callable[..., Result], plain_upstream: Upstream, fieldseal: Fieldseal
+    simple: Callable[..., Result], plain_upstream: Upstream, leafseal: Leafseal
 ) -> None:
-    sealed = json.loads(fieldseal.encrypt(APP, b'["x"]'))[0]
+    sealed = json.loads(leafseal.encrypt(APP, b'["x"]'))[0]
     forged = sealed[:-6] + ("A" if sealed[-6] != "A" else "B") + sealed[-5:]
     plain_upstream.answer = lambda _: ok(json.dumps({"a": forged, "b": "plain"}).encode(), JSON)
     answer = simple("/opened/a")
@@ -127,9 +127,9 @@ def test_a_forged_envelope_is_not_passed_on(
 
 @pytest.mark.parametrize("on_failure", ["leave", "null"])
 def test_a_planted_string_does_not_spoil_a_message_where_the_rule_says_so(
-    call: Callable[..., Result], relay: Relay, plain_upstream: Upstream, fieldseal: Fieldseal, on_failure: str
+    call: Callable[..., Result], relay: Relay, plain_upstream: Upstream, leafseal: Leafseal, on_failure: str
 ) -> None:
-    good = json.loads(fieldseal.encrypt(APP, b'["x"]'))[0]
+    good = json.loads(leafseal.encrypt(APP, b'["x"]'))[0]
     bad = [good[:-6] + ("A" if good[-6] != "A" else "B") + good[-5:], "ev:Tk9D:planted:$"]
     plain_upstream.answer = lambda _: ok(json.dumps({"a": good, "b": bad}).encode(), JSON)
     path = f"/{on_failure}/json-{time.monotonic_ns()}"

@@ -60,10 +60,10 @@ def test_a_client_that_does_not_wait_for_its_answer(place: Place, relay: Relay, 
     else:
         stream.sendall(b"GET /p HTTP/1.1\r\nHost: a\r\n\r\n")
     assert came.wait(10)
-    before = relay.metric("fieldseal_relay_upstream_connections_open")
+    before = relay.metric("leafseal_relay_upstream_connections_open")
     stream.close()
     # The relay closes the upstream connection before the answer comes, and logs that the client left, not that the upstream timed out.
-    wait_until(lambda: relay.metric("fieldseal_relay_upstream_connections_open") < before)
+    wait_until(lambda: relay.metric("leafseal_relay_upstream_connections_open") < before)
     released.set()
     assert relay.logged("/p", 1)[-1]["status"] == 0
 
@@ -97,9 +97,9 @@ def test_slow_heads_and_bodies_and_handshakes_are_ended(place: Place, relay: Rel
     }
     ended: dict[str, tuple[float, bytes]] = {}
     samples = {
-        'fieldseal_relay_connections_total{listener="plain",event="cut"}': 1,
-        'fieldseal_relay_connections_total{listener="tls",event="failed"}': 1,
-        'fieldseal_relay_refusals_total{listener="plain",code="slow-body"}': len(bodies),
+        'leafseal_relay_connections_total{listener="plain",event="cut"}': 1,
+        'leafseal_relay_connections_total{listener="tls",event="failed"}': 1,
+        'leafseal_relay_refusals_total{listener="plain",code="slow-body"}': len(bodies),
     }
     before = {sample: relay.metric(sample) for sample in samples}
     cuts = relay.log.read_text().count(SLOW_HEAD)
@@ -164,10 +164,10 @@ def test_a_thousand_idle_connections(place: Place, path: str, tmp_path: Path) ->
     place.plain.clear()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4096)), hard))
-    is_open = 'fieldseal_relay_connections_open{listener="plain"}'
-    closed = 'fieldseal_relay_connections_total{listener="plain",event="idle"}'
+    is_open = 'leafseal_relay_connections_open{listener="plain"}'
+    closed = 'leafseal_relay_connections_total{listener="plain",event="idle"}'
     text = inbound(place.pki, place.plain, place.tls, place.engine, **{**LIMITS, "idle_timeout": "10s"})
-    with relays.running(place.fieldseal, tmp_path, text) as relay:
+    with relays.running(place.leafseal, tmp_path, text) as relay:
         port, before = relay.at("plain", False).port, _resident(relay)
         with Traffic(relay, path, threads=2) as traffic:
             begin = time.monotonic()

@@ -22,15 +22,15 @@ CUT = (PARTIAL_FILE, RECEIVE_ERROR, HTTP2_STREAM)
 
 
 def test_the_relay_tells_of_itself_and_of_the_engine(place: Place, relay: Relay, path: str) -> None:
-    version = place.fieldseal.run("--version").decode().split()[-1]
-    assert relay.metric(f'fieldseal_relay_build_info{{version="{version}"}}') == 1
-    wait_until(lambda: relay.metric("fieldseal_relay_ready") == 1)
-    calls = 'fieldseal_relay_engine_calls_total{method="encrypt_document",outcome="ok"}'
-    timed = 'fieldseal_relay_engine_call_seconds_count{method="encrypt_document"}'
+    version = place.leafseal.run("--version").decode().split()[-1]
+    assert relay.metric(f'leafseal_relay_build_info{{version="{version}"}}') == 1
+    wait_until(lambda: relay.metric("leafseal_relay_ready") == 1)
+    calls = 'leafseal_relay_engine_calls_total{method="encrypt_document",outcome="ok"}'
+    timed = 'leafseal_relay_engine_call_seconds_count{method="encrypt_document"}'
     before = relay.metric(calls)
     assert post(relay, path, {"note": MARKER}).status == 200
     assert relay.metric(calls) == before + 1 and relay.metric(timed) > 0
-    assert relay.metric("fieldseal_relay_access_log_lines_dropped_total") == 0
+    assert relay.metric("leafseal_relay_access_log_lines_dropped_total") == 0
     # A reload opens new connections to the engine but does not reset counters.
     relay.reload(relay.file.read_text())
     assert relay.metric(calls) == before + 1
@@ -42,7 +42,7 @@ def test_a_second_relay_at_the_same_address_is_refused(place: Place, relay: Rela
     file = tmp_path / "second.toml"
     head, _, _ = text.partition("[[inbound]]")
     file.write_text(head + section("[inbound]", name="second", address=address, upstream=place.plain.url))
-    command = place.fieldseal.command("relay", "--file", str(file), "--access-log", str(tmp_path / "log"), "--json")
+    command = place.leafseal.command("relay", "--file", str(file), "--access-log", str(tmp_path / "log"), "--json")
     second = subprocess.run(command, capture_output=True, timeout=60, text=True)
     assert (second.returncode, second.stdout) == (3, "")
     assert f"cannot listen at {address}" in second.stderr and "choose another address" in second.stderr
@@ -125,7 +125,7 @@ def test_an_overloaded_engine(place: Place, text: str, path: str, tmp_path: Path
     place.plain.clear()
     without_retries = text.replace("[engine]\n", "[engine]\nretries_max = 0\n")
     assert without_retries != text
-    with relays.running(place.fieldseal, tmp_path, without_retries) as relay:
+    with relays.running(place.leafseal, tmp_path, without_retries) as relay:
         _overload(place, relay, path)
 
 

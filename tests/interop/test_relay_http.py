@@ -17,7 +17,7 @@ import relays
 from conftest import APP
 from curl import Result
 from engine import Engine
-from fieldseal import Fieldseal
+from leafseal import Leafseal
 from relay_calls import AS_JSON, DOCUMENT, JSON, call, simple
 from relay_parts import Pki, random_bytes, rule
 from relays import Relay
@@ -143,7 +143,7 @@ def test_trailers_pass_where_the_body_does(relay: Relay, plain_upstream: Upstrea
 
 
 def test_what_is_to_be_hidden_in_headers_does_not_pass_in_trailers(relay: Relay, plain_upstream: Upstream) -> None:
-    sample = 'fieldseal_relay_refusals_total{listener="plain",code="hidden-trailer"}'
+    sample = 'leafseal_relay_refusals_total{listener="plain",code="hidden-trailer"}'
     before = relay.metric(sample)
     assert through_with_trailers(relay, plain_upstream, "/trailers/a") == ({("x-own", "1")}, {("x-sum", "6")})
     assert relay.metric(sample) == before + 3
@@ -193,7 +193,7 @@ def chat() -> Iterator[int]:
 
 @pytest.fixture(scope="module")
 def chat_relay(
-    tmp_path_factory: pytest.TempPathFactory, fieldseal: Fieldseal, engine: Engine, pki: Pki, chat: int
+    tmp_path_factory: pytest.TempPathFactory, leafseal: Leafseal, engine: Engine, pki: Pki, chat: int
 ) -> Iterator[Relay]:
     text = relays.process_section() + relays.engine_section(engine)
     identity = {"certificate": str(pki.server.certificate), "private_key": str(pki.server.key)}
@@ -201,7 +201,7 @@ def chat_relay(
         "[inbound]", name="tls", address="127.0.0.1:0", upstream=f"http://127.0.0.1:{chat}", **identity
     )
     text += relays.section("[inbound.route]", path="/read", app=APP, response=[rule("decrypt", json=["$"])])
-    with relays.running(fieldseal, tmp_path_factory.mktemp("chat"), text) as running:
+    with relays.running(leafseal, tmp_path_factory.mktemp("chat"), text) as running:
         yield running
 
 

@@ -12,7 +12,7 @@ import pytest
 from conftest import APP
 from curl import Result, curl
 from decryptor import Decryptor
-from fieldseal import Choices, Fieldseal
+from leafseal import Choices, Leafseal
 from relay_calls import AS_JSON, DOCUMENT, ENVELOPE, JSON, SELECTED, call, opened, simple
 from relay_parts import ROLE, Pki, random_bytes
 from relays import Relay
@@ -42,9 +42,9 @@ def test_json(
 
 
 def test_envelopes_are_opened_for_the_client_alone(
-    call: Callable[..., Result], plain_upstream: Upstream, fieldseal: Fieldseal
+    call: Callable[..., Result], plain_upstream: Upstream, leafseal: Leafseal
 ) -> None:
-    sealed = fieldseal.encrypt(APP, b'{"a":"x","n":-1.5,"deep":[{"b":true}]}')
+    sealed = leafseal.encrypt(APP, b'{"a":"x","n":-1.5,"deep":[{"b":true}]}')
     plain_upstream.answer = lambda _: ok(sealed, JSON)
     assert call("/opened/a").body == b'{"a":"x","n":-1.5,"deep":[{"b":true}]}'
     # Without the rule the same response passes unchanged.
@@ -63,7 +63,7 @@ def test_an_answer_is_sealed_on_its_way_out(
 
 
 def test_roles(
-    simple: Callable[..., Result], plain_upstream: Upstream, fieldseal: Fieldseal, decryptor: Decryptor
+    simple: Callable[..., Result], plain_upstream: Upstream, leafseal: Leafseal, decryptor: Decryptor
 ) -> None:
     plain_upstream.answer = echo
     answer = simple("/roles/a", *AS_JSON, data=b'{"pan":"42","other":"1"}')
@@ -71,7 +71,7 @@ def test_roles(
     assert decryptor.open(text.decode()).role == ROLE
     assert answer.body == b'{"pan":"42","other":"1"}'
 
-    sealed = fieldseal.encrypt(APP, b'{"pan":"another role"}', Choices(role="health"))
+    sealed = leafseal.encrypt(APP, b'{"pan":"another role"}', Choices(role="health"))
     plain_upstream.answer = lambda _: ok(sealed, JSON)
     answer = simple("/roles/b")
     assert answer.status == 502
@@ -128,9 +128,9 @@ def test_multipart_as_curl_writes_it(
 
 
 def test_headers(
-    call: Callable[..., Result], plain_upstream: Upstream, fieldseal: Fieldseal, decryptor: Decryptor
+    call: Callable[..., Result], plain_upstream: Upstream, leafseal: Leafseal, decryptor: Decryptor
 ) -> None:
-    sealed = json.loads(fieldseal.encrypt(APP, b'["from upstream"]'))[0]
+    sealed = json.loads(leafseal.encrypt(APP, b'["from upstream"]'))[0]
     plain_upstream.answer = lambda _: ok(b"body", "text/plain", ("X-Card", sealed), ("X-Other", sealed))
     answer = call("/headers/a", "--header", "X-Card: 4242", "--header", "X-Open: 1")
     received = plain_upstream.only()

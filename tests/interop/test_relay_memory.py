@@ -11,7 +11,7 @@ import relays
 from conftest import APP
 from curl import Result, curl
 from engine import Engine
-from fieldseal import Fieldseal
+from leafseal import Leafseal
 from relay_parts import rule
 from relays import Relay
 from upstream import Upstream, echo, wait_until
@@ -24,13 +24,13 @@ SELECTED = 300_000
 
 @pytest.fixture(scope="module")
 def front(
-    tmp_path_factory: pytest.TempPathFactory, fieldseal: Fieldseal, engine: Engine, plain_upstream: Upstream
+    tmp_path_factory: pytest.TempPathFactory, leafseal: Leafseal, engine: Engine, plain_upstream: Upstream
 ) -> Iterator[Relay]:
     text = relays.process_section() + relays.engine_section(engine)
     text += relays.section("limits", bodies_size_max=BODIES_SIZE_MAX, client_bodies_size_max=BODIES_SIZE_MAX, body_size_max=2 << 20)
     text += relays.section("[inbound]", name="front", address="127.0.0.1:0", upstream=plain_upstream.url)
     text += relays.section("[inbound.route]", app=APP, path="/**", request=[rule("encrypt", json=["$.list"], form=["card"])])
-    with relays.running(fieldseal, tmp_path_factory.mktemp("memory"), text) as relay:
+    with relays.running(leafseal, tmp_path_factory.mktemp("memory"), text) as relay:
         yield relay
 
 
@@ -65,13 +65,13 @@ def test_an_answer_for_which_there_is_no_room_is_dropped_as_it_arrives(front: Re
     # Without the limit each of these answers takes 40 MB.
     assert peak(front) - before < BODIES_SIZE_MAX + BESIDE_MAX
     assert upstream.saw_nothing
-    assert front.metric('fieldseal_relay_engine_calls_total{method="encrypt_document",outcome="no_memory"}') == 3
+    assert front.metric('leafseal_relay_engine_calls_total{method="encrypt_document",outcome="no_memory"}') == 3
     # The connection to the engine stays open, and the charged memory is released.
     large = json.dumps({"list": [1] * 10_000, "x": "x" * (1 << 20)}).encode()
     assert post(front, "application/json", large).status == 200
-    wait_until(lambda: front.metric("fieldseal_relay_buffered_bodies_bytes") == 0)
-    assert front.metric("fieldseal_relay_buffered_bodies_limit_bytes") == BODIES_SIZE_MAX
-    assert 1 << 20 < front.metric("fieldseal_relay_buffered_bodies_peak_bytes") <= BODIES_SIZE_MAX
+    wait_until(lambda: front.metric("leafseal_relay_buffered_bodies_bytes") == 0)
+    assert front.metric("leafseal_relay_buffered_bodies_limit_bytes") == BODIES_SIZE_MAX
+    assert 1 << 20 < front.metric("leafseal_relay_buffered_bodies_peak_bytes") <= BODIES_SIZE_MAX
 
 
 def test_answers_for_forms_are_charged_too(front: Relay, upstream: Upstream) -> None:

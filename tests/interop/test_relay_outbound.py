@@ -17,7 +17,7 @@ from upstream import Upstream, echo, ok
 
 @pytest.mark.parametrize("version", ["--http1.1", "--http2"])
 def test_curl(setting: Setting, upstream: Upstream, version: str) -> None:
-    sealed = setting.fieldseal.encrypt(APP, b'{"card":"4242-card","n":7}')
+    sealed = setting.leafseal.encrypt(APP, b'{"card":"4242-card","n":7}')
     answer = through_proxy(setting, setting.url("/charge/1"), version, "--header", f"Content-Type: {JSON}", data=sealed)
     assert (answer.code, answer.status) == (0, 200), answer.message
     assert answer.version == ("2" if version == "--http2" else "1.1")
@@ -26,7 +26,7 @@ def test_curl(setting: Setting, upstream: Upstream, version: str) -> None:
 
 
 def test_forms_are_opened(setting: Setting, upstream: Upstream) -> None:
-    sealed = json.loads(setting.fieldseal.encrypt(APP, b'["4242 4242"]'))[0]
+    sealed = json.loads(setting.leafseal.encrypt(APP, b'["4242 4242"]'))[0]
     through_proxy(setting, setting.url("/charge/1"), "--data-urlencode", f"card={sealed}", "--data", "open=1")
     assert upstream.only().body == b"card=4242+4242&open=1"
     upstream.clear()
@@ -70,7 +70,7 @@ def test_fifty_megabytes(setting: Setting, upstream: Upstream) -> None:
     upstream.clear()
     upstream.answer = charge
     text = base64.b64encode(os.urandom(3 << 18)) * 50
-    sealed = setting.fieldseal.encrypt(APP, b'["4242-card"]')[1:-1]
+    sealed = setting.leafseal.encrypt(APP, b'["4242-card"]')[1:-1]
     document = b'{"bulk":"' + text + b'","card":' + sealed + b"}"
     answer = through_proxy(setting, setting.url("/charge/1"), "--header", f"Content-Type: {JSON}", data=document)
     assert (answer.code, answer.status) == (0, 200), answer.message
@@ -83,7 +83,7 @@ def _hash(content: bytes) -> str:
 
 @pytest.mark.parametrize("version", ["--http1.1", "--http2"])
 def test_bodies_of_unknown_length_are_opened(setting: Setting, upstream: Upstream, version: str) -> None:
-    sealed = setting.fieldseal.encrypt(APP, b'{"card":"4242-card"}')
+    sealed = setting.leafseal.encrypt(APP, b'{"card":"4242-card"}')
     chunked = ("--header", "Transfer-Encoding: chunked") if version == "--http1.1" else ()
     kind = ("--header", f"Content-Type: {JSON}")
     answer = through_proxy(setting, setting.url("/charge/1"), version, *chunked, *kind, data=sealed)
@@ -94,7 +94,7 @@ def test_bodies_of_unknown_length_are_opened(setting: Setting, upstream: Upstrea
 def test_coded_bodies_are_opened_and_sealed_in_their_coding(setting: Setting, upstream: Upstream) -> None:
     answered = gzip.compress(b'{"token":"tok_1","open":1}')
     upstream.answer = lambda _: ok(answered, JSON, ("Content-Encoding", "gzip"))
-    sealed = gzip.compress(setting.fieldseal.encrypt(APP, b'{"card":"4242-card"}'))
+    sealed = gzip.compress(setting.leafseal.encrypt(APP, b'{"card":"4242-card"}'))
     kind = ("--header", f"Content-Type: {JSON}", "--header", "Content-Encoding: gzip", "--header", "Accept-Encoding: gzip")
     answer = through_proxy(setting, setting.url("/charge/1"), *kind, data=sealed)
     assert (answer.code, answer.status) == (0, 200), answer.message
@@ -102,13 +102,13 @@ def test_coded_bodies_are_opened_and_sealed_in_their_coding(setting: Setting, up
     assert received.header("Content-Encoding") == "gzip"
     assert gzip.decompress(received.body) == b'{"card":"4242-card"}'
     assert answer.header("content-encoding") == "gzip"
-    opened = setting.fieldseal.decrypt(APP, gzip.decompress(answer.body))
+    opened = setting.leafseal.decrypt(APP, gzip.decompress(answer.body))
     assert opened == b'{"token":"tok_1","open":1}' and b"tok_1" not in gzip.decompress(answer.body)
 
 
 def test_headers_are_opened_and_sealed(setting: Setting, upstream: Upstream) -> None:
     upstream.answer = lambda _: ok(b"body", "text/plain", ("X-Token", "tok_1"), ("X-Open", "1"))
-    sealed = json.loads(setting.fieldseal.encrypt(APP, b'["4242-card"]'))[0]
+    sealed = json.loads(setting.leafseal.encrypt(APP, b'["4242-card"]'))[0]
     fields = ("--header", f"X-Card: {sealed}", "--header", "X-Open: 1")
     answer = through_proxy(setting, setting.url("/headers/1"), *fields)
     assert (answer.code, answer.status, answer.body) == (0, 200, b"body"), answer.message
@@ -116,7 +116,7 @@ def test_headers_are_opened_and_sealed(setting: Setting, upstream: Upstream) -> 
     assert (received.header("X-Card"), received.header("X-Open")) == ("4242-card", "1")
     assert answer.header("x-open") == "1"
     envelope = json.dumps([answer.header("x-token")]).encode()
-    assert setting.fieldseal.decrypt(APP, envelope) == b'["tok_1"]'
+    assert setting.leafseal.decrypt(APP, envelope) == b'["tok_1"]'
 
 
 @pytest.mark.parametrize("path", ["/Charge/1", "/CHARGE", "/ch%41rge/1", "/Headers/1"])
@@ -130,13 +130,13 @@ def test_a_path_in_another_case_does_not_pass_a_rule_by(setting: Setting, upstre
 
 def test_a_path_in_another_case_passes_where_nothing_is_to_be_hidden(setting: Setting, upstream: Upstream) -> None:
     """Its envelopes are not decrypted, because the rule is for another destination."""
-    sealed = setting.fieldseal.encrypt(APP, b'{"card":"4242-card"}')
+    sealed = setting.leafseal.encrypt(APP, b'{"card":"4242-card"}')
     answer = through_proxy(setting, setting.url("/Roles/1"), "--header", f"Content-Type: {JSON}", data=sealed)
     assert (answer.status, upstream.only().body) == (200, sealed)
 
 
 def test_a_forged_envelope_does_not_leave(setting: Setting, upstream: Upstream) -> None:
-    sealed = json.loads(setting.fieldseal.encrypt(APP, b'["x"]'))[0]
+    sealed = json.loads(setting.leafseal.encrypt(APP, b'["x"]'))[0]
     forged = sealed[:-6] + ("A" if sealed[-6] != "A" else "B") + sealed[-5:]
     answer = through_proxy(
         setting, setting.url("/charge/1"), "--header", f"Content-Type: {JSON}", data=json.dumps([forged]).encode()

@@ -68,7 +68,7 @@ def check_charge(setting: Setting, upstream: Upstream, outcome: dict[str, object
     assert outcome["status"] == 200
     answer = json.loads(outcome["body"])
     assert answer["token"].startswith("ev:")
-    assert json.loads(setting.fieldseal.decrypt(APP, json.dumps([answer["token"]]).encode())) == ["tok_1"]
+    assert json.loads(setting.leafseal.decrypt(APP, json.dumps([answer["token"]]).encode())) == ["tok_1"]
 
 
 @pytest.mark.parametrize("mode", ["agent", "global", "domains"])
@@ -84,7 +84,7 @@ def test_python_sdk(setting: Setting, upstream: Upstream, tmp_path: Path) -> Non
 def test_python_sdk_uses_the_configuration_of_the_api(setting: Setting, upstream: Upstream, tmp_path: Path) -> None:
     """The SDK compares a destination with host and port as they stand in the address: `*`, which it takes for every name, is one that a
     test can serve. The API returns it once its engine has reloaded the relay's file."""
-    file = setting.fieldseal.folder / "relay.toml"
+    file = setting.leafseal.folder / "relay.toml"
     text = file.read_text()
 
     def configure(content: str, domains: list[str]) -> None:

@@ -47,7 +47,7 @@ def test_a_bad_file_leaves_the_old_one_in_force(place: Place, relay: Relay, text
         "no certificate": text.replace("server.pem", "no-such.pem"),
         "a bound of connections": text.replace("[limits]", "[limits]\nstreams_max = 7"),
     }
-    reloads = relay.metric("fieldseal_relay_reloads_total")
+    reloads = relay.metric("leafseal_relay_reloads_total")
     try:
         for name, broken in bad.items():
             assert broken != text, name
@@ -57,7 +57,7 @@ def test_a_bad_file_leaves_the_old_one_in_force(place: Place, relay: Relay, text
             assert post(relay, path, {"note": MARKER}).status == 200, name
     finally:
         relay.reload(text)
-    assert relay.metric("fieldseal_relay_reloads_total") == reloads + 1
+    assert relay.metric("leafseal_relay_reloads_total") == reloads + 1
     assert no_plaintext(place)
 
 
@@ -122,7 +122,7 @@ def test_what_was_begun_is_ended_when_the_relay_stops(place: Place, text: str, t
         answers.append(connection.getresponse().read())
         connection.close()
 
-    with relays.running(place.fieldseal, tmp_path, text) as stopping:
+    with relays.running(place.leafseal, tmp_path, text) as stopping:
         thread = threading.Thread(target=fetch, args=(stopping.at("plain", False).port,))
         thread.start()
         assert came.wait(10)
@@ -136,7 +136,7 @@ def test_a_relay_that_is_told_to_stop_serves_on_and_asks_clients_to_go(place: Pl
     place.plain.answer = lambda _: ok(b"served")
     text = text.replace('drain_delay = "0s"', 'drain_delay = "10s"')
     assert "10s" in text
-    with relays.running(place.fieldseal, tmp_path, text) as stopping:
+    with relays.running(place.leafseal, tmp_path, text) as stopping:
         port = stopping.at("plain", False).port
         kept = HTTPConnection("127.0.0.1", port, timeout=20)
         kept.request("GET", "/elsewhere")

@@ -10,7 +10,7 @@ import relays
 from conftest import APP
 from curl import Result, curl
 from engine import Engine
-from fieldseal import CommandFailed, Fieldseal
+from leafseal import CommandFailed, Leafseal
 from relay_parts import ROLE, random_bytes, rule
 from relays import Relay
 from upstream import Upstream, echo
@@ -30,13 +30,13 @@ ROUTES = [
 
 @pytest.fixture(scope="module")
 def front(
-    tmp_path_factory: pytest.TempPathFactory, fieldseal: Fieldseal, engine: Engine, plain_upstream: Upstream
+    tmp_path_factory: pytest.TempPathFactory, leafseal: Leafseal, engine: Engine, plain_upstream: Upstream
 ) -> Iterator[Relay]:
     text = relays.process_section() + relays.engine_section(engine)
     text += relays.section("[inbound]", name="front", address="127.0.0.1:0", upstream=plain_upstream.url)
     for route in ROUTES:
         text += relays.section("[inbound.route]", app=APP, **route)
-    with relays.running(fieldseal, tmp_path_factory.mktemp("selectors"), text) as relay:
+    with relays.running(leafseal, tmp_path_factory.mktemp("selectors"), text) as relay:
         yield relay
 
 
@@ -63,28 +63,28 @@ def parts(kind: str, body: bytes) -> dict[str, bytes]:
     return {part.get_param("name", header="content-disposition"): part.get_payload(decode=True) for part in message.get_payload()}
 
 
-def check_role(fieldseal: Fieldseal, envelope: str, value: str) -> None:
+def check_role(leafseal: Leafseal, envelope: str, value: str) -> None:
     document = json.dumps([envelope]).encode()
-    assert json.loads(fieldseal.decrypt(APP, document, "--role", ROLE)) == [value]
+    assert json.loads(leafseal.decrypt(APP, document, "--role", ROLE)) == [value]
     with pytest.raises(CommandFailed):
-        fieldseal.decrypt(APP, document, "--role", "health")
+        leafseal.decrypt(APP, document, "--role", "health")
 
 
-def test_headers_and_fields_have_the_role_of_their_rule(call: Callable[..., Result], upstream: Upstream, fieldseal: Fieldseal) -> None:
+def test_headers_and_fields_have_the_role_of_their_rule(call: Callable[..., Result], upstream: Upstream, leafseal: Leafseal) -> None:
     answer = call("/role/a", "--header", "X-Card: 4242", "--data", "card=4111&open=1")
     received = upstream.only()
-    check_role(fieldseal, received.header("X-Card"), "4242")
+    check_role(leafseal, received.header("X-Card"), "4242")
     sealed = received.body.decode().split("&")[0].removeprefix("card=").replace("%3A", ":").replace("%2B", "+")
-    check_role(fieldseal, sealed.replace("%2F", "/").replace("%3D", "=").replace("%24", "$"), "4111")
+    check_role(leafseal, sealed.replace("%2F", "/").replace("%3D", "=").replace("%24", "$"), "4111")
     assert answer.body == b"card=4111&open=1"
     upstream.clear()
     upstream.answer = echo
     assert call("/role/b", "--form", "card=4111", "--form", "open=1").status == 200
     received = upstream.only()
-    check_role(fieldseal, parts(received.header("Content-Type"), received.body)["card"].decode(), "4111")
+    check_role(leafseal, parts(received.header("Content-Type"), received.body)["card"].decode(), "4111")
 
 
-def test_a_field_of_another_role_is_not_opened(call: Callable[..., Result], upstream: Upstream, fieldseal: Fieldseal) -> None:
+def test_a_field_of_another_role_is_not_opened(call: Callable[..., Result], upstream: Upstream, leafseal: Leafseal) -> None:
     call("/role/a", "--data", "card=4111")
     sealed = upstream.only().body
     answer = call("/other-role", "--header", "Content-Type: application/x-www-form-urlencoded", data=sealed)
@@ -93,7 +93,7 @@ def test_a_field_of_another_role_is_not_opened(call: Callable[..., Result], upst
 
 @pytest.mark.parametrize("size", [0, 1, 300_000], ids=["empty", "byte", "large"])
 def test_a_file_in_a_form_is_sealed_in_the_file_form(
-    call: Callable[..., Result], upstream: Upstream, fieldseal: Fieldseal, tmp_path_factory: pytest.TempPathFactory, size: int
+    call: Callable[..., Result], upstream: Upstream, leafseal: Leafseal, tmp_path_factory: pytest.TempPathFactory, size: int
 ) -> None:
     content = random_bytes(size)
     file = tmp_path_factory.mktemp("file") / "doc.bin"
@@ -103,13 +103,13 @@ def test_a_file_in_a_form_is_sealed_in_the_file_form(
     received = upstream.only()
     found = parts(received.header("Content-Type"), received.body)
     assert found["note"] == b"open" and found["doc"].startswith(b"%EVENC")
-    assert fieldseal.decrypt_file(APP, found["doc"]) == content
+    assert leafseal.decrypt_file(APP, found["doc"]) == content
     answer = call("/there/and/back", *form)
     assert parts(answer.header("content-type"), answer.body)["doc"] == content
 
 
 def test_a_role_is_not_passed_by_as_a_file(
-    call: Callable[..., Result], upstream: Upstream, fieldseal: Fieldseal, tmp_path_factory: pytest.TempPathFactory
+    call: Callable[..., Result], upstream: Upstream, leafseal: Leafseal, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """The file format has no data role."""
     folder = tmp_path_factory.mktemp("roles")
@@ -122,7 +122,7 @@ def test_a_role_is_not_passed_by_as_a_file(
     call("/sealed/a", "--form", f"doc=@{plain}")
     received = upstream.requests[-1]
     sealed.write_bytes(parts(received.header("Content-Type"), received.body)["doc"])
-    assert fieldseal.decrypt_file(APP, sealed.read_bytes()) == plain.read_bytes()
+    assert leafseal.decrypt_file(APP, sealed.read_bytes()) == plain.read_bytes()
     answer = call("/other-role", "--form", f"doc=@{sealed}")
     assert (answer.status, answer.json()["code"]) == (502, "unsupported-body")
     assert call("/other-role", "--form", f"doc=@{plain}").status == 200
@@ -143,12 +143,12 @@ def test_forms_are_redacted(call: Callable[..., Result], upstream: Upstream) -> 
     assert b"4111" not in received.body
 
 
-def test_bodies_of_unknown_length_are_sealed(call: Callable[..., Result], upstream: Upstream, fieldseal: Fieldseal) -> None:
+def test_bodies_of_unknown_length_are_sealed(call: Callable[..., Result], upstream: Upstream, leafseal: Leafseal) -> None:
     chunked = ("--header", "Transfer-Encoding: chunked")
     document = b'{"card":"4111", "rest":"' + b"x" * 200_000 + b'"}'
     assert call("/sealed/json", *chunked, "--header", "Content-Type: application/json", data=document).status == 200
     received = upstream.only()
-    assert fieldseal.decrypt(APP, received.body) == document and b"4111" not in received.body
+    assert leafseal.decrypt(APP, received.body) == document and b"4111" not in received.body
     upstream.clear()
     upstream.answer = echo
     assert call("/sealed/form", *chunked, "--header", "Content-Type: application/x-www-form-urlencoded", data=b"a=1&card=4111").status == 200

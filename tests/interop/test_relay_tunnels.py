@@ -54,7 +54,7 @@ def test_a_key_that_may_not_decrypt(setting: Setting, upstream: Upstream) -> Non
 
 
 def test_a_key_of_an_app_that_the_relay_does_not_serve(setting: Setting, upstream: Upstream) -> None:
-    setting.fieldseal.create("app_other")
+    setting.leafseal.create("app_other")
     key = setting.api.key("--allow", ALL, app="app_other")
     tunnel = connect(setting, f"localhost:{upstream.port}", authorization(key))
     with tunnel.stream:
@@ -111,7 +111,7 @@ def test_other_destinations_are_refused_or_tunnelled_by_setting(setting: Setting
     assert connect_status(setting, target, proxy="open") == 407
     tunnel = connect(setting, target, authorization(setting.key), proxy="open")
     assert tunnel.status == 200
-    sealed = setting.fieldseal.encrypt(APP, b'{"card":"4242-card"}')
+    sealed = setting.leafseal.encrypt(APP, b'{"card":"4242-card"}')
     with tunnel.inside(setting.pki.ca, "127.0.0.1") as stream:
         status, body = ask(stream, host=target, body=sealed)
     assert (status, json.loads(body)["token"]) == (200, "tok_1")
@@ -129,7 +129,7 @@ def test_internal_addresses_are_not_tunnelled_to(setting: Setting, upstream: Ups
 
 
 def test_a_client_that_does_not_trust_the_authority_is_counted(setting: Setting, upstream: Upstream) -> None:
-    ended = 'fieldseal_relay_connections_total{listener="plain",event="failed"}'
+    ended = 'leafseal_relay_connections_total{listener="plain",event="failed"}'
     before = setting.relay.metric(ended)
     tunnel = connect(setting, f"localhost:{upstream.port}", authorization(setting.key))
     with pytest.raises(ssl.SSLCertVerificationError):

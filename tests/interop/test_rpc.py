@@ -63,7 +63,7 @@ def refused(client: Client, method: str, **fields: object) -> RpcError:
 
 
 def own(value_type: ValueType, text: str, version: str = "Tk9D") -> str:
-    """An envelope for the app that was not created by Fieldseal."""
+    """An envelope for the app that was not created by Leafseal."""
     return seal(VERSIONS[version], KEYS[VERSIONS[version].curve].public_key(), value_type, text)
 
 

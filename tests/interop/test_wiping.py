@@ -17,7 +17,7 @@ import pytest
 import engine as engines
 import relays
 import upstream
-from fieldseal import Fieldseal
+from leafseal import Leafseal
 from relay_parts import rule
 
 APP = "acme"
@@ -70,7 +70,7 @@ def use_rpc(engine: engines.Engine, marker: str) -> None:
 
 
 def use_api(engine: engines.Engine, marker: str) -> None:
-    key = engine.fieldseal.run("api-keys", "create", APP, "--allow", "encrypt,decrypt").decode().strip()
+    key = engine.leafseal.run("api-keys", "create", APP, "--allow", "encrypt,decrypt").decode().strip()
     context = ssl.create_default_context(cafile=engine.ca)
     credentials = base64.b64encode(f"{APP}:{key}".encode()).decode()
 
@@ -95,18 +95,18 @@ def use_relay(relay: relays.Relay, marker: str) -> None:
 
 def left_in_memory(folder: Path, wipes: bool) -> dict[str, int]:
     """Counts the remaining plaintexts of many requests, by listener."""
-    fieldseal = Fieldseal(folder / "store")
-    fieldseal.create(APP)
-    fieldseal.run("certs", "init")
-    fieldseal.run("certs", "issue", "relay", "--app", APP, "--allow", "encrypt,decrypt")
+    leafseal = Leafseal(folder / "store")
+    leafseal.create(APP)
+    leafseal.run("certs", "init")
+    leafseal.run("certs", "issue", "relay", "--app", APP, "--allow", "encrypt,decrypt")
     markers = {listener: secrets.token_hex(16) for listener in ("rpc", "api", "relay")}
-    engine = engines.start(fieldseal, APP, 0, *(["engine.wipe_buffers=true"] if wipes else []))
+    engine = engines.start(leafseal, APP, 0, *(["engine.wipe_buffers=true"] if wipes else []))
     try:
         with upstream.running() as behind:
             text = relays.process_section(wipe_buffers=wipes) + relays.engine_section(engine)
             text += relays.section("[inbound]", name="in", address="127.0.0.1:0", upstream=behind.url)
             text += relays.section("[inbound.route]", app=APP, path="/cards", request=[rule("encrypt", json=["$.cards[*]"])])
-            with relays.running(fieldseal, folder, text) as relay:
+            with relays.running(leafseal, folder, text) as relay:
                 use_rpc(engine, markers["rpc"])
                 use_api(engine, markers["api"])
                 use_relay(relay, markers["relay"])

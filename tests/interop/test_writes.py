@@ -1,4 +1,4 @@
-"""Fieldseal's output, checked with the independent decryptor: values, metadata, keys, nonces, and unchanged bytes."""
+"""Leafseal's output, checked with the independent decryptor: values, metadata, keys, nonces, and unchanged bytes."""
 
 import itertools
 import json
@@ -13,7 +13,7 @@ import app_keys
 from conftest import APP
 from decryptor import DecryptFailed, Decryptor, Opened
 from envelope import FILE_HEADER_SIZE, Curve, EncryptedFile, compressed
-from fieldseal import Choices, CommandFailed, Fieldseal
+from leafseal import Choices, CommandFailed, Leafseal
 from json_text import Scalar, is_envelope, replace, scalars
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -67,9 +67,9 @@ def unsealed(original: bytes, sealed: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("choices", CHOICES, ids=name)
-def test_every_curve_keying_role_and_type(fieldseal: Fieldseal, decryptor: Decryptor, choices: Choices) -> None:
+def test_every_curve_keying_role_and_type(leafseal: Leafseal, decryptor: Decryptor, choices: Choices) -> None:
     begin = int(time.time())
-    sealed = fieldseal.encrypt(APP, DOCUMENT, choices)
+    sealed = leafseal.encrypt(APP, DOCUMENT, choices)
     end = int(time.time())
 
     opened = opened_values(decryptor, DOCUMENT, sealed)
@@ -89,11 +89,11 @@ def test_every_curve_keying_role_and_type(fieldseal: Fieldseal, decryptor: Decry
     assert len(ephemerals) == (len(opened) if choices.keying == "field" else 1)
     assert len({value.envelope.iv for value in opened}) == len(opened)
 
-    assert fieldseal.decrypt(APP, sealed) == respelt(DOCUMENT)
+    assert leafseal.decrypt(APP, sealed) == respelt(DOCUMENT)
 
 
 def respelt(document: bytes) -> bytes:
-    """Strings as Fieldseal writes decrypted ones: only characters that JSON requires are escaped."""
+    """Strings as Leafseal writes decrypted ones: only characters that JSON requires are escaped."""
 
     def one(scalar: Scalar) -> bytes:
         if scalar.kind != "string":
@@ -103,37 +103,37 @@ def respelt(document: bytes) -> bytes:
     return replace(document, one)
 
 
-def test_selected_values_alone_change(fieldseal: Fieldseal, decryptor: Decryptor) -> None:
+def test_selected_values_alone_change(leafseal: Leafseal, decryptor: Decryptor) -> None:
     choices = Choices(select=["$.deep", "$['same']", "$.text"])
-    sealed = fieldseal.encrypt(APP, DOCUMENT, choices)
+    sealed = leafseal.encrypt(APP, DOCUMENT, choices)
     opened = opened_values(decryptor, DOCUMENT, sealed)
     assert [value.text for value in opened] == ["héllo ✓", "1", "2", "1", "x", "false"]
     assert unsealed(DOCUMENT, sealed) == DOCUMENT
 
 
 @pytest.mark.parametrize("document", ['"x"', "-1.5", "false", "null", " [ ] ", "{}", '[""]', '{"a":{}}'])
-def test_smallest_documents(fieldseal: Fieldseal, decryptor: Decryptor, document: str) -> None:
+def test_smallest_documents(leafseal: Leafseal, decryptor: Decryptor, document: str) -> None:
     original = document.encode()
-    sealed = fieldseal.encrypt(APP, original)
+    sealed = leafseal.encrypt(APP, original)
     opened = opened_values(decryptor, original, sealed)
     assert len(opened) == sum(scalar.kind != "null" for scalar in scalars(original))
-    assert fieldseal.decrypt(APP, sealed) == original
+    assert leafseal.decrypt(APP, sealed) == original
 
 
 @pytest.mark.parametrize("example", ["payment.json", "customer.json"])
 @pytest.mark.parametrize("curve", list(Curve))
-def test_examples(fieldseal: Fieldseal, decryptor: Decryptor, example: str, curve: Curve) -> None:
+def test_examples(leafseal: Leafseal, decryptor: Decryptor, example: str, curve: Curve) -> None:
     original = (EXAMPLES / example).read_bytes()
-    sealed = fieldseal.encrypt(APP, original, Choices(curve))
+    sealed = leafseal.encrypt(APP, original, Choices(curve))
     assert len(opened_values(decryptor, original, sealed)) > 20
     assert unsealed(original, sealed) == original
 
 
 @pytest.mark.parametrize("curve", list(Curve))
-def test_json_lines_share_a_session(fieldseal: Fieldseal, decryptor: Decryptor, curve: Curve) -> None:
+def test_json_lines_share_a_session(leafseal: Leafseal, decryptor: Decryptor, curve: Curve) -> None:
     original = (EXAMPLES / "customers.jsonl").read_bytes()
     choices = Choices(curve, role="export")
-    sealed = fieldseal.run("encrypt", "--app", APP, "--format", "jsonl", *choices.flags(), stdin=original)
+    sealed = leafseal.run("encrypt", "--app", APP, "--format", "jsonl", *choices.flags(), stdin=original)
     opened = opened_values(decryptor, original, sealed)
     assert len(opened) > 2000
     assert unsealed(original, sealed) == original
@@ -143,32 +143,32 @@ def test_json_lines_share_a_session(fieldseal: Fieldseal, decryptor: Decryptor, 
 
 @pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 255, 100_003])
 @pytest.mark.parametrize("curve", list(Curve))
-def test_files(fieldseal: Fieldseal, decryptor: Decryptor, curve: Curve, size: int) -> None:
+def test_files(leafseal: Leafseal, decryptor: Decryptor, curve: Curve, size: int) -> None:
     content = os.urandom(size)
-    sealed = fieldseal.encrypt_file(APP, content, curve)
+    sealed = leafseal.encrypt_file(APP, content, curve)
     assert len(sealed) == FILE_HEADER_SIZE + size + 16 + 4
     assert decryptor.open_file(sealed) == (content, 0)
     file = EncryptedFile.parse(sealed)
     assert (file.version.curve, file.is_debug) == (curve, False)
-    assert fieldseal.decrypt_file(APP, sealed) == content
-    again = EncryptedFile.parse(fieldseal.encrypt_file(APP, content, curve))
+    assert leafseal.decrypt_file(APP, sealed) == content
+    again = EncryptedFile.parse(leafseal.encrypt_file(APP, content, curve))
     assert again.iv != file.iv and again.ephemeral != file.ephemeral
 
 
 @pytest.mark.parametrize("curve", list(Curve))
-def test_damaged_files_do_not_open(fieldseal: Fieldseal, curve: Curve) -> None:
-    sealed = fieldseal.encrypt_file(APP, b"the secret", curve)
+def test_damaged_files_do_not_open(leafseal: Leafseal, curve: Curve) -> None:
+    sealed = leafseal.encrypt_file(APP, b"the secret", curve)
     damaged = [sealed[:-1], sealed[:40], b"", sealed + b"\x00"]
     damaged += [sealed[:place] + bytes([sealed[place] ^ 1]) + sealed[place + 1 :] for place in (0, 6, 7, 9, 42, 55, -1)]
     for content in damaged:
         with pytest.raises(CommandFailed) as failure:
-            fieldseal.decrypt_file(APP, content)
+            leafseal.decrypt_file(APP, content)
         assert failure.value.code == 1
         assert "the secret" not in failure.value.message
 
 
 @pytest.mark.parametrize("form", list(app_keys.FORMS))
-def test_imported_keys_are_the_ones_used(empty: Fieldseal, form: str) -> None:
+def test_imported_keys_are_the_ones_used(empty: Leafseal, form: str) -> None:
     keys = app_keys.fresh()
     empty.import_keys("acme", keys, form)
     public = empty.public_keys("acme")
@@ -182,7 +182,7 @@ def test_imported_keys_are_the_ones_used(empty: Fieldseal, form: str) -> None:
             Decryptor(app_keys.fresh()).open(sealed)
 
 
-def test_rewrapped_values_are_for_the_new_keys_alone(empty: Fieldseal) -> None:
+def test_rewrapped_values_are_for_the_new_keys_alone(empty: Leafseal) -> None:
     first, second = app_keys.fresh(), app_keys.fresh()
     empty.import_keys("acme", first)
     document = b'{"a": "one", "b": [2, true, null]}'

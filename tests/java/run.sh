@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The Java packages under bindings/java: their tests on each JDK, and the JCA provider under software that knows nothing of it.
 #
-#   FIELDSEAL=target/checked/fieldseal tests/java/run.sh    every package
-#   FIELDSEAL=… tests/java/run.sh jca                       some packages
-#   CASES=1000000 SECONDS_OF_SOAK=300 FIELDSEAL=… tests/java/run.sh jca    longer
+#   LEAFSEAL=target/checked/leafseal tests/java/run.sh    every package
+#   LEAFSEAL=… tests/java/run.sh jca                       some packages
+#   CASES=1000000 SECONDS_OF_SOAK=300 LEAFSEAL=… tests/java/run.sh jca    longer
 #
 # Needs JDK 17 or newer and Maven, and Rust for the native library (PROFILE names cargo's profile, checked by default). Maven downloads what the
 # POMs name, at fixed versions. The tests of jca run a second time on JDK 25, if JAVA_HOME_25 or a folder below /usr/lib/jvm has one.
@@ -12,7 +12,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 suite=tests/java
 source "$here/../common.sh"
-use_fieldseal
+use_leafseal
 command -v mvn >/dev/null || die 'install Maven 3.8 or newer'
 command -v javac >/dev/null || die 'install JDK 17 or newer'
 

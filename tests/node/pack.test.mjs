@@ -18,7 +18,7 @@ const packages = (process.env.PACKAGES ?? 'wire crypto').split(' ');
 const TSC = ['--noEmit', '--strict', '--exactOptionalPropertyTypes', '--target', 'es2022', '--module', 'node16', '--moduleResolution', 'node16'];
 let folder;
 
-before(() => { folder = mkdtempSync(join(tmpdir(), 'fieldseal-pack.')); });
+before(() => { folder = mkdtempSync(join(tmpdir(), 'leafseal-pack.')); });
 after(() => rmSync(folder, { recursive: true, force: true }));
 
 function run(command, args, cwd) {
@@ -41,9 +41,9 @@ function installed(name) {
 }
 
 for (const name of packages) {
-  test(`@fieldseal/${name} from an empty project`, async (context) => {
+  test(`@leafseal/${name} from an empty project`, async (context) => {
     const project = installed(name);
-    const shipped = join(project, 'node_modules', '@fieldseal', name);
+    const shipped = join(project, 'node_modules', '@leafseal', name);
     const manifest = JSON.parse(readFileSync(join(shipped, 'package.json'), 'utf8'));
     assert.equal(manifest.license, 'Apache-2.0');
     for (const file of readdirSync(shipped)) assert.doesNotMatch(file, /^(src|test|bench|target|Cargo\.toml)$/, 'only what users need');
@@ -60,18 +60,18 @@ for (const name of packages) {
   });
 }
 
-test('@fieldseal/crypto as it is published: without a native module, which comes in the package of the platform', { skip: !packages.includes('crypto') }, () => {
+test('@leafseal/crypto as it is published: without a native module, which comes in the package of the platform', { skip: !packages.includes('crypto') }, () => {
   const crypto = join(bindings, 'crypto');
   const target = run(process.execPath, ['-p', "require('./lib/native.js').target()"], crypto).trim();
   run(process.execPath, ['scripts/pack-platform.mjs', target, join(crypto, 'crypto.node'), folder], crypto);
   run(process.execPath, ['scripts/pack.mjs', target, 'linux-s390x-gnu'], crypto);
   const { version } = JSON.parse(readFileSync(join(crypto, 'package.json'), 'utf8'));
-  const archives = [join(crypto, 'platforms', `fieldseal-crypto-${version}.tgz`), join(folder, `fieldseal-crypto-${target}-${version}.tgz`)];
+  const archives = [join(crypto, 'platforms', `leafseal-crypto-${version}.tgz`), join(folder, `leafseal-crypto-${target}-${version}.tgz`)];
   const project = join(folder, 'published');
   mkdirSync(project);
   writeFileSync(join(project, 'package.json'), '{ "name": "empty", "private": true }\n');
   run('npm', ['install', '--offline', '--ignore-scripts', '--no-audit', '--no-fund', ...archives], project);
-  assert.ok(!readdirSync(join(project, 'node_modules', '@fieldseal', 'crypto')).includes('crypto.node'));
+  assert.ok(!readdirSync(join(project, 'node_modules', '@leafseal', 'crypto')).includes('crypto.node'));
   cpSync(join(uses, 'crypto'), project, { recursive: true });
   for (const file of ['use.cjs', 'use.mjs']) assert.equal(run(process.execPath, [file], project), 'ok\n');
 });

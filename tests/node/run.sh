@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The npm packages under bindings/node: their own tests, and `npm pack` of each, installed into an empty project.
 #
-#   FIELDSEAL=target/checked/fieldseal tests/node/run.sh    every package
-#   FIELDSEAL=… tests/node/run.sh crypto                    some packages
-#   RUNS=10 CASES=1000000 FIELDSEAL=… tests/node/run.sh     longer: see the heads of the test files
+#   LEAFSEAL=target/checked/leafseal tests/node/run.sh    every package
+#   LEAFSEAL=… tests/node/run.sh crypto                    some packages
+#   RUNS=10 CASES=1000000 LEAFSEAL=… tests/node/run.sh     longer: see the heads of the test files
 #
 # Needs Node 20 with npm, and Rust for the native modules (PROFILE names cargo's profile, checked by default). Installs pinned packages
 # into bindings/node/node_modules/, tests/node/node_modules/, examples/node/node_modules/ and target/npm/, again only when a lock file has
@@ -13,7 +13,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 suite=tests/node
 source "$here/../common.sh"
-use_fieldseal
+use_leafseal
 need_node
 
 # Every package is built and packed; these have tests that run here.
@@ -27,7 +27,7 @@ install_npm examples/node
 
 for package in "${packages[@]}"; do
   [[ -d $root/bindings/node/$package ]] || die "no package $package in bindings/node; there are: ${all[*]}"
-  echo "== node: build @fieldseal/$package"
+  echo "== node: build @leafseal/$package"
   if [[ -f $root/bindings/node/$package/Cargo.toml ]]; then
     node "$root/bindings/node/$package/scripts/build.mjs" "${PROFILE:-checked}"
   else
@@ -46,7 +46,7 @@ status=0
 for package in "${packages[@]}"; do
   # tests/artillery runs them, against an engine.
   [[ $package != wire ]] || continue
-  echo "== node: node --test of @fieldseal/$package"
+  echo "== node: node --test of @leafseal/$package"
   mapfile -t tests < <(tests_of "$package")
   node --test --test-reporter=spec "${tests[@]}" || status=$?
 done

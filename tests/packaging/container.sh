@@ -14,14 +14,14 @@ if [[ $builder == none ]]; then
   exit 0
 fi
 
-image=fieldseal-test
-name=fieldseal-test-$$
+image=leafseal-test
+name=leafseal-test-$$
 cleanup() {
   "$builder" rm --force "$name" >/dev/null 2>&1 || true
   "$builder" volume rm "$name" >/dev/null 2>&1 || true
 }
 trap cleanup EXIT
-restricted=(--read-only --cap-drop=all --security-opt=no-new-privileges --volume "$name:/var/lib/fieldseal")
+restricted=(--read-only --cap-drop=all --security-opt=no-new-privileges --volume "$name:/var/lib/leafseal")
 
 echo "== packaging: build and run the image with $builder"
 "$builder" build --quiet --tag "$image" --file "$artifacts/container/Containerfile" "$artifacts/container"
@@ -33,9 +33,9 @@ echo "== packaging: build and run the image with $builder"
 
 round_trip() {
   local document='{"card":"4111111111111111"}' connection=(--connect localhost:3443 --app acme) sealed
-  sealed=$("$builder" exec --interactive "$name" /usr/bin/fieldseal encrypt "${connection[@]}" --select '$.card' <<<"$document")
+  sealed=$("$builder" exec --interactive "$name" /usr/bin/leafseal encrypt "${connection[@]}" --select '$.card' <<<"$document")
   [[ $sealed == *ev:* ]]
-  [[ $("$builder" exec --interactive "$name" /usr/bin/fieldseal decrypt "${connection[@]}" <<<"$sealed") == "$document" ]]
+  [[ $("$builder" exec --interactive "$name" /usr/bin/leafseal decrypt "${connection[@]}" <<<"$sealed") == "$document" ]]
 }
 until_true 'the engine encrypts and decrypts' round_trip
 [[ $("$builder" inspect --format '{{.Config.User}}' "$name") == 65532:65532 ]]

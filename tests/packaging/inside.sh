@@ -23,7 +23,7 @@ ok() { passed=$((passed + 1)); }
 
 # Runs the command line as the engine's user, with the engine's settings.
 engine() {
-  runuser -u fieldseal -- env FIELDSEAL_DIR=/var/lib/fieldseal FIELDSEAL_CONFIG=/etc/fieldseal/fieldseal.toml fieldseal "$@"
+  runuser -u leafseal -- env LEAFSEAL_DIR=/var/lib/leafseal LEAFSEAL_CONFIG=/etc/leafseal/leafseal.toml leafseal "$@"
 }
 round_trip() {
   local document='{"card":"4111111111111111"}' sealed
@@ -49,14 +49,14 @@ files >"$scratch/before"
 
 begin 'installs, with services that are neither enabled nor running'
 dpkg --install /package.deb
-for name in fieldseal fieldseal-relay; do
+for name in leafseal leafseal-relay; do
   (($(id -u "$name") > 0 && $(id -u "$name") < 1000))
   [[ $(getent passwd "$name") == *:/usr/sbin/nologin ]]
   [[ $(stat --format='%a %U' "/var/lib/$name") == "700 $name" ]]
   [[ $(systemctl is-enabled "$name" || true) == disabled ]]
   [[ $(systemctl is-active "$name" || true) == inactive ]]
 done
-[[ -f /usr/share/man/man1/fieldseal-keys-create.1.gz ]]
+[[ -f /usr/share/man/man1/leafseal-keys-create.1.gz ]]
 ok
 
 begin 'carries the licences of its libraries and a changelog'
@@ -64,8 +64,8 @@ check_documents ''
 ok
 
 begin 'without a keystore the engine is skipped, not failed'
-systemctl start fieldseal
-[[ $(property fieldseal ConditionResult) == no && $(systemctl is-failed fieldseal || true) != failed ]]
+systemctl start leafseal
+[[ $(property leafseal ConditionResult) == no && $(systemctl is-failed leafseal || true) != failed ]]
 ok
 
 begin 'serves under the restrictions of its unit, set up by the commands of the guide'
@@ -73,96 +73,96 @@ awk '/^```console/ && before !~ /^<!-- not run: / { inside = 1; next } /^```/ { 
 grep -q 'systemctl enable' "$scratch/guide.sh"
 bash -euo pipefail -x "$scratch/guide.sh"
 until_true 'the engine is ready' is_ready 3444
-[[ ! -e /var/lib/fieldseal/root.key ]]
+[[ ! -e /var/lib/leafseal/root.key ]]
 round_trip
 ok
 
 begin 'the restrictions are in force'
-pid=$(property fieldseal MainPID)
+pid=$(property leafseal MainPID)
 status() { sed -n "s/^$1:\t//p" "/proc/$pid/status"; }
 [[ $(status Seccomp) == 2 && $(status NoNewPrivs) == 1 && $(status CapEff) == 0000000000000000 && $(status CapBnd) == 0000000000000000 ]]
-[[ $(status Uid | cut -f1) == "$(id -u fieldseal)" ]]
-for path in /usr/bin/x /etc/fieldseal/x /var/lib/x; do
+[[ $(status Uid | cut -f1) == "$(id -u leafseal)" ]]
+for path in /usr/bin/x /etc/leafseal/x /var/lib/x; do
   if nsenter --target "$pid" --mount touch "$path" 2>/dev/null; then false; fi
 done
 if nsenter --target "$pid" --mount ls /root 2>/dev/null | grep .; then false; fi
 ok
 
 begin 'reloads, and keeps its settings when the new ones are wrong'
-systemctl reload fieldseal
-until_true 'the engine logs the reload' logged fieldseal 'engine reloaded'
-cp /etc/fieldseal/fieldseal.toml "$scratch/"
-echo 'server.no_such_key = 1' >>/etc/fieldseal/fieldseal.toml
-systemctl reload fieldseal
-until_true 'the engine logs why it does not reload' logged fieldseal 'engine not reloaded'
-cp "$scratch/fieldseal.toml" /etc/fieldseal/
+systemctl reload leafseal
+until_true 'the engine logs the reload' logged leafseal 'engine reloaded'
+cp /etc/leafseal/leafseal.toml "$scratch/"
+echo 'server.no_such_key = 1' >>/etc/leafseal/leafseal.toml
+systemctl reload leafseal
+until_true 'the engine logs why it does not reload' logged leafseal 'engine not reloaded'
+cp "$scratch/leafseal.toml" /etc/leafseal/
 round_trip
 ok
 
 begin 'stops gracefully'
-systemctl stop fieldseal
-stopped_gracefully fieldseal
+systemctl stop leafseal
+stopped_gracefully leafseal
 ok
 
 begin 'the relay encrypts on the way to a service, as a user of its own without access to the keystore'
-systemctl start fieldseal
+systemctl start leafseal
 until_true 'the engine is ready' is_ready 3444
-cp /tests/relay.toml /etc/fieldseal/relay.toml
+cp /tests/relay.toml /etc/leafseal/relay.toml
 # Without compiled copies of modules, which would be left on the system.
 python3 -B /tests/upstream.py 8080 &
 upstream=$!
 until_true 'the service behind the relay answers' curl --fail --silent http://127.0.0.1:8080/
 # Enabled, so that systemd remembers how it ended.
-systemctl enable --now fieldseal-relay
+systemctl enable --now leafseal-relay
 until_true 'the relay is ready' is_ready 3445
-pid=$(property fieldseal-relay MainPID)
+pid=$(property leafseal-relay MainPID)
 [[ $(status Seccomp) == 2 && $(status CapEff) == 0000000000000000 ]]
-if runuser -u fieldseal-relay -- ls /var/lib/fieldseal 2>/dev/null; then false; fi
+if runuser -u leafseal-relay -- ls /var/lib/leafseal 2>/dev/null; then false; fi
 payment='{"card":"4111111111111111","amount":12.50}'
 # The service returns what it received.
 received=$(curl --fail --silent --show-error --json "$payment" http://127.0.0.1:8444/payments)
 [[ $received == '{"card":"ev:'*':$","amount":12.50}' ]]
 [[ $(engine decrypt --connect localhost:3443 --client billing --app acme <<<"$received") == "$payment" ]]
 [[ $(curl --silent --output /dev/null --write-out '%{http_code}' --json "$payment" http://127.0.0.1:8444/other) == 404 ]]
-systemctl reload fieldseal-relay
-until_true 'the relay logs the reload' logged fieldseal-relay 'relay reloaded'
-echo 'no_such_key = 1' >>/etc/fieldseal/relay.toml
-if systemctl reload fieldseal-relay; then false; fi
+systemctl reload leafseal-relay
+until_true 'the relay logs the reload' logged leafseal-relay 'relay reloaded'
+echo 'no_such_key = 1' >>/etc/leafseal/relay.toml
+if systemctl reload leafseal-relay; then false; fi
 is_ready 3445
-systemctl stop fieldseal-relay
-stopped_gracefully fieldseal-relay
+systemctl stop leafseal-relay
+stopped_gracefully leafseal-relay
 kill "$upstream"
-rm -r /etc/fieldseal/relay.toml /var/lib/fieldseal-relay/certs
+rm -r /etc/leafseal/relay.toml /var/lib/leafseal-relay/certs
 ok
 
 begin 'reinstalling restarts a running engine'
-before=$(property fieldseal MainPID)
+before=$(property leafseal MainPID)
 dpkg --install /package.deb
 until_true 'the engine is ready' is_ready 3444
-[[ $(property fieldseal MainPID) != "$before" ]]
+[[ $(property leafseal MainPID) != "$before" ]]
 round_trip
 ok
 
 begin 'removal stops the engine and keeps settings and keys'
-dpkg --remove fieldseal
-[[ $(systemctl is-active fieldseal || true) == inactive ]]
-[[ ! -e /usr/bin/fieldseal && -f /etc/fieldseal/fieldseal.toml && -f /etc/fieldseal/root.key && -f /var/lib/fieldseal/keystore.db ]]
+dpkg --remove leafseal
+[[ $(systemctl is-active leafseal || true) == inactive ]]
+[[ ! -e /usr/bin/leafseal && -f /etc/leafseal/leafseal.toml && -f /etc/leafseal/root.key && -f /var/lib/leafseal/keystore.db ]]
 ok
 
 begin 'purge keeps keys, and leaves nothing else'
-install -o fieldseal -g fieldseal -m 600 /etc/fieldseal/root.key /var/lib/fieldseal/root.key
-rm -r /etc/systemd/system/fieldseal.service.d /etc/fieldseal/root.key
-dpkg --purge fieldseal
-[[ ! -e /etc/fieldseal && -f /var/lib/fieldseal/root.key && -f /var/lib/fieldseal/keystore.db && ! -e /var/lib/fieldseal-relay ]]
+install -o leafseal -g leafseal -m 600 /etc/leafseal/root.key /var/lib/leafseal/root.key
+rm -r /etc/systemd/system/leafseal.service.d /etc/leafseal/root.key
+dpkg --purge leafseal
+[[ ! -e /etc/leafseal && -f /var/lib/leafseal/root.key && -f /var/lib/leafseal/keystore.db && ! -e /var/lib/leafseal-relay ]]
 dpkg --install /package.deb
 round_trip_offline=$(engine encrypt --app acme <<<'{"a":"b"}')
 [[ $round_trip_offline == *ev:* ]]
-rm -rf /var/lib/fieldseal/{*,.[!.]*}
-dpkg --purge fieldseal
+rm -rf /var/lib/leafseal/{*,.[!.]*}
+dpkg --purge leafseal
 systemctl daemon-reload
 files >"$scratch/after"
 diff "$scratch/before" "$scratch/after"
-if getent passwd fieldseal || getent passwd fieldseal-relay; then false; fi
+if getent passwd leafseal || getent passwd leafseal-relay; then false; fi
 ok
 
 echo "$passed passed, 0 failed"

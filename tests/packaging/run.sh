@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian package that `make dist` built into a fresh Debian system, runs its services, and removes it.
 #
-#   tests/packaging/run.sh [PACKAGE]     by default target/artifacts/fieldseal_*.deb
+#   tests/packaging/run.sh [PACKAGE]     by default target/artifacts/leafseal_*.deb
 #
 # As root on Linux, with debootstrap and systemd-nspawn, the system is a container that boots its own systemd, so that the services run
 # under all restrictions of their units; the first run downloads it. Otherwise the package is unpacked into a scratch folder, and the
@@ -17,7 +17,7 @@ die() {
   exit 2
 }
 
-package=${1:-$(compgen -G "$target/artifacts/fieldseal_*.deb" || true)}
+package=${1:-$(compgen -G "$target/artifacts/leafseal_*.deb" || true)}
 [[ -f $package ]] || die 'build the package first: make dist'
 package=$(cd "$(dirname "$package")" && pwd)/$(basename "$package")
 
@@ -53,11 +53,11 @@ check_archive() {
 in_container() {
   local system=$target/packaging/system results status=0
   make_system "$system"
-  results=$(mktemp -d "${TMPDIR:-/tmp}/fieldseal-packaging.XXXXXX")
+  results=$(mktemp -d "${TMPDIR:-/tmp}/leafseal-packaging.XXXXXX")
   trap "rm -rf '$results'" EXIT
   # Its own network: nothing but a loopback device. `systemd.wants` starts the test once the system has booted.
   systemd-nspawn --quiet --register=no --keep-unit --directory "$system" --volatile=overlay --private-network --console=pipe \
-    --machine=fieldseal-packaging --bind-ro="$package:/package.deb" --bind-ro="$here:/tests" --bind-ro="$root/docs/guides/installation.md:/installation.md" \
+    --machine=leafseal-packaging --bind-ro="$package:/package.deb" --bind-ro="$here:/tests" --bind-ro="$root/docs/guides/installation.md:/installation.md" \
     --bind-ro="$here/package-test.service:/etc/systemd/system/package-test.service" --bind="$results:/results" \
     --boot systemd.wants=package-test.service </dev/null >"$results/console" 2>&1 || status=$?
   cat "$results/log" || tail -30 "$results/console"
@@ -67,15 +67,15 @@ in_container() {
 # What is left of the test without root or systemd: the files are in place and the engine starts, serves and stops.
 in_folder() {
   local folder status=0
-  folder=$(mktemp -d "${TMPDIR:-/tmp}/fieldseal-packaging.XXXXXX")
+  folder=$(mktemp -d "${TMPDIR:-/tmp}/leafseal-packaging.XXXXXX")
   trap "rm -rf '$folder'" EXIT
   dpkg-deb --extract "$package" "$folder/root"
-  PATH=$folder/root/usr/bin:$PATH FIELDSEAL_DIR=$folder/state FIELDSEAL_CONFIG=$folder/root/etc/fieldseal/fieldseal.toml \
+  PATH=$folder/root/usr/bin:$PATH LEAFSEAL_DIR=$folder/state LEAFSEAL_CONFIG=$folder/root/etc/leafseal/leafseal.toml \
     bash "$here/unpacked.sh" "$folder/root" || status=$?
   return "$status"
 }
 
-archive=$(compgen -G "$(dirname "$package")/fieldseal-*.tar.gz" || true)
+archive=$(compgen -G "$(dirname "$package")/leafseal-*.tar.gz" || true)
 if [[ -f $archive ]]; then check_archive "$archive"; fi
 
 lacks=$(missing)

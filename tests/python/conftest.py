@@ -10,7 +10,7 @@ import pytest
 sys.path.append(str(Path(__file__).resolve().parents[1] / "interop"))
 
 import app_keys
-import fieldseal
+import leafseal
 from decryptor import Decryptor
 from program import Program, Server, running
 
@@ -41,23 +41,23 @@ def server(program: Program) -> Iterator[Server]:
         yield server
 
 
-def connect(server: Server, client: str = "dev", **settings: object) -> fieldseal.Engine:
-    return fieldseal.Engine.connect(server.address, **server.credentials(client), **{"app": APP, **settings})
+def connect(server: Server, client: str = "dev", **settings: object) -> leafseal.Engine:
+    return leafseal.Engine.connect(server.address, **server.credentials(client), **{"app": APP, **settings})
 
 
 @pytest.fixture(scope="session")
-def local(program: Program) -> Iterator[fieldseal.Engine]:
-    with fieldseal.Engine.open(program.folder, app=APP) as engine:
+def local(program: Program) -> Iterator[leafseal.Engine]:
+    with leafseal.Engine.open(program.folder, app=APP) as engine:
         yield engine
 
 
 @pytest.fixture(scope="session")
-def remote(server: Server) -> Iterator[fieldseal.Engine]:
+def remote(server: Server) -> Iterator[leafseal.Engine]:
     with connect(server) as engine:
         yield engine
 
 
 @pytest.fixture(params=["local", "remote"])
-def engine(request: pytest.FixtureRequest) -> fieldseal.Engine:
+def engine(request: pytest.FixtureRequest) -> leafseal.Engine:
     """Both kinds: everything holds for either."""
     return request.getfixturevalue(request.param)

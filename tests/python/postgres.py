@@ -1,4 +1,4 @@
-"""A real PostgreSQL in a temporary folder, with a certificate of the authority that `fieldseal certs init` creates."""
+"""A real PostgreSQL in a temporary folder, with a certificate of the authority that `leafseal certs init` creates."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-ROLE, PASSWORD = "fieldseal", "correct horse battery staple"
+ROLE, PASSWORD = "leafseal", "correct horse battery staple"
 SECONDS_MAX = 60
 # Debian's user, because the server refuses to run as root.
 USER = "postgres"
@@ -37,7 +37,7 @@ def _run(*arguments: str) -> None:
 
 @dataclass
 class Postgres:
-    """A server with one database of the role `fieldseal`, at localhost."""
+    """A server with one database of the role `leafseal`, at localhost."""
 
     folder: Path
     port: int
@@ -78,7 +78,7 @@ class Postgres:
 @contextmanager
 def running(certificate: Path, key: Path) -> Iterator[Postgres]:
     """A server with this certificate. Its folder is short, because the path of a socket must be."""
-    with tempfile.TemporaryDirectory(prefix="fieldseal-pg-") as place, socket.socket() as free:
+    with tempfile.TemporaryDirectory(prefix="leafseal-pg-") as place, socket.socket() as free:
         folder = Path(place)
         if os.getuid() == 0:
             shutil.chown(folder, USER, USER)

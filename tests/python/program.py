@@ -1,4 +1,4 @@
-"""The program `fieldseal` over a folder, and a running engine, started as `fieldseal dev` starts one."""
+"""The program `leafseal` over a folder, and a running engine, started as `leafseal dev` starts one."""
 
 import json
 import os
@@ -23,7 +23,7 @@ class Program:
     folder: Path
 
     def command(self, *arguments: str) -> list[str]:
-        return [os.environ["FIELDSEAL"], "--dir", str(self.folder), *arguments]
+        return [os.environ["LEAFSEAL"], "--dir", str(self.folder), *arguments]
 
     def run(self, *arguments: str, stdin: bytes = b"") -> bytes:
         done = subprocess.run(self.command(*arguments), input=stdin, capture_output=True, timeout=SECONDS_MAX, check=False)

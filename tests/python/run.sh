@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The Python package: its wheel in a virtual environment, against engines in process and a running one, and the independent decryptor.
 #
-#   FIELDSEAL=target/checked/fieldseal tests/python/run.sh [pytest arguments]
-#   CASES=1000000 FIELDSEAL=… tests/python/run.sh    longer: random values through the independent decryptor
-#   FIELDSEAL=… tests/python/run.sh spark            the functions for Spark; needs JDK 17 or newer, downloads half a gigabyte once
-#   FIELDSEAL_PYTHON_LIBRARY=target/checked/libfieldseal_native.so FIELDSEAL=… tests/python/run.sh    without a wheel, around this library
+#   LEAFSEAL=target/checked/leafseal tests/python/run.sh [pytest arguments]
+#   CASES=1000000 LEAFSEAL=… tests/python/run.sh    longer: random values through the independent decryptor
+#   LEAFSEAL=… tests/python/run.sh spark            the functions for Spark; needs JDK 17 or newer, downloads half a gigabyte once
+#   LEAFSEAL_PYTHON_LIBRARY=target/checked/libleafseal_native.so LEAFSEAL=… tests/python/run.sh    without a wheel, around this library
 #
 # Needs Python 3.11 with venv, PostgreSQL, and Rust for the native part (PROFILE names cargo's profile, checked by default). Installs
 # pinned packages once, below target/python. The tests themselves talk to 127.0.0.1 alone.
@@ -13,8 +13,8 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 suite=tests/python
 source "$here/../common.sh"
-library=${FIELDSEAL_PYTHON_LIBRARY:-}
-use_fieldseal
+library=${LEAFSEAL_PYTHON_LIBRARY:-}
+use_leafseal
 need_python
 
 venv=$root/target/python/venv
@@ -37,13 +37,13 @@ build_wheel() {
 }
 
 if [[ -n $library ]]; then
-  [[ -f $library ]] || die "$library is missing: make test builds it, or leave FIELDSEAL_PYTHON_LIBRARY out"
+  [[ -f $library ]] || die "$library is missing: make test builds it, or leave LEAFSEAL_PYTHON_LIBRARY out"
   echo '== python: the package around the library of cargo'
   packages=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-  "$venv/bin/pip" uninstall --quiet --yes fieldseal 2>/dev/null || true
-  rm -rf "${packages:?}/fieldseal"
-  cp -r "$root/bindings/python/python/fieldseal" "$packages"
-  cp "$library" "$packages/fieldseal/_native.abi3.so"
+  "$venv/bin/pip" uninstall --quiet --yes leafseal 2>/dev/null || true
+  rm -rf "${packages:?}/leafseal"
+  cp -r "$root/bindings/python/python/leafseal" "$packages"
+  cp "$library" "$packages/leafseal/_native.abi3.so"
 else
   build_wheel
 fi

@@ -1,6 +1,6 @@
 """Arrow columns of pyarrow, pandas and Polars, by the C data interface."""
 
-import fieldseal
+import leafseal
 import pandas
 import polars
 import pyarrow as pa
@@ -27,7 +27,7 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize("kind", COLUMNS)
-def test_columns_of_every_type(engine: fieldseal.Engine, decryptor: Decryptor, kind: str) -> None:
+def test_columns_of_every_type(engine: leafseal.Engine, decryptor: Decryptor, kind: str) -> None:
     column = COLUMNS[kind]
     sealed = engine.encrypt_many(column)
     assert sealed.type in (pa.string(), pa.large_string()) and sealed.null_count == column.null_count
@@ -41,28 +41,28 @@ def test_columns_of_every_type(engine: fieldseal.Engine, decryptor: Decryptor, k
     assert engine.decrypt_many(sealed, type=kind).equals(column)
 
 
-def test_types_are_found(engine: fieldseal.Engine) -> None:
+def test_types_are_found(engine: leafseal.Engine) -> None:
     for kind, expected in [("int8", pa.int64()), ("uint64", pa.uint64()), ("float32", pa.float64()), ("bool", pa.bool_())]:
         assert engine.decrypt_many(engine.encrypt_many(COLUMNS[kind])).type == expected
     mixed = pa.array(engine.encrypt_many(["a", 1]))
-    with pytest.raises(fieldseal.InvalidParams, match="different types"):
+    with pytest.raises(leafseal.InvalidParams, match="different types"):
         engine.decrypt_many(mixed)
-    with pytest.raises(fieldseal.InvalidParams) as caught:
+    with pytest.raises(leafseal.InvalidParams) as caught:
         engine.decrypt_many(mixed, type="string")
     assert caught.value.index == 1
-    with pytest.raises(fieldseal.NumberOutOfRange) as caught:
+    with pytest.raises(leafseal.NumberOutOfRange) as caught:
         engine.decrypt_many(engine.encrypt_many(pa.array([1, 300])), type="int8")
     assert caught.value.index == 1
 
 
 @pytest.mark.parametrize("column", [pa.array([], pa.string()), pa.array([None, None], pa.string()), pa.nulls(3)])
-def test_columns_without_values(engine: fieldseal.Engine, column: pa.Array) -> None:
+def test_columns_without_values(engine: leafseal.Engine, column: pa.Array) -> None:
     sealed = engine.encrypt_many(column)
     assert len(sealed) == len(column) and sealed.null_count == len(column)
     assert engine.decrypt_many(sealed).to_pylist() == column.to_pylist()
 
 
-def test_slices_and_chunks(engine: fieldseal.Engine) -> None:
+def test_slices_and_chunks(engine: leafseal.Engine) -> None:
     values = [f"value {index}" if index % 7 else None for index in range(25_000)]
     column = pa.array(values)[3:24_001]
     sealed = engine.encrypt_many(column)
@@ -75,14 +75,14 @@ def test_slices_and_chunks(engine: fieldseal.Engine) -> None:
     assert engine.decrypt_many(sealed).equals(chunked)
     assert engine.encrypt_many(pa.chunked_array([], pa.string())).to_pylist() == []
     broken = pa.chunked_array([sealed.to_pylist(), ["b", "ev:Tk9D:x:$"]])
-    with pytest.raises(fieldseal.InvalidEnvelope) as caught:
+    with pytest.raises(leafseal.InvalidEnvelope) as caught:
         engine.decrypt_many(broken)
     assert caught.value.index == 4
     opened, report = engine.decrypt_many(broken, on_failure="null", report=True)
     assert opened.to_pylist() == ["a", None, "b", "b", None] and report.failures == [4]
 
 
-def test_dictionaries_are_decoded(engine: fieldseal.Engine, decryptor: Decryptor) -> None:
+def test_dictionaries_are_decoded(engine: leafseal.Engine, decryptor: Decryptor) -> None:
     column = pa.array(["a", "b", "a", None]).dictionary_encode()
     sealed = engine.encrypt_many(column)
     assert len(set(sealed.to_pylist())) == 4, "equal values have different envelopes"
@@ -101,18 +101,18 @@ def test_dictionaries_are_decoded(engine: fieldseal.Engine, decryptor: Decryptor
         (pa.array([{"a": 1}]), None),
     ],
 )
-def test_columns_without_a_form(engine: fieldseal.Engine, column: pa.Array, index: int | None) -> None:
-    with pytest.raises(fieldseal.InvalidParams) as caught:
+def test_columns_without_a_form(engine: leafseal.Engine, column: pa.Array, index: int | None) -> None:
+    with pytest.raises(leafseal.InvalidParams) as caught:
         engine.encrypt_many(column)
     assert caught.value.index == index
 
 
-def test_only_strings_are_decrypted(engine: fieldseal.Engine) -> None:
-    with pytest.raises(fieldseal.InvalidParams, match="strings"):
+def test_only_strings_are_decrypted(engine: leafseal.Engine) -> None:
+    with pytest.raises(leafseal.InvalidParams, match="strings"):
         engine.decrypt_many(pa.array([1]))
 
 
-def test_pandas(engine: fieldseal.Engine) -> None:
+def test_pandas(engine: leafseal.Engine) -> None:
     frame = pandas.DataFrame({"name": ["a", None, "c"], "age": [1, 2, 3]}, index=[10, 20, 30])
     sealed = frame.assign(name=engine.encrypt_many(frame["name"]), age=engine.encrypt_many(frame["age"]))
     assert list(sealed.index) == [10, 20, 30] and sealed["name"].str.startswith("ev:").sum() == 2
@@ -121,7 +121,7 @@ def test_pandas(engine: fieldseal.Engine) -> None:
     assert engine.decrypt_many(sealed["age"]).tolist() == [1, 2, 3]
 
 
-def test_polars(engine: fieldseal.Engine) -> None:
+def test_polars(engine: leafseal.Engine) -> None:
     frame = polars.DataFrame({"name": ["a", None, "c"], "age": [1, 2, None]})
     sealed = frame.with_columns(engine.encrypt_many(frame["name"]), engine.encrypt_many(frame["age"]))
     assert sealed["name"].null_count() == 1 and sealed.schema["age"] == polars.String
@@ -129,7 +129,7 @@ def test_polars(engine: fieldseal.Engine) -> None:
     assert opened.equals(frame)
 
 
-def test_other_libraries_get_the_interface(engine: fieldseal.Engine) -> None:
+def test_other_libraries_get_the_interface(engine: leafseal.Engine) -> None:
     class Foreign:
         def __arrow_c_array__(self, requested_schema: object = None) -> object:
             return pa.array(["a"]).__arrow_c_array__(requested_schema)
@@ -141,11 +141,11 @@ def test_other_libraries_get_the_interface(engine: fieldseal.Engine) -> None:
         def __arrow_c_array__(self, requested_schema: object = None) -> object:
             return 1, 2
 
-    with pytest.raises(fieldseal.InvalidParams, match="cannot be read"):
+    with pytest.raises(leafseal.InvalidParams, match="cannot be read"):
         engine.encrypt_many(Broken())
 
 
-def test_numbers_are_exact_or_refused(engine: fieldseal.Engine) -> None:
+def test_numbers_are_exact_or_refused(engine: leafseal.Engine) -> None:
     least, largest, limit = -(2**63), 2**64 - 1, 2**53
     exact = [
         ([1, -1], pa.int64()),
@@ -159,17 +159,17 @@ def test_numbers_are_exact_or_refused(engine: fieldseal.Engine) -> None:
         assert opened.type == kind and opened.to_pylist() == values
     for values in ([largest, -1], [limit + 1, 0.5], [least, 0.5]):
         sealed = pa.array(engine.encrypt_many(values))
-        with pytest.raises(fieldseal.InvalidParams, match="no type holds all numbers"):
+        with pytest.raises(leafseal.InvalidParams, match="no type holds all numbers"):
             engine.decrypt_many(sealed)
         assert engine.decrypt_many(sealed.to_pylist()) == values
     sealed = pa.array(engine.encrypt_many([0.5, 3e38, 1e39]))
-    with pytest.raises(fieldseal.NumberOutOfRange, match="value 2 is beyond the range of Float32"):
+    with pytest.raises(leafseal.NumberOutOfRange, match="value 2 is beyond the range of Float32"):
         engine.decrypt_many(sealed, type=pa.float32())
     assert engine.decrypt_many(sealed[:2], type=pa.float32()).to_pylist()[0] == 0.5
 
 
-def test_a_time_limit_is_that_of_all_requests_of_a_column(engine: fieldseal.Engine) -> None:
+def test_a_time_limit_is_that_of_all_requests_of_a_column(engine: leafseal.Engine) -> None:
     """Each of the 500 requests to a remote engine takes a small part of the time."""
-    with pytest.raises(fieldseal.DeadlineExceeded):
+    with pytest.raises(leafseal.DeadlineExceeded):
         engine.encrypt_many(pa.repeat("x", 5_000_000), keying="session", timeout=0.05)
     assert engine.decrypt_many(engine.encrypt_many(pa.array(["a"]), timeout=60)).to_pylist() == ["a"]

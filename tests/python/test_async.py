@@ -7,13 +7,13 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-import fieldseal
+import leafseal
 import pyarrow as pa
 import pytest
 from conftest import APP
 from program import Program, Server
 
-Use = Callable[[fieldseal.AsyncEngine], Awaitable[None]]
+Use = Callable[[leafseal.AsyncEngine], Awaitable[None]]
 
 
 @pytest.fixture(params=["local", "remote"])
@@ -21,13 +21,13 @@ def run(request: pytest.FixtureRequest, program: Program) -> Callable[[Use], Non
     """Runs a coroutine with an engine of either kind."""
 
     @asynccontextmanager
-    async def opened() -> AsyncIterator[fieldseal.AsyncEngine]:
+    async def opened() -> AsyncIterator[leafseal.AsyncEngine]:
         if request.param == "local":
-            async with await fieldseal.AsyncEngine.open(program.folder, app=APP) as engine:
+            async with await leafseal.AsyncEngine.open(program.folder, app=APP) as engine:
                 yield engine
         else:
             server: Server = request.getfixturevalue("server")
-            async with await fieldseal.AsyncEngine.connect(server.address, **server.credentials(), app=APP) as engine:
+            async with await leafseal.AsyncEngine.connect(server.address, **server.credentials(), app=APP) as engine:
                 yield engine
 
     def run(use: Use) -> None:
@@ -41,7 +41,7 @@ def run(request: pytest.FixtureRequest, program: Program) -> Callable[[Use], Non
 
 
 def test_calls(run: Callable[[Use], None]) -> None:
-    async def use(engine: fieldseal.AsyncEngine) -> None:
+    async def use(engine: leafseal.AsyncEngine) -> None:
         values = ["a", 1, None, True]
         assert await engine.decrypt_many(await engine.encrypt_many(values)) == values
         document = {"a": {"b": "c"}}
@@ -50,17 +50,17 @@ def test_calls(run: Callable[[Use], None]) -> None:
         assert (await engine.inspect(sealed["a"]["b"])).type == "string"
         column = pa.array(["a", None])
         assert (await engine.decrypt_many(await engine.encrypt_many(column))).equals(column)
-        with pytest.raises(fieldseal.DecryptFailed):
+        with pytest.raises(leafseal.DecryptFailed):
             text = sealed["a"]["b"]
             await engine.decrypt_many([text[:-10] + ("A" if text[-10] != "A" else "B") + text[-9:]])
-        with pytest.raises(fieldseal.InvalidParams):
+        with pytest.raises(leafseal.InvalidParams):
             await engine.encrypt_many("text")
 
     run(use)
 
 
 def test_many_calls_at_once(run: Callable[[Use], None]) -> None:
-    async def use(engine: fieldseal.AsyncEngine) -> None:
+    async def use(engine: leafseal.AsyncEngine) -> None:
         lists = [[f"{number} {index}" for index in range(20)] for number in range(200)]
         sealed = await asyncio.gather(*(engine.encrypt_many(values) for values in lists))
         assert await asyncio.gather(*(engine.decrypt_many(one) for one in sealed)) == lists
@@ -69,7 +69,7 @@ def test_many_calls_at_once(run: Callable[[Use], None]) -> None:
 
 
 def test_cancellation_ends_the_call(run: Callable[[Use], None]) -> None:
-    async def use(engine: fieldseal.AsyncEngine) -> None:
+    async def use(engine: leafseal.AsyncEngine) -> None:
         task = asyncio.create_task(engine.encrypt_many(["x"] * 400_000, keying="field"))
         await asyncio.sleep(0.3)
         assert not task.done()
@@ -81,14 +81,14 @@ def test_cancellation_ends_the_call(run: Callable[[Use], None]) -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.2):
                 await engine.encrypt_many(["x"] * 400_000, keying="field")
-        with pytest.raises(fieldseal.DeadlineExceeded):
+        with pytest.raises(leafseal.DeadlineExceeded):
             await engine.encrypt_many(["x"] * 400_000, keying="field", timeout=0.2)
 
     run(use)
 
 
 def test_the_loop_runs_during_a_call(run: Callable[[Use], None]) -> None:
-    async def use(engine: fieldseal.AsyncEngine) -> None:
+    async def use(engine: leafseal.AsyncEngine) -> None:
         turns = 0
         task = asyncio.create_task(engine.encrypt_many(["x"] * 100_000, keying="field", timeout=1))
         while not task.done():
@@ -101,21 +101,21 @@ def test_the_loop_runs_during_a_call(run: Callable[[Use], None]) -> None:
 
 
 def test_closing(run: Callable[[Use], None]) -> None:
-    async def use(engine: fieldseal.AsyncEngine) -> None:
+    async def use(engine: leafseal.AsyncEngine) -> None:
         task = asyncio.create_task(engine.encrypt_many(["x"] * 400_000, keying="field"))
         await asyncio.sleep(0.2)
         await engine.aclose()
-        with pytest.raises(fieldseal.Closed):
+        with pytest.raises(leafseal.Closed):
             await task
-        with pytest.raises(fieldseal.Closed):
+        with pytest.raises(leafseal.Closed):
             await engine.encrypt_many(["x"])
 
     run(use)
 
 
 def test_a_loop_that_is_closed_during_a_call(program: Program) -> None:
-    async def main() -> fieldseal.AsyncEngine:
-        engine = await fieldseal.AsyncEngine.open(program.folder, app=APP)
+    async def main() -> leafseal.AsyncEngine:
+        engine = await leafseal.AsyncEngine.open(program.folder, app=APP)
         asyncio.ensure_future(engine.encrypt_many(["x"] * 50_000))
         await asyncio.sleep(0)
         return engine
@@ -129,9 +129,9 @@ def test_a_loop_that_is_closed_during_a_call(program: Program) -> None:
 def test_the_interpreter_ends_while_an_engine_delivers(program: Program, ending: str) -> None:
     """Threads that enter an interpreter while it ends abort the process; the fault showed itself in every fourth process."""
     code = f"""
-import asyncio, fieldseal
+import asyncio, leafseal
 async def main():
-    engine = await fieldseal.AsyncEngine.open({str(program.folder)!r}, app={APP!r})
+    engine = await leafseal.AsyncEngine.open({str(program.folder)!r}, app={APP!r})
     call = engine.encrypt_many(["x"] * 2000)
     {ending}
 asyncio.run(main())

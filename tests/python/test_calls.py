@@ -4,7 +4,7 @@ import json
 from collections import OrderedDict
 from datetime import datetime, timezone
 
-import fieldseal
+import leafseal
 import pytest
 from decryptor import Decryptor
 
@@ -28,7 +28,7 @@ VALUES = [
 ]
 
 
-def test_lists_return_their_values_and_types(engine: fieldseal.Engine, decryptor: Decryptor) -> None:
+def test_lists_return_their_values_and_types(engine: leafseal.Engine, decryptor: Decryptor) -> None:
     sealed = engine.encrypt_many(VALUES)
     assert sealed[0] is None
     for value, envelope in zip(VALUES[1:], sealed[1:], strict=True):
@@ -42,18 +42,18 @@ def test_lists_return_their_values_and_types(engine: fieldseal.Engine, decryptor
 
 
 @pytest.mark.parametrize("values", [[], [None], ["one"], ("a", "b"), [str(index) for index in range(10_001)]])
-def test_lists_of_any_length(engine: fieldseal.Engine, values: list[str]) -> None:
+def test_lists_of_any_length(engine: leafseal.Engine, values: list[str]) -> None:
     assert engine.decrypt_many(engine.encrypt_many(values)) == list(values)
 
 
-def test_other_values_stay_unchanged(engine: fieldseal.Engine) -> None:
+def test_other_values_stay_unchanged(engine: leafseal.Engine) -> None:
     values = ["plain", 7, None, True, 2.5, "ev"]
     assert engine.decrypt_many(values) == values
 
 
 @pytest.mark.parametrize("curve", ["r1", "k1"])
 @pytest.mark.parametrize("keying", ["field", "request", "session"])
-def test_curves_keyings_and_roles(engine: fieldseal.Engine, decryptor: Decryptor, curve: str, keying: str) -> None:
+def test_curves_keyings_and_roles(engine: leafseal.Engine, decryptor: Decryptor, curve: str, keying: str) -> None:
     sealed = engine.encrypt_many(["a", 1, True] * 4, curve=curve, keying=keying, role="pii")
     opened = [decryptor.open(envelope) for envelope in sealed]
     assert [one.value for one in opened] == ["a", 1, True] * 4
@@ -74,7 +74,7 @@ DOCUMENT = {
 }
 
 
-def test_documents_keep_their_form(engine: fieldseal.Engine, decryptor: Decryptor) -> None:
+def test_documents_keep_their_form(engine: leafseal.Engine, decryptor: Decryptor) -> None:
     select = ["$.card.number", "$.items[*].note"]
     sealed = engine.encrypt(DOCUMENT, select=select)
     assert decryptor.open(sealed["card"]["number"]).value == "4111111111111111"
@@ -89,7 +89,7 @@ def test_documents_keep_their_form(engine: fieldseal.Engine, decryptor: Decrypto
     assert engine.decrypt(engine.encrypt(bytearray(b"[1]"))) == b"[1]"
 
 
-def test_documents_of_subclasses(engine: fieldseal.Engine) -> None:
+def test_documents_of_subclasses(engine: leafseal.Engine) -> None:
     class Number(int):
         def __str__(self) -> str:
             raise AssertionError("called")
@@ -100,7 +100,7 @@ def test_documents_of_subclasses(engine: fieldseal.Engine) -> None:
     assert engine.decrypt(engine.encrypt(document)) == {"b": [1, 2, 2**70], "a": []}
 
 
-def test_reports(engine: fieldseal.Engine) -> None:
+def test_reports(engine: leafseal.Engine) -> None:
     sealed, report = engine.encrypt({"a": "x", "b": ["y", None]}, ["$.a", "$.b[*]", "$.c"], report=True)
     assert (report.count, report.matched, report.resealed) == (2, [1, 2, 0], 0)
     _, report = engine.encrypt(sealed, report=True)
@@ -114,7 +114,7 @@ def test_reports(engine: fieldseal.Engine) -> None:
     assert opened == ["x", forged, 1] and (report.failed, report.failures) == (1, [1])
 
 
-def test_inspection(engine: fieldseal.Engine) -> None:
+def test_inspection(engine: leafseal.Engine) -> None:
     before = datetime.now(timezone.utc).replace(microsecond=0)
     [text, number] = engine.encrypt_many(["a", 1], role="pci", curve="k1")
     outside = engine.inspect(text)
@@ -124,12 +124,12 @@ def test_inspection(engine: fieldseal.Engine) -> None:
     assert inside[0].role == "pci" and inside[0].key_version == 1 and len(inside[0].ephemeral) == 33
     assert inside[0].encrypted_at is not None and inside[0].encrypted_at >= before
     assert engine.inspect([]) == []
-    with pytest.raises(fieldseal.InvalidEnvelope) as caught:
+    with pytest.raises(leafseal.InvalidEnvelope) as caught:
         engine.inspect([text, "no envelope"])
     assert caught.value.index == 1
 
 
-def test_a_local_and_a_remote_engine_read_each_other(local: fieldseal.Engine, remote: fieldseal.Engine) -> None:
+def test_a_local_and_a_remote_engine_read_each_other(local: leafseal.Engine, remote: leafseal.Engine) -> None:
     assert remote.decrypt_many(local.encrypt_many(VALUES)) == VALUES
     assert local.decrypt_many(remote.encrypt_many(VALUES)) == VALUES
     text = json.dumps(DOCUMENT, ensure_ascii=False)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import fieldseal
+import leafseal
 import postgres
 import pytest
 from conftest import APP
@@ -43,7 +43,7 @@ def shared(server: postgres.Postgres, certificates: Path, tmp_path_factory: pyte
     program = Program(tmp_path_factory.mktemp("shared") / "store")
     program.folder.mkdir(mode=0o700)
     password(program.folder, postgres.PASSWORD)
-    (program.folder / "fieldseal.toml").write_text(configuration(server, certificates))
+    (program.folder / "leafseal.toml").write_text(configuration(server, certificates))
     program.create(APP)
     assert not (program.folder / "keystore.db").exists()
     return program
@@ -62,15 +62,15 @@ def until(what: str, condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def opens(engine: fieldseal.Engine, sealed: list[str]) -> bool:
+def opens(engine: leafseal.Engine, sealed: list[str]) -> bool:
     try:
         return engine.decrypt_many(sealed) == ["a"]
-    except fieldseal.DecryptFailed:
+    except leafseal.DecryptFailed:
         return False
 
 
 def test_engines_share_the_database_and_follow_its_changes(shared: Program) -> None:
-    with fieldseal.Engine.open(shared.folder, app=APP) as engine, fieldseal.Engine.open(shared.folder, app=APP) as other:
+    with leafseal.Engine.open(shared.folder, app=APP) as engine, leafseal.Engine.open(shared.folder, app=APP) as other:
         sealed = engine.encrypt_many(["a"])
         assert opens(other, sealed)
         assert b'"a"' in shared.run("decrypt", "--app", APP, stdin=f'["{sealed[0]}"]'.encode())
@@ -84,19 +84,19 @@ def test_engines_share_the_database_and_follow_its_changes(shared: Program) -> N
 
 def test_asyncio(shared: Program) -> None:
     async def run() -> None:
-        async with await fieldseal.AsyncEngine.open(shared.folder, app=APP) as engine:
+        async with await leafseal.AsyncEngine.open(shared.folder, app=APP) as engine:
             assert await engine.decrypt_many(await engine.encrypt_many(["a", 1, None])) == ["a", 1, None]
 
     asyncio.run(run())
 
 
 def test_outages(shared: Program, server: postgres.Postgres, certificates: Path) -> None:
-    file = shared.folder / "fieldseal.toml"
+    file = shared.folder / "leafseal.toml"
     before = file.read_text()
-    with fieldseal.Engine.open(shared.folder, app=APP) as forgiving:
+    with leafseal.Engine.open(shared.folder, app=APP) as forgiving:
         sealed = forgiving.encrypt_many(["a"])
         file.write_text(configuration(server, certificates, engine="store_silence_max = '100ms'"))
-        with fieldseal.Engine.open(shared.folder, app=APP) as strict:
+        with leafseal.Engine.open(shared.folder, app=APP) as strict:
             assert opens(strict, sealed)
             server.stop()
             try:
@@ -104,14 +104,14 @@ def test_outages(shared: Program, server: postgres.Postgres, certificates: Path)
                 def is_refused() -> bool:
                     try:
                         strict.encrypt_many(["a"])
-                    except fieldseal.Unavailable:
+                    except leafseal.Unavailable:
                         return True
                     return False
 
                 until("the strict engine refuses", is_refused)
                 assert opens(forgiving, sealed), "known keys stay in use"
-                with pytest.raises(fieldseal.ConnectFailed, match="cannot use the keystore"):
-                    fieldseal.Engine.open(shared.folder)
+                with pytest.raises(leafseal.ConnectFailed, match="cannot use the keystore"):
+                    leafseal.Engine.open(shared.folder)
             finally:
                 server.start()
             until("the strict engine serves again", lambda: not is_refused())
@@ -126,33 +126,33 @@ def test_refusals(shared: Program, server: postgres.Postgres, certificates: Path
     (tmp_path / "root.key").chmod(0o600)
     password(tmp_path, postgres.PASSWORD)
 
-    def refused(kind: type[fieldseal.Error], message: str, *lines: str) -> None:
-        (tmp_path / "fieldseal.toml").write_text(configuration(server, certificates, *lines))
+    def refused(kind: type[leafseal.Error], message: str, *lines: str) -> None:
+        (tmp_path / "leafseal.toml").write_text(configuration(server, certificates, *lines))
         with pytest.raises(kind, match=message) as caught:
-            fieldseal.Engine.open(tmp_path)
+            leafseal.Engine.open(tmp_path)
         assert postgres.PASSWORD not in str(caught.value) and "hunter2" not in str(caught.value)
 
-    refused(fieldseal.ConnectFailed, "certificate is refused", f"authorities={other.folder / 'certs/ca.pem'}")
-    refused(fieldseal.InvalidSettings, "keystore.authorities must name", "authorities=")
-    refused(fieldseal.InvalidSettings, "keystore.authorities must name", "authorities=off")
-    refused(fieldseal.InvalidSettings, "both set", "path=keystore.db")
-    refused(fieldseal.InvalidSettings, "must be set together", "certificate=client.pem")
-    refused(fieldseal.InvalidSettings, r"fieldseal.toml:\d+:\d+: keystore.sslmode must be one of", "sslmode=prefer")
-    refused(fieldseal.InvalidSettings, "keystore.connect_timeout must be a duration", "connect_timeout=5")
-    refused(fieldseal.InvalidSettings, "must not contain a password", f"url={server.url.replace('@', ':hunter2@')}")
-    refused(fieldseal.InvalidSettings, "must not contain parameters", f"url={server.url}?password=hunter2")
-    refused(fieldseal.ConnectFailed, "keystore.password_file", "password_file=")
+    refused(leafseal.ConnectFailed, "certificate is refused", f"authorities={other.folder / 'certs/ca.pem'}")
+    refused(leafseal.InvalidSettings, "keystore.authorities must name", "authorities=")
+    refused(leafseal.InvalidSettings, "keystore.authorities must name", "authorities=off")
+    refused(leafseal.InvalidSettings, "both set", "path=keystore.db")
+    refused(leafseal.InvalidSettings, "must be set together", "certificate=client.pem")
+    refused(leafseal.InvalidSettings, r"leafseal.toml:\d+:\d+: keystore.sslmode must be one of", "sslmode=prefer")
+    refused(leafseal.InvalidSettings, "keystore.connect_timeout must be a duration", "connect_timeout=5")
+    refused(leafseal.InvalidSettings, "must not contain a password", f"url={server.url.replace('@', ':hunter2@')}")
+    refused(leafseal.InvalidSettings, "must not contain parameters", f"url={server.url}?password=hunter2")
+    refused(leafseal.ConnectFailed, "keystore.password_file", "password_file=")
     password(tmp_path, "hunter2")
-    refused(fieldseal.ConnectFailed, "password authentication failed")
+    refused(leafseal.ConnectFailed, "password authentication failed")
     password(tmp_path, postgres.PASSWORD, 0o644)
-    refused(fieldseal.ConnectFailed, "lets others reach it")
+    refused(leafseal.ConnectFailed, "lets others reach it")
 
 
 def test_weaker_checks_are_warned_of(shared: Program, server: postgres.Postgres, certificates: Path) -> None:
-    file = shared.folder / "fieldseal.toml"
+    file = shared.folder / "leafseal.toml"
     before = file.read_text()
     file.write_text(configuration(server, certificates, "sslmode=require"))
-    with pytest.warns(UserWarning, match="keystore.sslmode is require") as caught, fieldseal.Engine.open(shared.folder) as engine:
+    with pytest.warns(UserWarning, match="keystore.sslmode is require") as caught, leafseal.Engine.open(shared.folder) as engine:
         assert engine.encrypt_many(["a"], app=APP)
     assert [Path(one.filename).name for one in caught] == [Path(__file__).name]
     file.write_text(before)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import fieldseal
+import leafseal
 import pytest
 from conftest import APP, connect
 from program import Program, Server, start
@@ -20,11 +20,11 @@ from program import Program, Server, start
 LONG = [f"value {index}" for index in range(2_000_000)]
 
 
-def long_call(engine: fieldseal.Engine, **options: object) -> object:
+def long_call(engine: leafseal.Engine, **options: object) -> object:
     return engine.encrypt_many(LONG[:400_000], keying="field", **options)
 
 
-def test_other_threads_run_during_a_call(local: fieldseal.Engine) -> None:
+def test_other_threads_run_during_a_call(local: leafseal.Engine) -> None:
     began, ended, turns = threading.Event(), threading.Event(), 0
 
     def call() -> None:
@@ -47,7 +47,7 @@ def test_other_threads_run_during_a_call(local: fieldseal.Engine) -> None:
     assert turns > 5
 
 
-def test_threads_share_an_engine(engine: fieldseal.Engine) -> None:
+def test_threads_share_an_engine(engine: leafseal.Engine) -> None:
     failures: list[BaseException] = []
 
     def work(number: int) -> None:
@@ -67,16 +67,16 @@ def test_threads_share_an_engine(engine: fieldseal.Engine) -> None:
     assert failures == []
 
 
-def test_deadlines(engine: fieldseal.Engine) -> None:
+def test_deadlines(engine: leafseal.Engine) -> None:
     with pytest.raises(TimeoutError) as caught:
         long_call(engine, timeout=0.2)
-    assert isinstance(caught.value, fieldseal.DeadlineExceeded) and caught.value.retry == "later"
+    assert isinstance(caught.value, leafseal.DeadlineExceeded) and caught.value.retry == "later"
     assert engine.decrypt_many(engine.encrypt_many(["still here"])) == ["still here"]
 
 
 def test_deadlines_of_engines(program: Program, server: Server) -> None:
-    for engine in (fieldseal.Engine.open(program.folder, app=APP, timeout=0.2), connect(server, timeout=0.2)):
-        with engine, pytest.raises(fieldseal.DeadlineExceeded):
+    for engine in (leafseal.Engine.open(program.folder, app=APP, timeout=0.2), connect(server, timeout=0.2)):
+        with engine, pytest.raises(leafseal.DeadlineExceeded):
             long_call(engine)
 
 
@@ -84,7 +84,7 @@ class Interrupted(Exception):
     pass
 
 
-def test_signals_end_a_call(engine: fieldseal.Engine) -> None:
+def test_signals_end_a_call(engine: leafseal.Engine) -> None:
     def handle(*_: object) -> None:
         raise Interrupted
 
@@ -101,7 +101,7 @@ def test_signals_end_a_call(engine: fieldseal.Engine) -> None:
 
 def test_keyboard_interrupt(program: Program) -> None:
     code = (
-        f"import fieldseal; engine = fieldseal.Engine.open({str(program.folder)!r}, app={APP!r}); print('ready', flush=True)\n"
+        f"import leafseal; engine = leafseal.Engine.open({str(program.folder)!r}, app={APP!r}); print('ready', flush=True)\n"
         "try: engine.encrypt_many(['x'] * 400_000, keying='field')\n"
         "except KeyboardInterrupt: print('interrupted')"
     )
@@ -115,13 +115,13 @@ def test_keyboard_interrupt(program: Program) -> None:
 
 @pytest.mark.parametrize("kind", ["local", "remote"])
 def test_closing_ends_calls(program: Program, server: Server, kind: str) -> None:
-    engine = fieldseal.Engine.open(program.folder, app=APP) if kind == "local" else connect(server)
-    errors: list[fieldseal.Error] = []
+    engine = leafseal.Engine.open(program.folder, app=APP) if kind == "local" else connect(server)
+    errors: list[leafseal.Error] = []
 
     def call() -> None:
         try:
             long_call(engine)
-        except fieldseal.Error as error:
+        except leafseal.Error as error:
             errors.append(error)
 
     thread = threading.Thread(target=call)
@@ -129,7 +129,7 @@ def test_closing_ends_calls(program: Program, server: Server, kind: str) -> None
     time.sleep(0.3)
     engine.close()
     thread.join(60)
-    assert [type(error) for error in errors] == [fieldseal.Closed]
+    assert [type(error) for error in errors] == [leafseal.Closed]
 
 
 def in_a_fork(work: Callable[[], object]) -> object:
@@ -151,13 +151,13 @@ def in_a_fork(work: Callable[[], object]) -> object:
 
 
 @pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
-def test_forks(engine: fieldseal.Engine) -> None:
+def test_forks(engine: leafseal.Engine) -> None:
     engine.encrypt_many(["before"])
 
     def work() -> object:
         try:
             engine.encrypt_many(["a"])
-        except fieldseal.Forked as error:
+        except leafseal.Forked as error:
             engine.close()
             return [error.code, "after the fork" in str(error)]
 
@@ -166,11 +166,11 @@ def test_forks(engine: fieldseal.Engine) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
-def test_a_forked_process_has_keys_and_nonces_of_its_own(program: Program, local: fieldseal.Engine) -> None:
+def test_a_forked_process_has_keys_and_nonces_of_its_own(program: Program, local: leafseal.Engine) -> None:
     local.encrypt_many(["seeds the generator of this thread"])
 
     def seal() -> list[str]:
-        with fieldseal.Engine.open(program.folder, app=APP) as engine:
+        with leafseal.Engine.open(program.folder, app=APP) as engine:
             return [part for sealed in engine.encrypt_many(["a"] * 20) for part in sealed.split(":")[2:4]]
 
     children = [in_a_fork(seal) for _ in range(3)]
@@ -180,11 +180,11 @@ def test_a_forked_process_has_keys_and_nonces_of_its_own(program: Program, local
 
 
 def pool_work(folder: Path) -> list[str]:
-    with fieldseal.Engine.open(folder, app=APP) as engine:
+    with leafseal.Engine.open(folder, app=APP) as engine:
         return engine.encrypt_many(["a", "b"])
 
 
-def test_spawned_processes(program: Program, local: fieldseal.Engine) -> None:
+def test_spawned_processes(program: Program, local: leafseal.Engine) -> None:
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert local.decrypt_many(pool.apply(pool_work, (program.folder,))) == ["a", "b"]
 
@@ -204,7 +204,7 @@ def test_an_engine_that_restarts(program: Program) -> None:
         server.kill()
 
 
-def test_a_local_engine_follows_its_store(program: Program, local: fieldseal.Engine) -> None:
+def test_a_local_engine_follows_its_store(program: Program, local: leafseal.Engine) -> None:
     program.create("rotated")
     [before] = local.encrypt_many(["a"], app="rotated")
     program.run("keys", "rotate", "rotated")

@@ -7,7 +7,7 @@ import string
 from decimal import Decimal
 
 import evervault
-import fieldseal
+import leafseal
 import key_endpoint
 import pyarrow as pa
 import pytest
@@ -29,7 +29,7 @@ CHECKS = settings(max_examples=100, deadline=None, suppress_health_check=[Health
 
 @CHECKS
 @given(values=st.lists(SCALARS))
-def test_lists(engine: fieldseal.Engine, values: list[object]) -> None:
+def test_lists(engine: leafseal.Engine, values: list[object]) -> None:
     opened = engine.decrypt_many(engine.encrypt_many(values))
     assert [(type(one), repr(one)) for one in opened] == [(type(one), repr(one)) for one in map(written, values)]
 
@@ -44,14 +44,14 @@ def written(value: object) -> object:
 
 @CHECKS
 @given(document=st.lists(JSON) | st.dictionaries(TEXT, JSON))
-def test_documents(engine: fieldseal.Engine, document: object) -> None:
+def test_documents(engine: leafseal.Engine, document: object) -> None:
     assert engine.decrypt(engine.encrypt(document)) == document
     assert json.loads(engine.decrypt(engine.encrypt(json.dumps(document)))) == document
 
 
 @CHECKS
 @given(values=st.lists(st.none() | TEXT), start=st.integers(0, 5))
-def test_columns(engine: fieldseal.Engine, values: list[str | None], start: int) -> None:
+def test_columns(engine: leafseal.Engine, values: list[str | None], start: int) -> None:
     column = pa.array(values, pa.string())[start:]
     assert engine.decrypt_many(engine.encrypt_many(column), type="string").equals(column)
 
@@ -73,7 +73,7 @@ def random_value(source: random.Random) -> object:
     )()
 
 
-def test_an_independent_decryptor_opens_random_values(engine: fieldseal.Engine, decryptor: Decryptor) -> None:
+def test_an_independent_decryptor_opens_random_values(engine: leafseal.Engine, decryptor: Decryptor) -> None:
     """The decryptor is that of the interop tests, which is tested with values of the SDKs."""
     source = random.Random(17)
     left = CASES // 2
@@ -92,7 +92,7 @@ def test_an_independent_decryptor_opens_random_values(engine: fieldseal.Engine, 
 
 @pytest.mark.parametrize("curve", ["SECP256K1", "SECP256R1"])
 def test_values_of_the_sdk(
-    engine: fieldseal.Engine, program: Program, monkeypatch: pytest.MonkeyPatch, curve: str
+    engine: leafseal.Engine, program: Program, monkeypatch: pytest.MonkeyPatch, curve: str
 ) -> None:
     """The SDK decrypts only through an engine's API, so its own encryption is what is independent."""
     source = random.Random(18)

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import fieldseal
+import leafseal
 import pyarrow as pa
 import pytest
 from conftest import APP
@@ -22,8 +22,8 @@ def file(program: Program, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_values_are_those_of_the_app(file: Path, engine: fieldseal.Engine, decryptor: Decryptor) -> None:
-    with fieldseal.Engine.from_public_keys(file) as public:
+def test_values_are_those_of_the_app(file: Path, engine: leafseal.Engine, decryptor: Decryptor) -> None:
+    with leafseal.Engine.from_public_keys(file) as public:
         assert public.app == APP and not public._core.is_remote
         for options in ({}, {"curve": "k1"}, {"keying": "session"}, {"role": "pii"}):
             sealed = public.encrypt_many(VALUES, **options)
@@ -36,7 +36,7 @@ def test_values_are_those_of_the_app(file: Path, engine: fieldseal.Engine, decry
         assert public.inspect(sealed[0]).curve == "r1"
 
 
-REFUSED: dict[str, Callable[[fieldseal.Engine], object]] = {
+REFUSED: dict[str, Callable[[leafseal.Engine], object]] = {
     "decrypt": lambda e: e.decrypt(json.dumps(e.encrypt_many(["a"]))),
     "decrypt_many": lambda e: e.decrypt_many(e.encrypt_many(["a"])),
     "skip_sealed": lambda e: e.encrypt_many(["a"], skip_sealed=True),
@@ -46,15 +46,15 @@ REFUSED: dict[str, Callable[[fieldseal.Engine], object]] = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_needs_a_private_key_is_refused(file: Path, case: str) -> None:
-    with fieldseal.Engine.from_public_keys(file) as public, pytest.raises(fieldseal.Forbidden, match="public keys alone"):
+    with leafseal.Engine.from_public_keys(file) as public, pytest.raises(leafseal.Forbidden, match="public keys alone"):
         REFUSED[case](public)
 
 
 def test_an_app_in_several_files_is_refused(file: Path, program: Program, tmp_path: Path) -> None:
     again = tmp_path / "again.json"
     again.write_bytes(file.read_bytes())
-    with pytest.raises(fieldseal.InvalidSettings, match="more than once"):
-        fieldseal.Engine.from_public_keys([file, again])
+    with pytest.raises(leafseal.InvalidSettings, match="more than once"):
+        leafseal.Engine.from_public_keys([file, again])
 
 
 def test_several_apps(file: Path, program: Program, tmp_path: Path) -> None:
@@ -63,32 +63,32 @@ def test_several_apps(file: Path, program: Program, tmp_path: Path) -> None:
     both = tmp_path / "both.json"
     both.write_text(json.dumps([json.loads(file.read_text()), json.loads(other.read_text())]))
     for files in ([file, other], both):
-        with fieldseal.Engine.from_public_keys(files, app="other") as public, fieldseal.Engine.open(program.folder) as local:
+        with leafseal.Engine.from_public_keys(files, app="other") as public, leafseal.Engine.open(program.folder) as local:
             assert local.decrypt_many(public.encrypt_many(["a"]), app="other") == ["a"]
             assert local.decrypt_many(public.encrypt_many(["a"], app=APP), app=APP) == ["a"]
-        with fieldseal.Engine.from_public_keys(files) as public, pytest.raises(fieldseal.InvalidParams, match="app"):
+        with leafseal.Engine.from_public_keys(files) as public, pytest.raises(leafseal.InvalidParams, match="app"):
             public.encrypt_many(["a"])
 
 
-def test_asyncio(file: Path, local: fieldseal.Engine) -> None:
+def test_asyncio(file: Path, local: leafseal.Engine) -> None:
     async def run() -> list[str]:
-        async with await fieldseal.AsyncEngine.from_public_keys(file) as public:
+        async with await leafseal.AsyncEngine.from_public_keys(file) as public:
             return await public.encrypt_many(["a"])
 
     assert local.decrypt_many(asyncio.run(run())) == ["a"]
 
 
 def test_files_that_are_refused(file: Path, tmp_path: Path) -> None:
-    with pytest.raises(fieldseal.InvalidSettings, match="No such file"):
-        fieldseal.Engine.from_public_keys(tmp_path / "missing.json")
-    with pytest.raises(fieldseal.InvalidSettings, match="at least one"):
-        fieldseal.Engine.from_public_keys([])
-    with pytest.raises(fieldseal.UnknownApp):
-        fieldseal.Engine.from_public_keys(file, app="other")
+    with pytest.raises(leafseal.InvalidSettings, match="No such file"):
+        leafseal.Engine.from_public_keys(tmp_path / "missing.json")
+    with pytest.raises(leafseal.InvalidSettings, match="at least one"):
+        leafseal.Engine.from_public_keys([])
+    with pytest.raises(leafseal.UnknownApp):
+        leafseal.Engine.from_public_keys(file, app="other")
     keys = json.loads(file.read_text())
     wrong = tmp_path / "wrong.json"
     for text, message in [
-        ("", "must be what `fieldseal keys public"),
+        ("", "must be what `leafseal keys public"),
         ("{}", "must be what"),
         ("[1]", "must be what"),
         (json.dumps({**keys, "r1": "xx"}), "must be what"),
@@ -99,5 +99,5 @@ def test_files_that_are_refused(file: Path, tmp_path: Path) -> None:
         (json.dumps({**keys, "version": "1"}), "must be what"),
     ]:
         wrong.write_text(text)
-        with pytest.raises(fieldseal.InvalidSettings, match=message):
-            fieldseal.Engine.from_public_keys(wrong)
+        with pytest.raises(leafseal.InvalidSettings, match=message):
+            leafseal.Engine.from_public_keys(wrong)

@@ -1,4 +1,4 @@
-"""The examples of the README run as they are printed, against an engine that `fieldseal dev` started."""
+"""The examples of the README run as they are printed, against an engine that `leafseal dev` started."""
 
 import os
 import re
@@ -16,7 +16,7 @@ EXAMPLES = re.findall(r"^```python\n(.*?)^```", README.read_text(), re.MULTILINE
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("readme")
-    program = Program(folder / ".fieldseal")
+    program = Program(folder / ".leafseal")
     with running(program, "app_dev") as server:
         (folder / "app_dev.json").write_bytes(program.run("keys", "public", "app_dev", "--json"))
         program.run("store", "extract", "app_dev", "--to", str(folder / "extract"), "--root-key-file", str(folder / "extract.key"))

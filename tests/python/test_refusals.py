@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import fieldseal
+import leafseal
 import pytest
 from conftest import APP, connect
 from program import Program, Server
@@ -26,7 +26,7 @@ def cyclic() -> object:
     return value
 
 
-Call = Callable[[fieldseal.Engine], Any]
+Call = Callable[[leafseal.Engine], Any]
 
 CASES: dict[str, tuple[str, int | None, Call]] = {
     "no value": ("invalid_params", 1, lambda e: e.encrypt_many([SECRET, b"x"])),
@@ -63,11 +63,11 @@ CASES: dict[str, tuple[str, int | None, Call]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_refusals(engine: fieldseal.Engine, case: str) -> None:
+def test_refusals(engine: leafseal.Engine, case: str) -> None:
     code, index, call = CASES[case]
     if engine._core.is_remote and case == "other app":
         code, index = "forbidden", None
-    with pytest.raises(fieldseal.Error) as caught:
+    with pytest.raises(leafseal.Error) as caught:
         call(engine)
     error = caught.value
     assert (error.code, error.retry) == (code, "never"), error
@@ -80,7 +80,7 @@ def test_refusals(engine: fieldseal.Engine, case: str) -> None:
 
 @pytest.mark.parametrize(("app", "code"), [("nobody", "unknown_app"), ("disabled", "app_disabled"), (None, "invalid_params")])
 def test_apps(program: Program, app: str | None, code: str) -> None:
-    with fieldseal.Engine.open(program.folder, app=app) as engine, pytest.raises(fieldseal.Error) as caught:
+    with leafseal.Engine.open(program.folder, app=app) as engine, pytest.raises(leafseal.Error) as caught:
         engine.encrypt_many(["a"])
     assert caught.value.code == code
 
@@ -88,36 +88,36 @@ def test_apps(program: Program, app: str | None, code: str) -> None:
 def test_permissions(server: Server) -> None:
     with connect(server, "writer") as writer:
         sealed = writer.encrypt_many(["a"])
-        with pytest.raises(fieldseal.Forbidden) as caught:
+        with pytest.raises(leafseal.Forbidden) as caught:
             writer.decrypt_many(sealed)
         assert caught.value.from_engine
 
 
 def test_folders(program: Program, tmp_path: Path) -> None:
-    with pytest.raises(fieldseal.InvalidSettings, match="no key store"):
-        fieldseal.Engine.open(tmp_path)
+    with pytest.raises(leafseal.InvalidSettings, match="no key store"):
+        leafseal.Engine.open(tmp_path)
     for name in ("keystore.db", "root.key"):
         (tmp_path / name).write_bytes((program.folder / name).read_bytes())
         (tmp_path / name).chmod(0o600)
     tmp_path.chmod(0o700)
-    fieldseal.Engine.open(tmp_path).close()
-    config = tmp_path / "fieldseal.toml"
+    leafseal.Engine.open(tmp_path).close()
+    config = tmp_path / "leafseal.toml"
     for text, message in [
-        ("engine.curve = 'x'", 'fieldseal.toml:1:16: engine.curve must be one of "r1", "k1"'),
+        ("engine.curve = 'x'", 'leafseal.toml:1:16: engine.curve must be one of "r1", "k1"'),
         ("engine.keying = 7", "engine.keying must be one of"),
         ("keystore.url = 'keys'", "keystore.url must have the form postgres://"),
         ("engine", "not TOML"),
     ]:
         config.write_text(text)
-        with pytest.raises(fieldseal.InvalidSettings, match=message):
-            fieldseal.Engine.open(tmp_path)
+        with pytest.raises(leafseal.InvalidSettings, match=message):
+            leafseal.Engine.open(tmp_path)
     config.write_text("[engine]\ncurve = 'k1'\nempty_strings = 'leave'\n")
-    with fieldseal.Engine.open(tmp_path, app=APP) as engine:
+    with leafseal.Engine.open(tmp_path, app=APP) as engine:
         [left, sealed] = engine.encrypt_many(["", "a"])
         assert left == "" and engine.inspect(sealed).curve == "k1"
     (tmp_path / "root.key").unlink()
-    with pytest.raises(fieldseal.InvalidSettings, match="no root key"):
-        fieldseal.Engine.open(tmp_path)
+    with pytest.raises(leafseal.InvalidSettings, match="no root key"):
+        leafseal.Engine.open(tmp_path)
 
 
 def test_the_root_key_of_the_environment(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,44 +125,44 @@ def test_the_root_key_of_the_environment(program: Program, tmp_path: Path, monke
     (tmp_path / "keystore.db").write_bytes((program.folder / "keystore.db").read_bytes())
     (tmp_path / "keystore.db").chmod(0o600)
     tmp_path.chmod(0o700)
-    monkeypatch.setenv("FIELDSEAL_ROOT_KEY", text)
-    fieldseal.Engine.open(tmp_path).close()
-    monkeypatch.setenv("FIELDSEAL_ROOT_KEY", text[:-4] + "AAAA")
-    with pytest.raises(fieldseal.InvalidSettings) as caught:
-        fieldseal.Engine.open(tmp_path)
+    monkeypatch.setenv("LEAFSEAL_ROOT_KEY", text)
+    leafseal.Engine.open(tmp_path).close()
+    monkeypatch.setenv("LEAFSEAL_ROOT_KEY", text[:-4] + "AAAA")
+    with pytest.raises(leafseal.InvalidSettings) as caught:
+        leafseal.Engine.open(tmp_path)
     assert text[-20:-4] not in str(caught.value)
 
 
 def test_connections(server: Server, program: Program, tmp_path: Path) -> None:
     files = server.credentials()
-    with pytest.raises(fieldseal.InvalidSettings, match="ca"):
-        fieldseal.Engine.connect(server.address, **{**files, "ca": tmp_path / "nothing.pem"})
-    with pytest.raises(fieldseal.InvalidSettings) as caught:
-        fieldseal.Engine.connect(server.address, **{**files, "key": b"-----BEGIN PRIVATE KEY-----\nMIIsecret\n"})
+    with pytest.raises(leafseal.InvalidSettings, match="ca"):
+        leafseal.Engine.connect(server.address, **{**files, "ca": tmp_path / "nothing.pem"})
+    with pytest.raises(leafseal.InvalidSettings) as caught:
+        leafseal.Engine.connect(server.address, **{**files, "key": b"-----BEGIN PRIVATE KEY-----\nMIIsecret\n"})
     assert "MIIsecret" not in str(caught.value)
     # Text in the place of a path is neither read nor repeated, and nor is a key without its lines of dashes.
     for text in ("-----BEGIN PRIVATE KEY-----\nMIIsecret\n", "MIIsecret", "MIIsecret" * 500):
-        with pytest.raises(fieldseal.InvalidSettings, match="key: ") as caught:
-            fieldseal.Engine.connect(server.address, **{**files, "key": text})
+        with pytest.raises(leafseal.InvalidSettings, match="key: ") as caught:
+            leafseal.Engine.connect(server.address, **{**files, "key": text})
         assert "MIIsecret" not in str(caught.value)
-    with pytest.raises(fieldseal.TlsFailed):
-        fieldseal.Engine.connect(server.address, **files, server_name="elsewhere", retries_max=0)
+    with pytest.raises(leafseal.TlsFailed):
+        leafseal.Engine.connect(server.address, **files, server_name="elsewhere", retries_max=0)
     other = Program(tmp_path / "other")
     other.run("certs", "init")
-    with pytest.raises(fieldseal.TlsFailed):
+    with pytest.raises(leafseal.TlsFailed):
         wrong = {**files, "ca": other.folder / "certs" / "ca.pem"}
-        fieldseal.Engine.connect(server.address, **wrong, retries_max=0)
-    with pytest.raises(fieldseal.ConnectFailed) as refused:
-        fieldseal.Engine.connect("127.0.0.1:9", **files, retries_max=0)
+        leafseal.Engine.connect(server.address, **wrong, retries_max=0)
+    with pytest.raises(leafseal.ConnectFailed) as refused:
+        leafseal.Engine.connect("127.0.0.1:9", **files, retries_max=0)
     assert isinstance(refused.value, ConnectionError)
 
 
 def test_closed_engines(program: Program, server: Server) -> None:
-    for engine in (fieldseal.Engine.open(program.folder, app=APP), connect(server)):
+    for engine in (leafseal.Engine.open(program.folder, app=APP), connect(server)):
         with engine:
             assert not engine.closed
         assert engine.closed and "closed" in repr(engine)
-        with pytest.raises(fieldseal.Closed):
+        with pytest.raises(leafseal.Closed):
             engine.encrypt_many(["a"])
         with pytest.raises(TypeError, match="cannot be pickled"):
             pickle.dumps(engine)

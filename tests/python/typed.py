@@ -2,23 +2,23 @@
 
 from typing import assert_type
 
-import fieldseal
+import leafseal
 
 
-def calls(engine: fieldseal.Engine) -> None:
+def calls(engine: leafseal.Engine) -> None:
     assert_type(engine.encrypt("{}", "$.a"), str)
     assert_type(engine.decrypt(b"{}", select=["$.a"], on_failure="null"), bytes)
-    assert_type(engine.encrypt("{}", report=True), tuple[str, fieldseal.Report])
+    assert_type(engine.encrypt("{}", report=True), tuple[str, leafseal.Report])
     assert_type(engine.encrypt_many(["a", 1]), list[None | bool | int | float | str])
-    assert_type(engine.inspect("ev:"), fieldseal.Inspection)
-    assert_type(engine.inspect(["ev:"]), list[fieldseal.Inspection])
+    assert_type(engine.inspect("ev:"), leafseal.Inspection)
+    assert_type(engine.inspect(["ev:"]), list[leafseal.Inspection])
 
 
-async def coroutines(engine: fieldseal.AsyncEngine) -> None:
+async def coroutines(engine: leafseal.AsyncEngine) -> None:
     assert_type(await engine.encrypt("{}"), str)
-    async with await fieldseal.AsyncEngine.open(".fieldseal", app="acme") as other:
-        assert_type(other, fieldseal.AsyncEngine)
+    async with await leafseal.AsyncEngine.open(".leafseal", app="acme") as other:
+        assert_type(other, leafseal.AsyncEngine)
 
 
-def errors(error: fieldseal.Error) -> None:
+def errors(error: leafseal.Error) -> None:
     assert_type(error.index, int | None)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Ambiguous requests (vectors/ambiguous) through the relay to real upstreams: PHP, Express, Flask, Django, Go, Rack, Tomcat.
 #
-#   FIELDSEAL=target/checked/fieldseal tests/upstreams/run.sh [pytest arguments]
+#   LEAFSEAL=target/checked/leafseal tests/upstreams/run.sh [pytest arguments]
 #
 # Needs Python 3.11 with venv and Node 20 with npm. As root it installs PHP, Go, Ruby with Sinatra and Puma, and a JDK with Maven from
 # Debian where they are missing; without root, what is missing is skipped by name, and a failure in CI (CI=true) unless it is Ruby.
@@ -11,7 +11,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 suite=tests/upstreams
 source "$here/../common.sh"
-use_fieldseal
+use_leafseal
 need_python
 need_node
 built=$root/target/upstreams

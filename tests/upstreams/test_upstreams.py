@@ -17,7 +17,7 @@ from conftest import APP
 from corpus import SECRET, Answer, Case, Client
 from decryptor import Decryptor
 from engine import Engine
-from fieldseal import Fieldseal
+from leafseal import Leafseal
 
 FORM_RULE = {"action": "encrypt", "form": ["card_number"]}
 JSON_RULE = {"action": "encrypt", "json": ["$.card.number", "$.card_number", "$.secret_key"]}
@@ -45,7 +45,7 @@ class Front:
 
 
 @pytest.fixture(scope="module")
-def front(tmp_path_factory: pytest.TempPathFactory, fieldseal: Fieldseal, engine: Engine) -> Iterator[Front]:
+def front(tmp_path_factory: pytest.TempPathFactory, leafseal: Leafseal, engine: Engine) -> Iterator[Front]:
     folder = tmp_path_factory.mktemp("upstreams")
     with servers.running(folder) as ports:
         text = relays.process_section() + relays.engine_section(engine)
@@ -53,7 +53,7 @@ def front(tmp_path_factory: pytest.TempPathFactory, fieldseal: Fieldseal, engine
             text += relays.section("[inbound]", name=name, address="127.0.0.1:0", upstream=f"http://127.0.0.1:{port}", unmatched="pass")
             for path, (rules, _) in ROUTES.items():
                 text += relays.section("[inbound.route]", app=APP, path=path, request=rules)
-        with relays.running(fieldseal, folder, text) as relay:
+        with relays.running(leafseal, folder, text) as relay:
             through = {name: Client(relay.at(name, False).port) for name in ports}
             direct = {name: Client(port) for name, port in ports.items()}
             yield Front(through, direct)

@@ -1,4 +1,4 @@
-//! Writes example documents of any size: customers with cards, addresses and orders, the kind of data that Fieldseal protects.
+//! Writes example documents of any size: customers with cards, addresses and orders, the kind of data that Leafseal protects.
 //!
 //! Deterministic: the same order produces the same bytes on every machine. Streaming: memory does not grow with the document.
 //! Fictitious: names are combined at random, hosts and telephone numbers are those reserved for examples, card numbers are in a

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The package that holds the program.
-const PROGRAM: &str = "fieldseal-cli";
+const PROGRAM: &str = "leafseal-cli";
 
 /// Our own licence, the text of [`OWN_EXPRESSION`].
 const OWN: &str = "LICENSE";
@@ -32,9 +32,9 @@ const NAMES: [&str; 6] = ["COPYING", "COPYRIGHT", "LICENCE", "LICENSE", "NOTICE"
 const NO_TEXTS: [&str; 10] = ["c", "cc", "h", "html", "json", "py", "rs", "sh", "toml", "yml"];
 
 const HEAD: &str = "\
-Third-party software in Fieldseal
+Third-party software in Leafseal
 
-The program `fieldseal` is built from the packages below, which belong to their authors. Each line has the name of a package, its version
+The program `leafseal` is built from the packages below, which belong to their authors. Each line has the name of a package, its version
 and the licence that it declares, as an SPDX expression. The files below it are its licence texts, those of C libraries inside the package
 included; their numbers are those of the texts at the end. Some packages only generate code while the program is built.
 
@@ -283,6 +283,6 @@ mod tests {
         for file in ["deps/boringssl/LICENSE", "jemalloc/COPYING", "zstd/LICENSE", "depend/secp256k1/COPYING"] {
             assert!(notices.contains(&format!("] {file}\n")), "{file}");
         }
-        assert!(!notices.contains("\nfieldseal-"));
+        assert!(!notices.contains("\nleafseal-"));
     }
 }

@@ -15,7 +15,7 @@ pub(crate) const PAGE: &str = "docs/measurements.md";
 const HEAD: &str = "\
 # Measurements
 
-The cost of Fieldseal, compared with peers or with a lower bound. `cargo xtask measurements` generates this page from the result files in
+The cost of Leafseal, compared with peers or with a lower bound. `cargo xtask measurements` generates this page from the result files in
 [benches/results](../benches/results): add or replace a file after a run, then run the command again.
 
 - Compare ratios first: the machines are shared, and their clock rates vary. A bar is a target of the project.

@@ -150,7 +150,7 @@ fn target(root: &Path, item: &cargo_metadata::Target) -> Target {
 
 /// A package's name without the project's prefix.
 pub(crate) fn short(name: &str) -> &str {
-    name.strip_prefix("fieldseal-").unwrap_or(name)
+    name.strip_prefix("leafseal-").unwrap_or(name)
 }
 
 #[cfg(test)]
@@ -173,15 +173,15 @@ mod tests {
     #[test]
     fn reads_what_the_program_is_built_from() {
         let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-        let libraries = libraries(&root(), "fieldseal-cli", &target).expect("the workspace has metadata");
+        let libraries = libraries(&root(), "leafseal-cli", &target).expect("the workspace has metadata");
         let find = |name: &str| libraries.iter().find(|library| library.name == name);
         let boring = find("boring-sys").expect("TLS is linked");
         assert!(boring.license == "MIT" && boring.folder.join("Cargo.toml").exists());
         // Dependencies of our own packages, of a build script, and of tests.
-        for name in ["fieldseal-engine", "bindgen", "criterion"] {
+        for name in ["leafseal-engine", "bindgen", "criterion"] {
             assert!(find(name).is_none(), "{name}");
         }
-        assert!(super::libraries(&root(), "fieldseal-cli", "no-such-target").is_err());
+        assert!(super::libraries(&root(), "leafseal-cli", "no-such-target").is_err());
     }
 
     #[test]

@@ -31,19 +31,13 @@ impl Contender {
             }
             start.elapsed()
         };
-        Self {
-            library,
-            run: Box::new(run),
-        }
+        Self { library, run: Box::new(run) }
     }
 
     /// A contender of which only a part counts: `operation` returns the time of that part.
     pub fn self_timed(library: &'static str, mut operation: impl FnMut() -> Duration + 'static) -> Self {
         let run = move |iterations| (0..iterations).map(|_| operation()).sum();
-        Self {
-            library,
-            run: Box::new(run),
-        }
+        Self { library, run: Box::new(run) }
     }
 }
 
@@ -88,11 +82,7 @@ pub struct MeasuredRow {
 
 /// Measures one row.
 pub fn measure(row: Row, effort: Effort) -> MeasuredRow {
-    let Row {
-        label,
-        bytes,
-        mut contenders,
-    } = row;
+    let Row { label, bytes, mut contenders } = row;
     let iterations: Vec<u32> = contenders.iter_mut().map(|c| calibrate(c, effort.sample)).collect();
     let mut samples = vec![Vec::with_capacity(effort.rounds); contenders.len()];
     for round in 0..effort.rounds {
@@ -102,11 +92,7 @@ pub fn measure(row: Row, effort: Effort) -> MeasuredRow {
             samples[index].push(elapsed.as_nanos() as f64 / f64::from(iterations[index]));
         }
     }
-    let mut results: Vec<Measured> = contenders
-        .iter()
-        .zip(samples)
-        .map(|(c, s)| summarise(c.library, s))
-        .collect();
+    let mut results: Vec<Measured> = contenders.iter().zip(samples).map(|(c, s)| summarise(c.library, s)).collect();
     results.sort_by(|a, b| a.median_ns.total_cmp(&b.median_ns));
     MeasuredRow { label, bytes, results }
 }
@@ -127,31 +113,17 @@ fn calibrate(contender: &mut Contender, sample: Duration) -> u32 {
 fn summarise(library: &'static str, mut samples: Vec<f64>) -> Measured {
     samples.sort_by(f64::total_cmp);
     let at = |share: f64| samples[((samples.len() - 1) as f64 * share).round() as usize];
-    Measured {
-        library,
-        median_ns: at(0.5),
-        spread: (at(0.75) - at(0.25)) / 2.0 / at(0.5),
-    }
+    Measured { library, median_ns: at(0.5), spread: (at(0.75) - at(0.25)) / 2.0 / at(0.5) }
 }
 
 /// The row as lines for people: library, time, throughput, ratio to the best.
 pub fn render(row: &MeasuredRow) -> String {
     let best = row.results.first().map_or(0.0, |r| r.median_ns);
     let mut text = format!("\n{}\n", row.label);
-    for Measured {
-        library,
-        median_ns,
-        spread,
-    } in &row.results
-    {
-        let rate = row
-            .bytes
-            .map_or(String::new(), |b| format!("{:.2} GB/s", b as f64 / median_ns));
+    for Measured { library, median_ns, spread } in &row.results {
+        let rate = row.bytes.map_or(String::new(), |b| format!("{:.2} GB/s", b as f64 / median_ns));
         let (ratio, spread) = (median_ns / best, spread * 100.0);
-        text += &format!(
-            "  {library:<38} {:>12} {rate:>12} {ratio:>7.2}x  ±{spread:.0}%\n",
-            time_text(*median_ns)
-        );
+        text += &format!("  {library:<38} {:>12} {rate:>12} {ratio:>7.2}x  ±{spread:.0}%\n", time_text(*median_ns));
     }
     text
 }
@@ -187,21 +159,14 @@ pub struct Arguments {
 impl Arguments {
     /// Reads `[--json] [--only TEXT] [--rounds N]`; anything else ends the program with that usage line.
     pub fn from_command_line() -> Self {
-        let mut arguments = Self {
-            json: false,
-            only: None,
-            rounds: 41,
-        };
+        let mut arguments = Self { json: false, only: None, rounds: 41 };
         let mut words = std::env::args().skip(1);
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--json" => arguments.json = true,
                 "--only" => arguments.only = Some(words.next().unwrap_or_else(|| usage())),
                 "--rounds" => {
-                    let count = words
-                        .next()
-                        .and_then(|text| text.parse().ok())
-                        .filter(|&count| count > 0);
+                    let count = words.next().and_then(|text| text.parse().ok()).filter(|&count| count > 0);
                     arguments.rounds = count.unwrap_or_else(|| usage());
                 }
                 _ => usage(),
@@ -218,31 +183,13 @@ impl Arguments {
     /// Prints the machine, then measures and prints every row that was asked for.
     pub fn run(&self, rows: Vec<Row>, effort: Effort) {
         let machine = Machine::detect();
-        println!(
-            "{}",
-            if self.json {
-                machine.to_json().to_string()
-            } else {
-                machine.to_string()
-            }
-        );
+        println!("{}", if self.json { machine.to_json().to_string() } else { machine.to_string() });
         for row in rows {
-            if self
-                .only
-                .as_ref()
-                .is_some_and(|text| !row.label.contains(text.as_str()))
-            {
+            if self.only.as_ref().is_some_and(|text| !row.label.contains(text.as_str())) {
                 continue;
             }
             let measured = measure(row, effort);
-            println!(
-                "{}",
-                if self.json {
-                    to_json(&measured).to_string()
-                } else {
-                    render(&measured)
-                }
-            );
+            println!("{}", if self.json { to_json(&measured).to_string() } else { render(&measured) });
         }
     }
 }
@@ -267,18 +214,8 @@ mod tests {
     #[test]
     fn quickest_comes_first_and_every_contender_is_sampled() {
         let sleeper = |library, ms| Contender::self_timed(library, move || Duration::from_millis(ms));
-        let row = Row {
-            label: "row".into(),
-            bytes: Some(1),
-            contenders: vec![sleeper("slow", 3), sleeper("fast", 1)],
-        };
-        let measured = measure(
-            row,
-            Effort {
-                rounds: 3,
-                sample: Duration::from_millis(1),
-            },
-        );
+        let row = Row { label: "row".into(), bytes: Some(1), contenders: vec![sleeper("slow", 3), sleeper("fast", 1)] };
+        let measured = measure(row, Effort { rounds: 3, sample: Duration::from_millis(1) });
         let order: Vec<_> = measured.results.iter().map(|r| (r.library, r.median_ns)).collect();
         assert_eq!(order, [("fast", 1e6), ("slow", 3e6)]);
         assert!(render(&measured).contains("3.00x"));

@@ -36,20 +36,12 @@ impl Machine {
         let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let field = |name: &str| {
             let line = text.lines().find(|line| line.starts_with(name));
-            line.and_then(|line| line.split_once(':'))
-                .map_or("", |(_, value)| value.trim())
+            line.and_then(|line| line.split_once(':')).map_or("", |(_, value)| value.trim())
         };
         let numbers = format!("family {} model {}", field("cpu family"), field("model\t"));
         let present: Vec<&str> = field("flags").split(' ').collect();
-        let features = RELEVANT
-            .iter()
-            .filter(|f| present.contains(f))
-            .map(|f| (*f).to_owned())
-            .collect();
-        Self {
-            model: format!("{}, {numbers}", field("model name")),
-            features,
-        }
+        let features = RELEVANT.iter().filter(|f| present.contains(f)).map(|f| (*f).to_owned()).collect();
+        Self { model: format!("{}, {numbers}", field("model name")), features }
     }
 
     /// As one JSON object.

@@ -4,7 +4,7 @@ import math
 
 # Light and dark.
 COLOURS = {
-    "Fieldseal": ("#1f6fb5", "#62aee8"),
+    "Leafseal": ("#1f6fb5", "#62aee8"),
     "SunJCE": ("#3c8d40", "#7cc47f"),
     "Corretto": ("#c2571a", "#f0955a"),
     "Conscrypt": ("#8250b4", "#b893e0"),

@@ -4,10 +4,10 @@
     bindings/java/bench/run.py --json results.json --plot throughput.svg
     bindings/java/bench/run.py --result benches/results/java-crypto.json --machine D    for docs/measurements.md
     bindings/java/bench/run.py --quick                          one size, for a look
-    bindings/java/bench/run.py --providers Fieldseal,SunJCE --jdks /usr/lib/jvm/java-17-openjdk-amd64
+    bindings/java/bench/run.py --providers Leafseal,SunJCE --jdks /usr/lib/jvm/java-17-openjdk-amd64
 
 Builds everything first; `--seconds` sets the length of a JMH iteration. `--jdks` names the homes of JDKs, by default the one of `java` and
-JAVA_HOME_25. All providers run on the last one; on the others, SunJCE and Fieldseal. Needs a quiet machine: figures are wall time. A run
+JAVA_HOME_25. All providers run on the last one; on the others, SunJCE and Leafseal. Needs a quiet machine: figures are wall time. A run
 that was stopped goes on with `--resume --json` and the same file.
 """
 
@@ -29,7 +29,7 @@ from plot import plot
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
-PROVIDERS = ["Fieldseal", "SunJCE", "Corretto", "Conscrypt", "BouncyCastle"]
+PROVIDERS = ["Leafseal", "SunJCE", "Corretto", "Conscrypt", "BouncyCastle"]
 SIZES = [32, 256, 1024, 16_384, 65_536, 1 << 20, 10 << 20, 100 << 20]
 CTR_SIZES = [1024, 16_384, 1 << 20, 100 << 20]
 HASH_SIZES = [32, 512, 16_384, 1 << 20]
@@ -51,7 +51,7 @@ def class_path():
 
 
 def reference():
-    command = ["cargo", "bench", "--quiet", "--package", "fieldseal-java", "--bench", "reference"]
+    command = ["cargo", "bench", "--quiet", "--package", "leafseal-java", "--bench", "reference"]
     output = subprocess.run(command, check=True, cwd=ROOT, capture_output=True, text=True).stdout
     rows = []
     for line in output.splitlines():
@@ -79,7 +79,7 @@ def warm(jdk, providers, sizes, seconds, target):
     gcm, ctr = ["AES/GCM/NoPadding"], ["AES/CTR/NoPadding"]
     # Some peers take a quarter of a minute for a long message in pieces.
     short = [size for size in pieces if size <= 1 << 20]
-    fast = [provider for provider in providers if provider == "Fieldseal"]
+    fast = [provider for provider in providers if provider == "Leafseal"]
     others = [provider for provider in providers if provider not in fast]
     groups = [(gcm, "entire", sizes, providers), (gcm, "chunked", pieces, fast), (gcm, "chunked", short, others),
               (ctr, "entire", [size for size in sizes if size in CTR_SIZES], providers)]
@@ -129,8 +129,8 @@ def drop_in(jdk, target):
     jars = [jar for jar in (HERE / "target/libraries").glob("*.jar") if "conscrypt" not in jar.name]
     path = ":".join(map(str, [HERE / "target/classes", *jars]))
     rows = []
-    for provider in ("JDK", "Fieldseal"):
-        command = [f"{jdk}/bin/java", NATIVE_ACCESS, "-cp", path, "io.fieldseal.bench.DropIn", provider, *stores_once(target)]
+    for provider in ("JDK", "Leafseal"):
+        command = [f"{jdk}/bin/java", NATIVE_ACCESS, "-cp", path, "io.leafseal.bench.DropIn", provider, *stores_once(target)]
         lines = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout.splitlines()
         for nanoseconds, operation in (line.split(" ", 1) for line in lines):
             rows.append({"jdk": version(jdk), "provider": provider, "operation": operation, "ns": float(nanoseconds)})
@@ -155,7 +155,7 @@ def cold(jdk, providers, runs):
                for calls in ("entire", "chunked") for direction in ("encrypt", "decrypt")]
     for provider in providers:
         for size, memory, calls, direction in shapes:
-            command = [f"{jdk}/bin/java", NATIVE_ACCESS, "-Xms4g", "-Xmx4g", "-cp", class_path(), "io.fieldseal.bench.Cold", provider,
+            command = [f"{jdk}/bin/java", NATIVE_ACCESS, "-Xms4g", "-Xmx4g", "-cp", class_path(), "io.leafseal.bench.Cold", provider,
                        "AES/GCM/NoPadding", str(size), memory, calls, direction]
             lines = [subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1].split()
                      for _ in range(runs if size == 0 else max(1, runs // 3))]
@@ -172,7 +172,7 @@ def speed(row, nanoseconds=None):
 def figures(rows, cold_rows):
     """The figures of the requirements, each with its bar."""
     found = []
-    ours = [row for row in rows if row["provider"] == "Fieldseal" and row["mode"] == "GCM" and row["size"] >= 65_536]
+    ours = [row for row in rows if row["provider"] == "Leafseal" and row["mode"] == "GCM" and row["size"] >= 65_536]
     for row in ours:
         of = [it for it in rows if it["jdk"] == "Rust" and it["mode"] == "GCM" and it["size"] == row["size"] and it["calls"] == "entire"
               and it["direction"] == row["direction"]]
@@ -182,7 +182,7 @@ def figures(rows, cold_rows):
         least = min(shared, key=lambda row: row["share"])
         found.append({"figure": "AES-GCM from 64 KiB, warm, least share of the crypto crate's throughput",
                       "result": f"{100 * least['share']:.0f} % ({name(least)})", "bar": "65 %", "met": least["share"] >= 0.65})
-    first = [row for row in cold_rows if row["provider"] == "Fieldseal" and row["size"] > 0]
+    first = [row for row in cold_rows if row["provider"] == "Leafseal" and row["size"] > 0]
     if first:
         least = min(first, key=lambda row: speed(row, row["callsNs"][0]))
         value = speed(least, least["callsNs"][0])
@@ -199,7 +199,7 @@ def key_figures(key_rows):
     """Our operation that gains least over the JDK's."""
     jdk_times = {(row["jdk"], row["operation"]): row["ns"] for row in key_rows if row["provider"] == "JDK"}
     ratios = [(jdk_times[row["jdk"], row["operation"]] / row["ns"], row) for row in key_rows
-              if row["provider"] == "Fieldseal" and (row["jdk"], row["operation"]) in jdk_times]
+              if row["provider"] == "Leafseal" and (row["jdk"], row["operation"]) in jdk_times]
     if not ratios:
         return []
     least, row = min(ratios, key=lambda it: it[0])
@@ -212,7 +212,7 @@ def drop_in_cells(rows):
     times = {(row["operation"], row["jdk"], row["provider"]): row["ns"] for row in rows}
     cells = []
     for operation, jdk in dict.fromkeys((row["operation"], row["jdk"]) for row in rows):
-        without, with_it = times[operation, jdk, "JDK"], times[operation, jdk, "Fieldseal"]
+        without, with_it = times[operation, jdk, "JDK"], times[operation, jdk, "Leafseal"]
         cells.append([operation, jdk, f"{without / 1000:,.0f}", f"{with_it / 1000:,.0f}", f"{without / with_it:.1f}"])
     return cells
 
@@ -276,10 +276,10 @@ def small(rows):
     """The worst ratio to the fastest peer up to 1 KiB."""
     worst = None
     for row in rows:
-        if row["provider"] != "Fieldseal" or row["mode"] != "GCM" or row["size"] > 1024:
+        if row["provider"] != "Leafseal" or row["mode"] != "GCM" or row["size"] > 1024:
             continue
         keys = ("jdk", "mode", "size", "memory", "calls", "direction")
-        peers = [it for it in rows if it["provider"] not in ("Fieldseal", "crypto crate") and all(it[key] == row[key] for key in keys)]
+        peers = [it for it in rows if it["provider"] not in ("Leafseal", "crypto crate") and all(it[key] == row[key] for key in keys)]
         if peers:
             best = min(peers, key=lambda it: it["ns"])
             if worst is None or row["ns"] / best["ns"] > worst[0]:
@@ -294,7 +294,7 @@ def small(rows):
 def start(cold_rows):
     totals = {(row["jdk"], row["provider"]): row["loadMs"] + row["firstMs"] for row in cold_rows if row["size"] == 0}
     more = {jdk: total - totals[(jdk, "SunJCE")] for (jdk, provider), total in totals.items()
-            if provider == "Fieldseal" and (jdk, "SunJCE") in totals}
+            if provider == "Leafseal" and (jdk, "SunJCE") in totals}
     if not more:
         return []
     return [{"figure": "loading, first instance and first 1 KiB, more than SunJCE's",
@@ -345,7 +345,7 @@ class Run:
     @property
     def providers(self):
         wanted = self.options.providers.split(",")
-        return wanted if self.is_last else [it for it in wanted if it in ("Fieldseal", "SunJCE")]
+        return wanted if self.is_last else [it for it in wanted if it in ("Leafseal", "SunJCE")]
 
     @property
     def sizes(self):

@@ -1,7 +1,7 @@
 /**
- * Messages of the Fieldseal engine: encodes requests to Buffers and decodes answers as they arrive.
+ * Messages of the Leafseal engine: encodes requests to Buffers and decodes answers as they arrive.
  *
- * The package only converts: the caller handles sockets, TLS, ids, timeouts and retries. Fieldseal's `docs/protocol.md` describes the
+ * The package only converts: the caller handles sockets, TLS, ids, timeouts and retries. Leafseal's `docs/protocol.md` describes the
  * messages. Invalid input is refused with a {@link WireError}.
  */
 

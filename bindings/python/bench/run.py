@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Compares the package with the Rust client and with the engine's own cost; prints a table, asserts nothing.
 
-    FIELDSEAL=target/release/fieldseal NATIVE=target/release/examples/fields PYTHON bindings/python/bench/run.py [--seconds 1.5] [--rounds 3]
+    LEAFSEAL=target/release/leafseal NATIVE=target/release/examples/fields PYTHON bindings/python/bench/run.py [--seconds 1.5] [--rounds 3]
 
-PYTHON is an interpreter with a release build of the wheel and pyarrow. NATIVE is `cargo build --release --package fieldseal-client --example fields`.
+PYTHON is an interpreter with a release build of the wheel and pyarrow. NATIVE is `cargo build --release --package leafseal-client --example fields`.
 Both clients use the same engine, alternately: lists of 2,000 strings of 32 bytes, four calls in flight. Beside other work on the machine, compare
 processor time and not rates: the clients have different numbers of threads, and so get different shares of a busy machine.
 """
@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import fieldseal
+import leafseal
 import pyarrow as pa
 
 FIELDS = 2_000
@@ -82,7 +82,7 @@ def remote(folder: Path, program: str, native: str, seconds: float, rounds: int)
         found.setdefault(f"Python, {name}", []).append((speed, client / count * 1e9, engine / count * 1e9))
 
     try:
-        with fieldseal.Engine.connect(ready["address"], **files, app=APP) as engine:
+        with leafseal.Engine.connect(ready["address"], **files, app=APP) as engine:
             plain = values(FIELDS)
             sealed = engine.encrypt_many(plain)
             for _ in range(rounds):
@@ -98,7 +98,7 @@ def remote(folder: Path, program: str, native: str, seconds: float, rounds: int)
 def local(folder: Path, seconds: float, rounds: int) -> dict[str, list[float]]:
     """Nanoseconds a value. A JSON text in bytes crosses as it is, so an array of strings shows the engine's own cost, with scanning."""
     rates: dict[str, list[float]] = {}
-    with fieldseal.Engine.open(folder, app=APP) as engine:
+    with leafseal.Engine.open(folder, app=APP) as engine:
         plain = values(BATCH)
         column, text = pa.array(plain), json.dumps(plain).encode()
         sealed, sealed_column, sealed_text = engine.encrypt_many(plain), engine.encrypt_many(column), engine.encrypt(text)
@@ -124,7 +124,7 @@ def main() -> None:
     print(f"load average: {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "store"
-        for name, found in remote(folder, os.environ["FIELDSEAL"], os.environ["NATIVE"], arguments.seconds, arguments.rounds).items():
+        for name, found in remote(folder, os.environ["LEAFSEAL"], os.environ["NATIVE"], arguments.seconds, arguments.rounds).items():
             speed, client, engine = (statistics.median(column) for column in zip(*found, strict=True))
             print(f"{name:28} {speed:12,.0f} values/s  {[round(one[0]) for one in found]}")
             print(f"{'':28} processor time: client {client:.0f}, engine {engine:.0f} ns a value; {2e9 / (client + engine):,.0f} values/s on two idle cores")

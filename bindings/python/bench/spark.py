@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares encryption through Spark with the identity on the same rows, in one run on local[2]; prints rates and the memory of the workers.
 
-    FIELDSEAL=target/release/fieldseal PYTHON bindings/python/bench/spark.py [--rows 10000000] [--rounds 1]
+    LEAFSEAL=target/release/leafseal PYTHON bindings/python/bench/spark.py [--rows 10000000] [--rounds 1]
 
 PYTHON is an interpreter with a release build of the wheel and pyspark; JAVA_HOME names JDK 17 or newer. Each row has one string of 32 bytes.
 """
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
-from fieldseal.spark import LocalEngine, encrypt_columns
+from leafseal.spark import LocalEngine, encrypt_columns
 from pyspark.sql import DataFrame, SparkSession
 
 APP = "app_bench"
@@ -48,7 +48,7 @@ def main() -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     with tempfile.TemporaryDirectory() as place:
         folder = str(Path(place) / "store")
-        subprocess.run([os.environ["FIELDSEAL"], "--dir", folder, "keys", "create", APP], check=True, capture_output=True)
+        subprocess.run([os.environ["LEAFSEAL"], "--dir", folder, "keys", "create", APP], check=True, capture_output=True)
         builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.driver.memory", "2g")
         spark = builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1").getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")

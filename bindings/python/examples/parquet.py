@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Encrypts columns of a Parquet file with a local Spark, and decrypts them again: `python parquet.py FOLDER APP [PLACE]`.
 
-FOLDER is a folder that `fieldseal keys create APP` made, for example `.fieldseal`. The files are written below PLACE, by default the current folder.
+FOLDER is a folder that `leafseal keys create APP` made, for example `.leafseal`. The files are written below PLACE, by default the current folder.
 """
 
 import os
 import sys
 from pathlib import Path
 
-from fieldseal.spark import LocalEngine, decrypt_columns, encrypt_columns
+from leafseal.spark import LocalEngine, decrypt_columns, encrypt_columns
 from pyspark.sql import SparkSession
 
 

@@ -11,7 +11,7 @@ use arrow_array::{
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_cast::cast::{CastOptions, cast_with_options};
 use arrow_schema::DataType;
-use fieldseal_protocol::{ErrorCode, Scalar, ValueFault};
+use leafseal_protocol::{ErrorCode, Scalar, ValueFault};
 
 use crate::fault::Fault;
 use crate::options::Direction;

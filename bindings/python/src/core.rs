@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use fieldseal_client::{Client, ClientSettings, ClientTls};
-use fieldseal_engine::Engine;
-use fieldseal_protocol::Retry;
+use leafseal_client::{Client, ClientSettings, ClientTls};
+use leafseal_engine::Engine;
+use leafseal_protocol::Retry;
 use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use tokio::runtime::{Builder, Runtime};
@@ -42,7 +42,7 @@ enum Backend {
 }
 
 /// An engine in this process, or a client of remote ones.
-#[pyclass(frozen, module = "fieldseal._native")]
+#[pyclass(frozen, module = "leafseal._native")]
 pub(crate) struct Core {
     /// Always present until the drop.
     parts: Option<(Backend, Runtime)>,
@@ -346,7 +346,7 @@ fn ended(open: &CancellationToken, cancel: &CancellationToken) -> Option<Fault> 
 }
 
 fn runtime() -> Result<Runtime, Fault> {
-    let built = Builder::new_multi_thread().worker_threads(THREADS).thread_name("fieldseal-py").enable_all().build();
+    let built = Builder::new_multi_thread().worker_threads(THREADS).thread_name("leafseal-py").enable_all().build();
     built.map_err(|error| Fault::settings(format!("no thread can be started: {error}")))
 }
 
@@ -365,7 +365,7 @@ fn refresh_generator() -> Result<(), Fault> {
 }
 
 /// A call of asyncio. Dropping it cancels the call.
-#[pyclass(frozen, module = "fieldseal._native")]
+#[pyclass(frozen, module = "leafseal._native")]
 pub(crate) struct Task {
     slot: Slot,
     cancel: CancellationToken,

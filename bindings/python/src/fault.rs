@@ -1,21 +1,21 @@
-//! Errors of a call, and the Python exceptions that they become: `fieldseal.Error` and its subclasses, chosen by code.
+//! Errors of a call, and the Python exceptions that they become: `leafseal.Error` and its subclasses, chosen by code.
 
 use std::time::Duration;
 
-use fieldseal_client::{ClientError, ErrorKind as ClientErrorKind};
-use fieldseal_protocol::{ErrorCode, Retry, ValueFault};
+use leafseal_client::{ClientError, ErrorKind as ClientErrorKind};
+use leafseal_protocol::{ErrorCode, Retry, ValueFault};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 /// Why a call failed. Contains no value.
 pub(crate) enum Fault {
-    /// An error of `fieldseal`.
+    /// An error of `leafseal`.
     Error(Box<Details>),
     /// An exception of Python: of a signal handler, or of an object that was converted.
     Python(PyErr),
 }
 
-/// An error of `fieldseal`, with the attributes of the Python exception.
+/// An error of `leafseal`, with the attributes of the Python exception.
 pub(crate) struct Details {
     code: &'static str,
     message: String,
@@ -113,9 +113,9 @@ impl From<PyErr> for Fault {
     }
 }
 
-impl From<fieldseal_engine::Error> for Fault {
-    fn from(error: fieldseal_engine::Error) -> Self {
-        use fieldseal_engine::ErrorKind;
+impl From<leafseal_engine::Error> for Fault {
+    fn from(error: leafseal_engine::Error) -> Self {
+        use leafseal_engine::ErrorKind;
         let code = match error.kind {
             ErrorKind::InvalidParams => ErrorCode::InvalidParams,
             ErrorKind::InvalidDocument => ErrorCode::InvalidDocument,
@@ -175,7 +175,7 @@ impl From<Fault> for PyErr {
 
 fn exception(py: Python<'_>, details: Details) -> PyResult<PyErr> {
     static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let make = MAKE.import(py, "fieldseal._errors", "make")?;
+    let make = MAKE.import(py, "leafseal._errors", "make")?;
     let Details { code, message, retry, index, offset, retry_after, is_of_engine } = details;
     let retry = match retry {
         Retry::Never => "never",

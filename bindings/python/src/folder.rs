@@ -1,22 +1,22 @@
-//! Opens an engine over the folder of `fieldseal`: its key store, its root key, and the settings that apply in process.
+//! Opens an engine over the folder of `leafseal`: its key store, its root key, and the settings that apply in process.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fieldseal_config::{Document, Kind, Value, line_column, raw};
-use fieldseal_engine::admin::{
+use leafseal_config::{Document, Kind, Value, line_column, raw};
+use leafseal_engine::admin::{
     AppName, Environment, Error, Keystore, Limits, LocalRootKey, OpenMode, PostgresKeystore, PostgresSettings,
     PostgresUrl, PublicKeys, SqliteKeystore, SslMode, system_clock,
 };
-use fieldseal_engine::{Curve, EmptyStrings, Engine, Keying, PublicKey, Settings, system_random};
-use fieldseal_protocol::Retry;
+use leafseal_engine::{Curve, EmptyStrings, Engine, Keying, PublicKey, Settings, system_random};
+use leafseal_protocol::Retry;
 
 use crate::fault::Fault;
 
 /// The environment variable that holds the root key's text; Python reads it.
-const ROOT_KEY_VARIABLE: &str = "FIELDSEAL_ROOT_KEY";
+const ROOT_KEY_VARIABLE: &str = "LEAFSEAL_ROOT_KEY";
 /// The configuration file's name in the folder.
-const CONFIG_FILE: &str = "fieldseal.toml";
+const CONFIG_FILE: &str = "leafseal.toml";
 
 /// The engine of a folder.
 pub(crate) struct Opened {

@@ -1,6 +1,6 @@
 //! JSON texts of Python objects. Results are read back by Python's own `json`.
 
-use fieldseal_protocol::{ErrorCode, Retry};
+use leafseal_protocol::{ErrorCode, Retry};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -133,7 +133,7 @@ fn invalid(message: impl Into<String>) -> Fault {
 /// The object of a JSON text.
 pub(crate) fn read<'py>(py: Python<'py>, json: &[u8]) -> Result<Bound<'py, PyAny>, Fault> {
     static LOAD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    Ok(LOAD.import(py, "fieldseal._convert", "load")?.call1((text(py, json)?,))?)
+    Ok(LOAD.import(py, "leafseal._convert", "load")?.call1((text(py, json)?,))?)
 }
 
 /// A JSON text as `str`.

@@ -1,5 +1,5 @@
-//! The native part of the Python package `fieldseal`: converts Python objects and Arrow arrays, and runs calls in this process or on a
-//! remote engine. `python/fieldseal` is the interface that users see.
+//! The native part of the Python package `leafseal`: converts Python objects and Arrow arrays, and runs calls in this process or on a
+//! remote engine. `python/leafseal` is the interface that users see.
 #![forbid(unsafe_code)]
 
 mod arrow;

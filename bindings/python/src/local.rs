@@ -1,11 +1,11 @@
 //! Calls on an engine in this process, in the steps that the engine offers: between two steps a call can be stopped.
 
-use fieldseal_client::Inspection;
-use fieldseal_engine::{
+use leafseal_client::Inspection;
+use leafseal_engine::{
     Caller, Curve, Decryptor, DocumentWork, Encryptor, Engine, Inspected, Marking, OnFailure, Opened, Progress,
     Rewriter, Selection, Settled, Value, ValueType,
 };
-use fieldseal_protocol::{self as wire, ErrorCode, NumberBuffer, Scalar, TextKind};
+use leafseal_protocol::{self as wire, ErrorCode, NumberBuffer, Scalar, TextKind};
 
 use crate::arrow::Column;
 use crate::fault::Fault;
@@ -339,7 +339,7 @@ fn selection(engine: &Engine, options: &Options) -> Result<Option<Selection>, Fa
     let Some(select) = &options.select else { return Ok(None) };
     let mut builder = engine.selection_builder().other_case(options.engine_other_case());
     for selector in select {
-        builder.add(selector).map_err(|error| Fault::from(fieldseal_engine::Error::from(error)))?;
+        builder.add(selector).map_err(|error| Fault::from(leafseal_engine::Error::from(error)))?;
     }
     Ok(Some(builder.finish()))
 }

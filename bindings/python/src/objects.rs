@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field};
-use fieldseal_client::{Curve, Inspection, TextKind};
-use fieldseal_protocol::{ErrorCode, Scalar, ValueFault};
+use leafseal_client::{Curve, Inspection, TextKind};
+use leafseal_protocol::{ErrorCode, Scalar, ValueFault};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -278,7 +278,7 @@ fn inspection<'py>(py: Python<'py>, one: Inspection) -> Result<Bound<'py, PyAny>
         TextKind::Boolean => "boolean",
     };
     let ephemeral = PyBytes::new(py, &one.ephemeral);
-    let make = MAKE.import(py, "fieldseal._types", "inspection")?;
+    let make = MAKE.import(py, "leafseal._types", "inspection")?;
     let facts =
         (one.version, curve, kind, one.debug, ephemeral, one.role, one.origin, one.encrypted_at, one.key_version);
     Ok(make.call1(facts)?)
@@ -291,7 +291,7 @@ pub(crate) fn report<'py>(py: Python<'py>, report: &Report) -> Result<Bound<'py,
         false => PyList::new(py, &report.failed_paths)?,
         true => PyList::new(py, &report.failed_indexes)?,
     };
-    let make = MAKE.import(py, "fieldseal._types", "Report")?;
+    let make = MAKE.import(py, "leafseal._types", "Report")?;
     let counts = (report.count, &report.matched, report.resealed, report.skipped, report.failed, failures);
     Ok(make.call1(counts)?)
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use arrow_schema::DataType;
-use fieldseal_engine as engine;
-use fieldseal_protocol as wire;
+use leafseal_engine as engine;
+use leafseal_protocol as wire;
 use pyo3::prelude::*;
 use pyo3_arrow::PyDataType;
 
@@ -18,7 +18,7 @@ pub(crate) enum Direction {
 }
 
 /// The options of a call.
-#[pyclass(frozen, module = "fieldseal._native")]
+#[pyclass(frozen, module = "leafseal._native")]
 pub(crate) struct Options {
     pub(crate) app: Option<String>,
     pub(crate) role: Option<String>,

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fieldseal_client::{Answer, Client, Document};
-use fieldseal_protocol::request as wire;
-use fieldseal_protocol::{ContentError, ErrorCode, Scalar, ValuesResult};
+use leafseal_client::{Answer, Client, Document};
+use leafseal_protocol::request as wire;
+use leafseal_protocol::{ContentError, ErrorCode, Scalar, ValuesResult};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -125,7 +125,7 @@ async fn request<S: Source>(call: &Call, range: &Range<'_, S>) -> Result<(Answer
         Direction::Encrypt => {
             let options = options.wire_encrypt()?;
             let encode = |id, deadline_ms, out: &mut Vec<u8>| {
-                let options = fieldseal_client::EncryptOptions { deadline_ms, ..options };
+                let options = leafseal_client::EncryptOptions { deadline_ms, ..options };
                 out.reserve(range.encoded_size_max());
                 wire::encrypt(id, &options, range.scalars(), out);
             };
@@ -134,7 +134,7 @@ async fn request<S: Source>(call: &Call, range: &Range<'_, S>) -> Result<(Answer
         Direction::Decrypt => {
             let options = options.wire_decrypt()?;
             let encode = |id, deadline_ms, out: &mut Vec<u8>| {
-                let options = fieldseal_client::DecryptOptions { deadline_ms, ..options };
+                let options = leafseal_client::DecryptOptions { deadline_ms, ..options };
                 out.reserve(range.encoded_size_max());
                 wire::decrypt(id, &options, range.scalars(), out);
             };
@@ -162,7 +162,7 @@ pub(crate) fn values(answer: &Answer) -> Result<AnswerValues<'_>, Fault> {
 
 /// Reads the values of an answer in place.
 pub(crate) struct AnswerValues<'a> {
-    values: fieldseal_protocol::Values<'a>,
+    values: leafseal_protocol::Values<'a>,
     left: usize,
 }
 
@@ -198,7 +198,7 @@ async fn list<S: Source>(call: &Call, range: Range<'_, S>) -> Result<(Values, Re
 fn unreadable(why: &str) -> Fault {
     Fault::new(
         "protocol_error",
-        fieldseal_protocol::Retry::Elsewhere,
+        leafseal_protocol::Retry::Elsewhere,
         format!("the engine's answer cannot be read: {why}"),
     )
 }
@@ -297,11 +297,11 @@ async fn rewritten(call: &Call, json: &[u8]) -> Result<Document, Fault> {
     let select = select.as_deref();
     Ok(match call.work.direction {
         Direction::Encrypt => {
-            let options = fieldseal_client::EncryptOptions { deadline_ms, ..options.wire_encrypt()? };
+            let options = leafseal_client::EncryptOptions { deadline_ms, ..options.wire_encrypt()? };
             call.client.encrypt_document(&options, select, json).await?
         }
         Direction::Decrypt => {
-            let options = fieldseal_client::DecryptOptions { deadline_ms, ..options.wire_decrypt()? };
+            let options = leafseal_client::DecryptOptions { deadline_ms, ..options.wire_decrypt()? };
             call.client.decrypt_document(&options, select, json).await?
         }
     })

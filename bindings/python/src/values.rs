@@ -1,6 +1,6 @@
 //! Lists of native values in two allocations, whatever their number: cells, and the text of all strings.
 
-use fieldseal_protocol::Scalar;
+use leafseal_protocol::Scalar;
 
 use crate::fault::Fault;
 
@@ -148,5 +148,5 @@ impl Draft {
 
 /// The error of a string that no list can hold.
 pub(crate) fn too_long(index: usize) -> Fault {
-    Fault::at(fieldseal_protocol::ErrorCode::TooLarge, index, format!("value {index} has more than 4 GiB"))
+    Fault::at(leafseal_protocol::ErrorCode::TooLarge, index, format!("value {index} has more than 4 GiB"))
 }

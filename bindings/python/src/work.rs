@@ -1,6 +1,6 @@
 //! A call, apart from where it runs: its input, its result, and the report that accompanies the result.
 
-use fieldseal_client::{Answer, Inspection};
+use leafseal_client::{Answer, Inspection};
 
 use crate::arrow::Column;
 use crate::options::{Direction, Options};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use fieldseal_net::LogFormat;
-use fieldseal_relay::AccessLog;
+use leafseal_net::LogFormat;
+use leafseal_relay::AccessLog;
 
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
@@ -63,7 +63,7 @@ impl LineWriter {
         let (lines, waiting) = sync_channel(LINES_MAX);
         let shared = Arc::<Shared>::default();
         let of_thread = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("fieldseal-access".to_owned());
+        let thread = std::thread::Builder::new().name("leafseal-access".to_owned());
         let started = thread.spawn(move || write_lines(&waiting, out, &destination, &of_thread));
         started.map_err(|error| Failure::internal(format!("no thread: {error}")))?;
         Ok(Self { format, lines, shared })

@@ -1,6 +1,6 @@
 //! The program's allocator (`docs/decisions/0007-allocator.md`).
 
-use fieldseal_engine::WipingAllocator;
+use leafseal_engine::WipingAllocator;
 use tikv_jemallocator::Jemalloc;
 
 /// Thousands of buffers of the workers are freed on other threads: with the system's allocator threads wait for one another then, and large
@@ -35,7 +35,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn freeing_a_large_buffer_is_quick_and_returns_the_memory() {
-        const ALONE: &str = "FIELDSEAL_TEST_ALONE";
+        const ALONE: &str = "LEAFSEAL_TEST_ALONE";
         if std::env::var_os(ALONE).is_some() {
             return freeing();
         }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use fieldseal_engine::{Curve, Keying, OnFailure};
+use leafseal_engine::{Curve, Keying, OnFailure};
 
 pub(crate) use bench::{
     BenchArguments, BenchCommand, CertificateKey, EchoArguments, HandshakesArguments, InterferenceArguments,
@@ -21,13 +21,13 @@ Exit codes:
   2 usage or configuration error  5 internal error
 
 Example:
-  fieldseal keys create acme
-  fieldseal encrypt --app acme --select '$.card.number' payment.json > sealed.json
-  fieldseal decrypt --app acme sealed.json";
+  leafseal keys create acme
+  leafseal encrypt --app acme --select '$.card.number' payment.json > sealed.json
+  leafseal decrypt --app acme sealed.json";
 
 /// Encrypts and decrypts the chosen fields of JSON documents.
 #[derive(Debug, Parser)]
-#[command(name = "fieldseal", version, about, after_help = EXIT_CODES, max_term_width = 110, subcommand_required = true)]
+#[command(name = "leafseal", version, about, after_help = EXIT_CODES, max_term_width = 110, subcommand_required = true)]
 pub(crate) struct Arguments {
     /// Folder, configuration file and overrides.
     #[command(flatten)]
@@ -40,18 +40,18 @@ pub(crate) struct Arguments {
 /// The global options: folder, configuration file and overrides.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct GlobalArguments {
-    /// Folder of the keystore, keys, certificates and fieldseal.toml
+    /// Folder of the keystore, keys, certificates and leafseal.toml
     #[arg(
         long,
         global = true,
-        env = "FIELDSEAL_DIR",
-        default_value = ".fieldseal",
+        env = "LEAFSEAL_DIR",
+        default_value = ".leafseal",
         value_name = "DIR",
         help_heading = "Global options"
     )]
     pub dir: PathBuf,
-    /// Configuration file [default: DIR/fieldseal.toml, if it exists]
-    #[arg(long, global = true, env = "FIELDSEAL_CONFIG", value_name = "FILE", help_heading = "Global options")]
+    /// Configuration file [default: DIR/leafseal.toml, if it exists]
+    #[arg(long, global = true, env = "LEAFSEAL_CONFIG", value_name = "FILE", help_heading = "Global options")]
     pub config: Option<PathBuf>,
     /// Override one configuration key, as in --set engine.keying=session; may be repeated
     #[arg(long, global = true, value_name = "KEY=VALUE", help_heading = "Global options")]
@@ -97,10 +97,10 @@ pub(crate) enum Command {
     /// Run a load test from a scenario file; render reports
     Load(Box<LoadArguments>),
     /// Show the version, CPU features, and the implementation of each primitive
-    #[command(after_help = "Example:\n  fieldseal info --json")]
+    #[command(after_help = "Example:\n  leafseal info --json")]
     Info(InfoArguments),
     /// Write man pages and shell completions to a folder
-    #[command(hide = true, after_help = "Example:\n  fieldseal generate target/package")]
+    #[command(hide = true, after_help = "Example:\n  leafseal generate target/package")]
     Generate(GenerateArguments),
 }
 
@@ -112,11 +112,9 @@ pub(crate) struct Form {
     pub json: bool,
 }
 
-/// `fieldseal dev`.
+/// `leafseal dev`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  fieldseal dev\n  fieldseal dev --port-base 20000\n  fieldseal dev --port 0 --json"
-)]
+#[command(after_help = "Examples:\n  leafseal dev\n  leafseal dev --port-base 20000\n  leafseal dev --port 0 --json")]
 #[command(mut_arg("json", |it| it.help("Print one line of JSON once the engine is ready: addresses, app and certificates")))]
 pub(crate) struct DevArguments {
     /// App to create, unless it exists
@@ -139,14 +137,14 @@ pub(crate) struct DevArguments {
     pub form: Form,
 }
 
-/// `fieldseal serve`.
+/// `leafseal serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 SIGHUP reloads certificates, keys, client authorities, session ticket keys and log.level; set server.reload_check to reload when
 the files change.
 
 Example:
-  fieldseal --dir /etc/fieldseal serve --address 0.0.0.0:3443")]
+  leafseal --dir /etc/leafseal serve --address 0.0.0.0:3443")]
 #[command(mut_arg("json", |it| it.help("Print one line of JSON once the engine is ready: its addresses")))]
 pub(crate) struct ServeArguments {
     /// Address to listen on [default: server.address]
@@ -160,13 +158,13 @@ pub(crate) struct ServeArguments {
     pub form: Form,
 }
 
-/// `fieldseal relay`.
+/// `leafseal relay`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 SIGHUP reloads the file and certificates and reopens the access log; requests in flight finish under the old configuration.
 
 Example:
-  fieldseal --dir /etc/fieldseal relay --file /etc/fieldseal/relay.toml")]
+  leafseal --dir /etc/leafseal relay --file /etc/leafseal/relay.toml")]
 #[command(mut_arg("json", |it| it.help("Print one line of JSON once the relay listens: its addresses, by listener")))]
 pub(crate) struct RelayArguments {
     /// Relay configuration: listeners, routes and rules [default: DIR/relay.toml]
@@ -180,12 +178,12 @@ pub(crate) struct RelayArguments {
     pub form: Form,
 }
 
-/// `fieldseal probe`.
+/// `leafseal probe`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  fieldseal probe --app acme --connect localhost:3443 --relay https://localhost:8444/probe --limit 250ms
-  fieldseal probe --app acme --connect localhost:3443 --rounds 1 --json")]
+  leafseal probe --app acme --connect localhost:3443 --relay https://localhost:8444/probe --limit 250ms
+  leafseal probe --app acme --connect localhost:3443 --rounds 1 --json")]
 #[command(mut_arg("json", |it| it.help("Print one line of JSON per round: the alarm, and the time and failure of each request")))]
 pub(crate) struct ProbeArguments {
     /// App whose keys the engine encrypts with
@@ -236,7 +234,7 @@ pub(crate) struct ProbeArguments {
 }
 
 fn time(text: &str) -> Result<std::time::Duration, String> {
-    let time = fieldseal_config::parse_duration(text).filter(|time| !time.is_zero());
+    let time = leafseal_config::parse_duration(text).filter(|time| !time.is_zero());
     time.ok_or_else(|| "must be a time above zero, such as 500ms, 15s or 2m".to_owned())
 }
 
@@ -355,14 +353,14 @@ impl OnFailureName {
     }
 }
 
-/// `fieldseal encrypt`.
+/// `leafseal encrypt`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  fieldseal encrypt --app acme --select '$.card.number' --select '$..email' payment.json
-  fieldseal encrypt --app acme --role pci customers.jsonl -o sealed.jsonl
-  fieldseal encrypt --app acme --file scan.pdf -o scan.pdf.enc
-  fieldseal encrypt --app acme --connect localhost:3443 < payment.json")]
+  leafseal encrypt --app acme --select '$.card.number' --select '$..email' payment.json
+  leafseal encrypt --app acme --role pci customers.jsonl -o sealed.jsonl
+  leafseal encrypt --app acme --file scan.pdf -o scan.pdf.enc
+  leafseal encrypt --app acme --connect localhost:3443 < payment.json")]
 pub(crate) struct EncryptArguments {
     /// The app whose keys are used
     #[arg(long, value_name = "APP")]
@@ -396,13 +394,13 @@ pub(crate) struct EncryptArguments {
     pub engine: ConnectArguments,
 }
 
-/// `fieldseal decrypt`.
+/// `leafseal decrypt`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  fieldseal decrypt --app acme sealed.json
-  fieldseal decrypt --app acme --select '$.card' sealed.json
-  fieldseal decrypt --app acme --file scan.pdf.enc -o scan.pdf")]
+  leafseal decrypt --app acme sealed.json
+  leafseal decrypt --app acme --select '$.card' sealed.json
+  leafseal decrypt --app acme --file scan.pdf.enc -o scan.pdf")]
 pub(crate) struct DecryptArguments {
     /// The app whose keys are used
     #[arg(long, value_name = "APP")]
@@ -430,10 +428,10 @@ pub(crate) struct DecryptArguments {
     pub engine: ConnectArguments,
 }
 
-/// `fieldseal rewrap`.
+/// `leafseal rewrap`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  fieldseal keys rotate acme\n  fieldseal rewrap --app acme sealed.jsonl -o sealed.jsonl"
+    after_help = "Example:\n  leafseal keys rotate acme\n  leafseal rewrap --app acme sealed.jsonl -o sealed.jsonl"
 )]
 pub(crate) struct RewrapArguments {
     /// The app whose keys are used
@@ -456,12 +454,12 @@ pub(crate) struct RewrapArguments {
     pub engine: ConnectArguments,
 }
 
-/// `fieldseal inspect`.
+/// `leafseal inspect`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  fieldseal inspect 'ev:UVRD:…:$'
-  fieldseal inspect --app acme --json sealed.json")]
+  leafseal inspect 'ev:UVRD:…:$'
+  leafseal inspect --app acme --json sealed.json")]
 #[command(mut_arg("json", |it| it.help("Print JSON: an array with the metadata of each envelope")))]
 pub(crate) struct InspectArguments {
     /// Envelopes, or one text file that contains envelopes; - or none means standard input
@@ -478,11 +476,11 @@ pub(crate) struct InspectArguments {
     pub engine: ConnectArguments,
 }
 
-/// `fieldseal keys`.
+/// `leafseal keys`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeysCommand {
     /// Create an app with fresh keys; also creates the keystore and root key if there are none
-    #[command(after_help = "Example:\n  fieldseal keys create acme")]
+    #[command(after_help = "Example:\n  leafseal keys create acme")]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: the app and its newest key version")))]
     Create {
         /// App name: a-z, 0-9, _ and -
@@ -495,7 +493,7 @@ pub(crate) enum KeysCommand {
         form: Form,
     },
     /// Import existing keys, as a new app or as the app's newest key version
-    #[command(after_help = "Example:\n  fieldseal keys import acme --r1 acme-p256.pem --k1 acme-k1.pem")]
+    #[command(after_help = "Example:\n  leafseal keys import acme --r1 acme-p256.pem --k1 acme-k1.pem")]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: the app and its newest key version")))]
     Import {
         /// The app
@@ -511,7 +509,7 @@ pub(crate) enum KeysCommand {
         form: Form,
     },
     /// List apps and key versions
-    #[command(after_help = "Example:\n  fieldseal keys list --json")]
+    #[command(after_help = "Example:\n  leafseal keys list --json")]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: an array of the apps with their key versions")))]
     List {
         /// The form.
@@ -519,7 +517,7 @@ pub(crate) enum KeysCommand {
         form: Form,
     },
     /// Add a key version to an app; older versions still decrypt
-    #[command(after_help = "Example:\n  fieldseal keys rotate acme")]
+    #[command(after_help = "Example:\n  leafseal keys rotate acme")]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: the app and its newest key version")))]
     Rotate {
         /// The app
@@ -529,7 +527,7 @@ pub(crate) enum KeysCommand {
         form: Form,
     },
     /// Disable an app or one of its key versions
-    #[command(after_help = "Example:\n  fieldseal keys disable acme --version 1")]
+    #[command(after_help = "Example:\n  leafseal keys disable acme --version 1")]
     Disable {
         /// The app
         app: String,
@@ -538,7 +536,7 @@ pub(crate) enum KeysCommand {
         version: Option<u32>,
     },
     /// Enable a disabled app or key version
-    #[command(after_help = "Example:\n  fieldseal keys enable acme --version 1")]
+    #[command(after_help = "Example:\n  leafseal keys enable acme --version 1")]
     Enable {
         /// The app
         app: String,
@@ -547,7 +545,7 @@ pub(crate) enum KeysCommand {
         version: Option<u32>,
     },
     /// Print the public keys that values are encrypted to
-    #[command(after_help = "Example:\n  fieldseal keys public acme --curve r1 > acme-r1.pem")]
+    #[command(after_help = "Example:\n  leafseal keys public acme --curve r1 > acme-r1.pem")]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: app, key version and public keys (hexadecimal and PEM)")))]
     Public {
         /// The app
@@ -567,11 +565,11 @@ pub(crate) enum KeysCommand {
     },
 }
 
-/// `fieldseal certs`.
+/// `leafseal certs`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CertsCommand {
     /// Create an authority (CA) and a server certificate in DIR/certs, or renew the certificate and add names to it
-    #[command(after_help = "Example:\n  fieldseal certs init --name engine.internal --name localhost --ip 10.0.0.7")]
+    #[command(after_help = "Example:\n  leafseal certs init --name engine.internal --name localhost --ip 10.0.0.7")]
     Init {
         /// Host name of the server, added to the names in the certificate; may be repeated [default: localhost]
         #[arg(long, value_name = "HOST")]
@@ -583,11 +581,11 @@ pub(crate) enum CertsCommand {
         #[arg(long)]
         only: bool,
         /// Days that the server's certificate is valid
-        #[arg(long, default_value_t = fieldseal_net::tls::LEAF_DAYS, value_name = "N")]
+        #[arg(long, default_value_t = leafseal_net::tls::LEAF_DAYS, value_name = "N")]
         days: u32,
     },
     /// Issue a client certificate and grant the client permissions
-    #[command(after_help = "Example:\n  fieldseal certs issue billing --app acme --allow encrypt,decrypt --role pci")]
+    #[command(after_help = "Example:\n  leafseal certs issue billing --app acme --allow encrypt,decrypt --role pci")]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: the client and the paths of its certificate and key")))]
     Issue {
         /// Client name: a-z, 0-9, ., _ and -
@@ -606,7 +604,7 @@ pub(crate) enum CertsCommand {
         #[arg(long, value_name = "ROLE")]
         role: Vec<String>,
         /// Days that the certificate is valid
-        #[arg(long, default_value_t = fieldseal_net::tls::LEAF_DAYS, value_name = "N")]
+        #[arg(long, default_value_t = leafseal_net::tls::LEAF_DAYS, value_name = "N")]
         days: u32,
         /// Accept every certificate with this name that the authority signs, not only the newest
         #[arg(long)]
@@ -616,10 +614,10 @@ pub(crate) enum CertsCommand {
         form: Form,
     },
     /// Create the authority (CA) that signs the outbound relay's certificates for destinations, unless it exists
-    #[command(after_help = "Example:\n  fieldseal certs relay-ca")]
+    #[command(after_help = "Example:\n  leafseal certs relay-ca")]
     RelayCa,
     /// List certificates with their dates, and clients with their permissions
-    #[command(after_help = "Example:\n  fieldseal certs list")]
+    #[command(after_help = "Example:\n  leafseal certs list")]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: certificates with their dates, clients with their grants")))]
     List {
         /// The form.
@@ -627,7 +625,7 @@ pub(crate) enum CertsCommand {
         form: Form,
     },
     /// Revoke all permissions of a client; running engines refuse it within seconds
-    #[command(after_help = "Example:\n  fieldseal certs revoke billing")]
+    #[command(after_help = "Example:\n  leafseal certs revoke billing")]
     Revoke {
         /// The client
         client: String,
@@ -643,11 +641,11 @@ pub(crate) enum Allowed {
     Decrypt,
 }
 
-/// `fieldseal api-keys`.
+/// `leafseal api-keys`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ApiKeysCommand {
     /// Create a key for an app and print it, only once: the keystore holds its hash
-    #[command(after_help = "Example:\n  fieldseal api-keys create acme --allow encrypt,decrypt --role pci")]
+    #[command(after_help = "Example:\n  leafseal api-keys create acme --allow encrypt,decrypt --role pci")]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: the key, its id and its permissions")))]
     Create {
         /// The app
@@ -663,7 +661,7 @@ pub(crate) enum ApiKeysCommand {
         form: Form,
     },
     /// List keys by id, with their permissions
-    #[command(after_help = "Example:\n  fieldseal api-keys list")]
+    #[command(after_help = "Example:\n  leafseal api-keys list")]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: an array of the keys with their ids and permissions")))]
     List {
         /// The form.
@@ -671,9 +669,9 @@ pub(crate) enum ApiKeysCommand {
         form: Form,
     },
     /// Revoke a key permanently; running engines refuse it within seconds
-    #[command(after_help = "Example:\n  fieldseal api-keys revoke 3f9c0a1b2c3d4e5f")]
+    #[command(after_help = "Example:\n  leafseal api-keys revoke 3f9c0a1b2c3d4e5f")]
     Revoke {
-        /// Id of the key: the part between `fsk_` and the next `_`
+        /// Id of the key: the part between `lsk_` and the next `_`
         id: String,
     },
 }
@@ -691,11 +689,11 @@ pub(crate) enum ApiAllowed {
     ClientSideTokens,
 }
 
-/// `fieldseal store`.
+/// `leafseal store`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum StoreCommand {
     /// Check that the keystore is intact and that every key can be opened
-    #[command(after_help = "Example:\n  fieldseal store check")]
+    #[command(after_help = "Example:\n  leafseal store check")]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: counts of apps, key versions, clients, API keys; faults")))]
     Check {
         /// The form.
@@ -708,8 +706,8 @@ The copy is the same keystore under the same root key. The command compares ever
 It never overwrites a keystore. Make no changes to the original meanwhile, and use only one of the two afterwards: changes are not merged.
 
 Examples:
-  fieldseal store copy --from keystore.db --set keystore.url=postgres://fieldseal@db.internal/keys
-  fieldseal store copy --to backup/keystore.db")]
+  leafseal store copy --from keystore.db --set keystore.url=postgres://leafseal@db.internal/keys
+  leafseal store copy --to backup/keystore.db")]
     #[command(group(clap::ArgGroup::new("file").required(true)))]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: the number of rows, apps, key versions, clients and API keys")))]
     Copy {
@@ -730,7 +728,7 @@ key versions are without their private keys. It does not follow the original: ex
 must not decrypt any more. Create no keys in an extract: the original would not have them.
 
 Example:
-  fieldseal store extract acme --to extract --root-key-file extract.key")]
+  leafseal store extract acme --to extract --root-key-file extract.key")]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: counts, the paths, and whether the root key was created")))]
     Extract {
         /// Apps to extract
@@ -748,7 +746,7 @@ Example:
     },
 }
 
-/// `fieldseal config`.
+/// `leafseal config`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
     /// Report everything that would stop `serve` or `relay`: keys, files, certificates, the keystore and its root key
@@ -756,7 +754,7 @@ pub(crate) enum ConfigCommand {
 The check opens no listener, so it can run beside the programs. It migrates a keystore of an older version, as serve does.
 
 Example:
-  fieldseal config check --config fieldseal.toml --relay relay.toml")]
+  leafseal config check --config leafseal.toml --relay relay.toml")]
     Check {
         /// Relay configuration [default: DIR/relay.toml, if it exists]
         #[arg(long, value_name = "FILE")]
@@ -767,7 +765,7 @@ Example:
     },
     /// Print every key with its value and the origin of the value
     #[command(
-        after_help = "Examples:\n  fieldseal config show --json\n  fieldseal config show --for relay --relay relay.toml"
+        after_help = "Examples:\n  leafseal config show --json\n  leafseal config show --for relay --relay relay.toml"
     )]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: each key with its value, origin, default and range")))]
     Show {
@@ -782,7 +780,7 @@ Example:
         form: Form,
     },
     /// Print the JSON Schema of a configuration file, for editors
-    #[command(after_help = "Example:\n  fieldseal config schema --for relay > relay.schema.json")]
+    #[command(after_help = "Example:\n  leafseal config schema --for relay > relay.schema.json")]
     Schema {
         /// The program whose configuration file the schema describes
         #[arg(long = "for", value_enum, value_name = "PROGRAM", default_value = "serve")]
@@ -799,7 +797,7 @@ pub(crate) enum Program {
     Relay,
 }
 
-/// `fieldseal generate`.
+/// `leafseal generate`.
 #[derive(Debug, Args)]
 pub(crate) struct GenerateArguments {
     /// Folder for man/man1 and completions; created if it does not exist
@@ -807,7 +805,7 @@ pub(crate) struct GenerateArguments {
     pub folder: PathBuf,
 }
 
-/// `fieldseal info`.
+/// `leafseal info`.
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |it| it.help("Print one line of JSON: version, CPU features, implementation of each primitive")))]
 pub(crate) struct InfoArguments {
@@ -838,7 +836,7 @@ mod tests {
                 return command.get_subcommands().filter(|sub| sub.get_name() != "help").for_each(check);
             }
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-            assert!(help.contains("fieldseal "), "{} has no example", command.get_name());
+            assert!(help.contains("leafseal "), "{} has no example", command.get_name());
             assert!(command.get_about().is_some(), "{} does not say what it does", command.get_name());
         }
         let command = Arguments::command();

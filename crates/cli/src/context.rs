@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use fieldseal_engine::admin::{
+use leafseal_engine::admin::{
     Environment, Keystore, Limits, LocalRootKey, OpenMode, PostgresKeystore, PostgresSettings, SqliteKeystore,
     StoreAddress, system_clock,
 };
-use fieldseal_engine::{Engine, admin, system_random};
+use leafseal_engine::{Engine, admin, system_random};
 use zeroize::Zeroizing;
 
 use crate::allocator;
@@ -18,9 +18,9 @@ use crate::note::note;
 use crate::paths;
 
 /// The environment variable that holds the root key's text.
-const ROOT_KEY_VARIABLE: &str = "FIELDSEAL_ROOT_KEY";
+const ROOT_KEY_VARIABLE: &str = "LEAFSEAL_ROOT_KEY";
 /// The configuration file's name in the folder.
-const CONFIG_FILE: &str = "fieldseal.toml";
+const CONFIG_FILE: &str = "leafseal.toml";
 
 /// The folder and the configuration of a run.
 pub(crate) struct Context {
@@ -208,7 +208,7 @@ impl Context {
         let store = PostgresKeystore::open(settings, mode, environment(root_key), limits)?;
         // Where there is a log, they are in it, now and after each connect.
         if !tracing::dispatcher::has_been_set() {
-            store.durability_limits().iter().for_each(|limit| note(format_args!("fieldseal: warning: {limit}")));
+            store.durability_limits().iter().for_each(|limit| note(format_args!("leafseal: warning: {limit}")));
         }
         Ok(Box::new(store))
     }
@@ -308,8 +308,8 @@ mod tests {
 
     #[test]
     fn the_root_key_is_not_among_the_settings() {
-        let variables = [("A", "1"), (ROOT_KEY_VARIABLE, "fieldseal-root-key-1:AA"), ("FIELDSEAL_DIR", "d")];
+        let variables = [("A", "1"), (ROOT_KEY_VARIABLE, "leafseal-root-key-1:AA"), ("LEAFSEAL_DIR", "d")];
         let kept = without_root_key(variables.into_iter().map(|(name, value)| (name.into(), value.into())));
-        assert_eq!(kept, [("A", "1"), ("FIELDSEAL_DIR", "d")].map(|(name, value)| (name.to_owned(), value.to_owned())));
+        assert_eq!(kept, [("A", "1"), ("LEAFSEAL_DIR", "d")].map(|(name, value)| (name.to_owned(), value.to_owned())));
     }
 }

@@ -6,9 +6,9 @@
 
 use std::fmt::Write;
 
-use fieldseal_net::{CLOSING_MAX, OperatorSettings};
-use fieldseal_relay::Configuration;
-use fieldseal_server::ServerSettings;
+use leafseal_net::{CLOSING_MAX, OperatorSettings};
+use leafseal_relay::Configuration;
+use leafseal_server::ServerSettings;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// For files, the keystore, runtimes and threads.

@@ -7,8 +7,8 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-use fieldseal_engine::admin;
-use fieldseal_engine::{Error as EngineError, ErrorKind};
+use leafseal_engine::admin;
+use leafseal_engine::{Error as EngineError, ErrorKind};
 use thiserror::Error;
 
 /// Exit codes; `docs/configuration.md` has the same table.
@@ -36,7 +36,7 @@ pub(crate) enum Exit {
 pub(crate) struct Failure {
     /// The exit code.
     pub exit: Exit,
-    /// One or more lines, without the prefix `fieldseal:`.
+    /// One or more lines, without the prefix `leafseal:`.
     pub message: String,
 }
 
@@ -131,8 +131,8 @@ impl From<EngineError> for Failure {
             | ErrorKind::TooLarge => Exit::Failed,
         };
         let advice = match error.kind {
-            ErrorKind::UnknownApp => ": run fieldseal keys list to see the apps",
-            ErrorKind::AppDisabled => ": run fieldseal keys enable APP to enable it",
+            ErrorKind::UnknownApp => ": run leafseal keys list to see the apps",
+            ErrorKind::AppDisabled => ": run leafseal keys enable APP to enable it",
             _ => "",
         };
         // The user of the program owns the store, and may know the cause.
@@ -162,17 +162,17 @@ impl From<admin::Error> for Failure {
             _ => Exit::Failed,
         };
         let advice = match &error {
-            E::NoStore(_) => " (fieldseal keys create APP, or fieldseal dev for development)",
+            E::NoStore(_) => " (leafseal keys create APP, or leafseal dev for development)",
             E::WrongRootKey { .. } => ": give the root key that belongs to this store",
-            E::UnknownApp(_) => ": run fieldseal keys list to see the apps, fieldseal keys create APP to create one",
-            E::AppExists(_) => ": run fieldseal keys rotate APP to add a key version",
-            E::UnknownClient(_) => ": run fieldseal certs list to see the clients",
-            E::UnknownApiKey(_) => ": run fieldseal api-keys list to see the keys",
+            E::UnknownApp(_) => ": run leafseal keys list to see the apps, leafseal keys create APP to create one",
+            E::AppExists(_) => ": run leafseal keys rotate APP to add a key version",
+            E::UnknownClient(_) => ": run leafseal certs list to see the clients",
+            E::UnknownApiKey(_) => ": run leafseal api-keys list to see the keys",
             E::Full => ": free disk space, or raise keystore.store_size_max, then try again",
             E::DamagedKey { fault: admin::KeyFault::LeftOut, .. } => "",
-            E::DisabledApp(_) => " (fieldseal keys enable APP)",
+            E::DisabledApp(_) => " (leafseal keys enable APP)",
             E::DamagedKey { .. } | E::Inconsistent(_) => {
-                ": run fieldseal store check, and restore the store from a backup"
+                ": run leafseal store check, and restore the store from a backup"
             }
             _ => "",
         };

@@ -5,11 +5,11 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fieldseal_engine::admin::{remove_abandoned, remove_abandoned_in};
-use fieldseal_net::tls::{
+use leafseal_engine::admin::{remove_abandoned, remove_abandoned_in};
+use leafseal_net::tls::{
     CertificateExpiry, PrivateKeySettings, ServerIdentity, SessionSettings, VerifiedChains, ticket_keys,
 };
-use fieldseal_server::{StartError, TlsSettings, check_identity};
+use leafseal_server::{StartError, TlsSettings, check_identity};
 use zeroize::Zeroizing;
 
 use crate::context::Context;
@@ -183,7 +183,7 @@ impl Content {
 fn advice(is_missing: bool, is_invalid: bool) -> &'static str {
     match (is_missing, is_invalid) {
         (true, _) => {
-            "run fieldseal certs init to create certificates, or name others by server.certificate, server.private_key, \
+            "run leafseal certs init to create certificates, or name others by server.certificate, server.private_key, \
              server.client_authorities, api.certificate and api.private_key; server.session_ticket_keys may be \"off\""
         }
         (false, true) => "write a key of 64 hexadecimal digits on each line, such as openssl rand -hex 32 prints",

@@ -44,12 +44,12 @@ pub(crate) fn watch() -> Outcome {
         let _context = runtime.enter();
         signals::TerminationSignals::listen()?
     };
-    let thread = std::thread::Builder::new().name("fieldseal-signals".to_owned());
+    let thread = std::thread::Builder::new().name("leafseal-signals".to_owned());
     let watching = thread.spawn(move || {
         let signal = runtime.block_on(deadly.next());
         // Locked to the end, so that the file is not put in place after the message that denies it.
         let mut state = state();
-        note(format_args!("fieldseal: {}", abandon(&mut state)));
+        note(format_args!("leafseal: {}", abandon(&mut state)));
         crate::end_now(EXIT_BASE + signal);
     });
     watching.map(drop).map_err(|error| Failure::internal(format!("no thread: {error}")))
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn a_named_temporary_file_is_removed_and_reported() {
         let folder = tempfile::tempdir().unwrap();
-        let draft = folder.path().join(".out.json.fieldseal-x.tmp");
+        let draft = folder.path().join(".out.json.leafseal-x.tmp");
         std::fs::write(&draft, "plaintext").unwrap();
         let writing = |draft: Option<PathBuf>| State::Writing { place: "out.json".to_owned(), draft };
         let expected = "interrupted: nothing was written to out.json";

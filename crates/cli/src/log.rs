@@ -4,7 +4,7 @@ use std::fmt::{Debug, Write as _};
 use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use fieldseal_net::{LogFormat, LogLine};
+use leafseal_net::{LogFormat, LogLine};
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
@@ -13,7 +13,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use crate::config::Log;
 
 /// Events of other crates are omitted: this project's events explain their errors.
-const TARGETS: &str = "fieldseal";
+const TARGETS: &str = "leafseal";
 
 /// The levels, from the fewest events to the most.
 const LEVELS: [Level; 5] = [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE];

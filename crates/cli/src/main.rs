@@ -1,4 +1,4 @@
-//! The program `fieldseal`: parses the command line, runs one command, and converts its outcome to an exit code.
+//! The program `leafseal`: parses the command line, runs one command, and converts its outcome to an exit code.
 //!
 //! Guarantees: every failure is one clear line on standard error and an exit code; it contains no value, key or root key. Even a panic,
 //! which would be a bug, prints its location without its text, and no core dump is written.
@@ -41,12 +41,12 @@ use crate::note::note;
 fn main() -> ExitCode {
     // Before any secret is read. A system that does not permit it causes a warning, not a failure.
     if let Err(error) = core_dumps::forbid() {
-        note(format_args!("fieldseal: cannot turn core dumps off: {error}"));
+        note(format_args!("leafseal: cannot turn core dumps off: {error}"));
     }
     // The text of a panic could contain anything; its location suffices to find it.
     std::panic::set_hook(Box::new(|info| {
         let place = info.location().map(ToString::to_string).unwrap_or_default();
-        note(format_args!("fieldseal: internal error at {place}: please report this"));
+        note(format_args!("leafseal: internal error at {place}: please report this"));
     }));
     let arguments = Arguments::parse();
     match catch_unwind(AssertUnwindSafe(|| commands::run(arguments))) {
@@ -66,6 +66,6 @@ fn end_now(code: u8) -> ! {
 
 fn tell(failure: &Failure) {
     for line in failure.message.lines() {
-        note(format_args!("fieldseal: {line}"));
+        note(format_args!("leafseal: {line}"));
     }
 }

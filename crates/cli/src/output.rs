@@ -85,7 +85,7 @@ fn named<T>(target: &Path, make: impl FnOnce(&Builder<'_, '_>) -> io::Result<T>)
     let name = target.file_name().unwrap_or_default().to_string_lossy();
     // Leaves room for the rest of the name within the 255 bytes that file systems permit.
     let end = (0..=name.len().min(200)).rfind(|&end| name.is_char_boundary(end)).unwrap_or_default();
-    make(Builder::new().prefix(&format!(".{}.fieldseal-", &name[..end])).suffix(".tmp"))
+    make(Builder::new().prefix(&format!(".{}.leafseal-", &name[..end])).suffix(".tmp"))
 }
 
 /// A file without a name in `folder`; `None` if the file system does not support it, or it could not be given a name later.
@@ -267,10 +267,7 @@ mod tests {
         for name in ["out.json".to_owned(), "ä".repeat(127)] {
             let draft = named(Path::new(&name), |names| names.tempfile_in(folder.path())).unwrap();
             let of_draft = draft.path().file_name().unwrap().to_string_lossy().into_owned();
-            assert!(
-                of_draft.starts_with(&format!(".{}", &name[..8])) && of_draft.contains(".fieldseal-"),
-                "{of_draft}"
-            );
+            assert!(of_draft.starts_with(&format!(".{}", &name[..8])) && of_draft.contains(".leafseal-"), "{of_draft}");
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Selects implementations by environment variables: for comparisons, and if a fault of one of them is suspected.
 
-use fieldseal_engine::{CurveLanes, Lanes, LanesUnavailable, use_curve_lanes, use_lanes};
+use leafseal_engine::{CurveLanes, Lanes, LanesUnavailable, use_curve_lanes, use_lanes};
 
 /// The variable for short messages of AES-GCM.
-pub(crate) const LANES_VARIABLE: &str = "FIELDSEAL_LANES";
+pub(crate) const LANES_VARIABLE: &str = "LEAFSEAL_LANES";
 /// The variable for fresh keys.
-pub(crate) const CURVES_VARIABLE: &str = "FIELDSEAL_CURVES";
+pub(crate) const CURVES_VARIABLE: &str = "LEAFSEAL_CURVES";
 
 /// Selects the implementations that the environment names; returns problems.
 pub(crate) fn choose(environment: &[(String, String)]) -> Vec<String> {

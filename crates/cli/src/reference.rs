@@ -7,8 +7,8 @@ use crate::arguments::Arguments;
 /// The text before the commands.
 const HEAD: &str = "# Commands
 
-Generated from the program: `fieldseal COMMAND --help` prints the same. Options of all commands (folder, configuration, overrides) appear
-only under `fieldseal`. [configuration.md](configuration.md) has the settings, the environment variables and the
+Generated from the program: `leafseal COMMAND --help` prints the same. Options of all commands (folder, configuration, overrides) appear
+only under `leafseal`. [configuration.md](configuration.md) has the settings, the environment variables and the
 [exit codes](configuration.md#exit-codes); [vectors/cli](../vectors/cli/README.md) has sessions with their output.
 ";
 /// Characters in a line.
@@ -49,7 +49,7 @@ fn append(out: &mut String, command: &Command) {
     out.push_str("```\n");
 }
 
-/// `UPDATE=1 cargo test -p fieldseal-cli reference` regenerates the file.
+/// `UPDATE=1 cargo test -p leafseal-cli reference` regenerates the file.
 #[test]
 fn the_documentation_has_the_help_of_every_command() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cli.md");

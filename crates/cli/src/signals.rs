@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use fieldseal_net::ignores_signal;
+use leafseal_net::ignores_signal;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;

@@ -10,7 +10,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use fieldseal_client::{Client, ClientError, ClientSettings, ClientTls, DecryptOptions, EncryptOptions, Scalar, Value};
+use leafseal_client::{Client, ClientError, ClientSettings, ClientTls, DecryptOptions, EncryptOptions, Scalar, Value};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,13 +1,13 @@
-//! Encrypts and decrypts a list of values and a document with the engine that `fieldseal dev` starts.
+//! Encrypts and decrypts a list of values and a document with the engine that `leafseal dev` starts.
 
 use std::error::Error;
 use std::path::Path;
 
-use fieldseal_client::{Client, ClientSettings, ClientTls, DecryptOptions, EncryptOptions, Scalar, Value};
+use leafseal_client::{Client, ClientSettings, ClientTls, DecryptOptions, EncryptOptions, Scalar, Value};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    round_trip("127.0.0.1:3443", "app_dev", Path::new(".fieldseal/certs")).await
+    round_trip("127.0.0.1:3443", "app_dev", Path::new(".leafseal/certs")).await
 }
 
 /// Connects to the engine at `address` with the certificate of the client `dev`.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::OnceLock;
 
-use fieldseal_protocol::{
+use leafseal_protocol::{
     Authenticated, Curve, DocumentResult, FileResult, Frame, Health, InfoResult, InspectResult, Inspected, Message,
     PublicKeys, RawValue, Reported, RewrapResult, Scalar, TextKind, ValuesResult,
 };
@@ -104,7 +104,7 @@ impl Answer {
     pub(crate) fn rewrapped(&self) -> Result<Rewrapped, ClientError> {
         let RewrapResult { values, count } = RewrapResult::decode(self.result())?;
         let envelopes = values.strings().map(|envelope| envelope.map(|text| text.as_str().to_owned()));
-        let envelopes = envelopes.collect::<Result<_, _>>().map_err(fieldseal_protocol::ContentError::from)?;
+        let envelopes = envelopes.collect::<Result<_, _>>().map_err(leafseal_protocol::ContentError::from)?;
         Ok(Rewrapped { envelopes, count })
     }
 
@@ -177,7 +177,7 @@ fn cut(mut frame: Vec<u8>, range: std::ops::Range<usize>) -> Vec<u8> {
     frame
 }
 
-fn owned<'a, E: Into<fieldseal_protocol::ContentError>>(
+fn owned<'a, E: Into<leafseal_protocol::ContentError>>(
     values: impl Iterator<Item = Result<Scalar<'a>, E>>,
 ) -> Result<Vec<Value>, ClientError> {
     let values = values.map(|value| value.map(Value::from));

@@ -10,7 +10,7 @@ use std::{fmt, io};
 
 use boring::rand::rand_bytes;
 use boring::ssl::SslConnector;
-use fieldseal_protocol::{
+use leafseal_protocol::{
     DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, GoingAway, Method, Retry, RewrapOptions,
     Scalar, request,
 };

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fieldseal_protocol::{FrameBuffer, FrameError, Limits, Message, READ_SIZE};
+use leafseal_protocol::{FrameBuffer, FrameError, Limits, Message, READ_SIZE};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::task::yield_now;
 use tokio::time::timeout;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fieldseal_protocol::{ContentError, ErrorCode, RemoteError, Retry};
+use leafseal_protocol::{ContentError, ErrorCode, RemoteError, Retry};
 use thiserror::Error;
 
 /// A call that failed. Holds no secret and no value.

@@ -1,4 +1,4 @@
-//! Client of the Fieldseal engine: MessagePack-RPC over mutually authenticated TLS 1.3, on pooled connections.
+//! Client of the Leafseal engine: MessagePack-RPC over mutually authenticated TLS 1.3, on pooled connections.
 //!
 //! A [`Client`] is cheap to clone and shared by all tasks of a process. Many calls are in flight on one connection; answers arrive in any
 //! order and are matched by id. A call that times out or is dropped sends `cancel`, so that the engine stops executing it. A broken
@@ -41,11 +41,11 @@ pub use answer::{Answer, ApiKeyFacts, Document, Inspection, PublicKeySet, Report
 pub use answer_memory::AnswerMemory;
 pub use client::Client;
 pub use error::{ClientError, ErrorKind, Sent};
-pub use fieldseal_protocol::{
+pub use identity::{ClientTls, TlsPart, TlsProblem};
+pub use leafseal_protocol::{
     Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode, Keying, Limits, Method,
     OnFailure, OtherCase, Retry, RewrapOptions, Scalar, Text, TextKind,
 };
-pub use identity::{ClientTls, TlsPart, TlsProblem};
 pub use observer::{CallObserver, CallOutcome};
 pub use prepared::Prepared;
 pub use settings::ClientSettings;

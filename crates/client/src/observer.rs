@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fieldseal_protocol::Method;
+use leafseal_protocol::Method;
 
 use crate::error::ClientError;
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use fieldseal_protocol::{
+use leafseal_protocol::{
     DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Method, Scalar, request,
 };
 
@@ -95,7 +95,7 @@ impl Prepared {
 
 #[cfg(test)]
 mod tests {
-    use fieldseal_protocol::{Limits, Message};
+    use leafseal_protocol::{Limits, Message};
 
     use super::*;
 

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use boring::ssl::SslConnector;
-pub use fieldseal_protocol::{DocumentResult, Message, RawValue, RemoteError, ValuesResult, request};
-use fieldseal_protocol::{GOING_AWAY, GoingAway, Limits, Scanner, write};
+pub use leafseal_protocol::{DocumentResult, Message, RawValue, RemoteError, ValuesResult, request};
+use leafseal_protocol::{GOING_AWAY, GoingAway, Limits, Scanner, write};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::client::dial;
@@ -325,7 +325,7 @@ mod tests {
 
     /// A request with `size` bytes of content.
     fn request_of(size: usize) -> EncodedRequest {
-        let options = fieldseal_protocol::EncryptFileOptions { app: "app", curve: None, deadline_ms: None };
+        let options = leafseal_protocol::EncryptFileOptions { app: "app", curve: None, deadline_ms: None };
         EncodedRequest::new(|id, out| request::encrypt_file(id, &options, &vec![7; size], out))
     }
 
@@ -337,7 +337,7 @@ mod tests {
                 let frame: Vec<u8> = bytes.drain(..size).collect();
                 if let Ok(Message::Request { id, .. }) = Message::parse(&frame) {
                     let mut out = Vec::new();
-                    fieldseal_protocol::answer::begin(id, &mut out);
+                    leafseal_protocol::answer::begin(id, &mut out);
                     write::binary(&frame, &mut out);
                     stream.write_all(&out).await.expect("taken");
                 }

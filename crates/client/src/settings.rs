@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fieldseal_protocol::Limits;
+use leafseal_protocol::Limits;
 
 use crate::error::ClientError;
 use crate::identity::ClientTls;

@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use fieldseal_protocol::{CONNECTION_ERROR, Frame, GOING_AWAY, GoingAway, Message, connection_error, request};
+use leafseal_protocol::{CONNECTION_ERROR, Frame, GOING_AWAY, GoingAway, Message, connection_error, request};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, sleep_until};
 

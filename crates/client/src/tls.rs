@@ -11,7 +11,7 @@ use boring::ssl::{
 };
 use boring::x509::store::X509StoreBuilder;
 use boring::x509::{X509, X509NameRef, X509Ref, X509VerifyError};
-use fieldseal_protocol::{ALPN_LIST, Retry, TLS_GROUPS};
+use leafseal_protocol::{ALPN_LIST, Retry, TLS_GROUPS};
 use tokio::io::{AsyncRead, AsyncWrite, BufReader, BufWriter};
 use tokio::net::TcpStream;
 use tokio_boring::{HandshakeError, SslStream};

@@ -11,9 +11,9 @@ use std::time::Instant;
 
 use aws_lc_rs::agreement::{ECDH_P256, EphemeralPrivateKey, UnparsedPublicKey, agree_ephemeral};
 use aws_lc_rs::rand::SystemRandom;
-use fieldseal_crypto::recipient::TABLE_PIECES;
-use fieldseal_crypto::{Curve, EcContext, PrivateKey, PublicKey, Recipient, RecipientWork};
-use fieldseal_lanes::ec::{self, FixedBase, Point, Scalar, multiply};
+use leafseal_crypto::recipient::TABLE_PIECES;
+use leafseal_crypto::{Curve, EcContext, PrivateKey, PublicKey, Recipient, RecipientWork};
+use leafseal_lanes::ec::{self, FixedBase, Point, Scalar, multiply};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 

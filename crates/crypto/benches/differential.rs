@@ -1,7 +1,7 @@
 //! Random input through every kernel of the lanes and their model against two libraries each, as long as one likes: what
 //! `tests/differential` does for some seeds.
 //!
-//! `cargo bench -p fieldseal-crypto --bench differential -- [MESSAGES [INPUTS [SEED [INPUTS_OF_MODEL]]]] [PART...]`. Any difference
+//! `cargo bench -p leafseal-crypto --bench differential -- [MESSAGES [INPUTS [SEED [INPUTS_OF_MODEL]]]] [PART...]`. Any difference
 //! ends it and prints its seed. All cores take part. With parts, only what has one in its name runs: `ECDSA`, `"on k1"`, `RSA-2048`.
 
 #[path = "../tests/differential/agreements.rs"]
@@ -20,9 +20,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use fieldseal_crypto::Curve;
-use fieldseal_lanes::ec::FixedBase;
-use fieldseal_lanes::{ec, rsa};
+use leafseal_crypto::Curve;
+use leafseal_lanes::ec::FixedBase;
+use leafseal_lanes::{ec, rsa};
 
 const MESSAGES: u64 = 1_000_000;
 /// Products, agreements and signatures, of each curve and length.

@@ -8,9 +8,9 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce as LcNonce, UnboundKey};
-use fieldseal_crypto::Lanes;
-use fieldseal_crypto::aead::{AeadAlgorithm, AeadKey, Nonce, OpenItem, SealItem, TAG_SIZE};
-use fieldseal_lanes::gcm;
+use leafseal_crypto::Lanes;
+use leafseal_crypto::aead::{AeadAlgorithm, AeadKey, Nonce, OpenItem, SealItem, TAG_SIZE};
+use leafseal_lanes::gcm;
 
 const SIZES: [usize; 16] = [0, 8, 16, 24, 32, 33, 48, 64, 100, 128, 192, 256, 384, 512, 1024, 4096];
 /// Messages of a call, as an envelope has them.

@@ -16,7 +16,7 @@ use boring::nid::Nid;
 use boring::pkey::PKey;
 use boring::rsa::Rsa;
 use boring::sign::Signer;
-use fieldseal_crypto::{
+use leafseal_crypto::{
     Curve, EcdsaPrivateKey, HashFunction, PrivateKey, RsaComponents, RsaPrivateKey, RsaScheme, Secret,
 };
 use rand::SeedableRng;

@@ -7,8 +7,8 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fieldseal_lanes::chacha;
-use fieldseal_lanes::gcm::{self, Kernel};
+use leafseal_lanes::chacha;
+use leafseal_lanes::gcm::{self, Kernel};
 use rand_core::CryptoRng;
 use thiserror::Error;
 use zeroize::Zeroize;
@@ -29,7 +29,7 @@ pub use algorithm::AeadAlgorithm;
 pub use parts::{PART_BLOCK_SIZE, PartHash, Parts};
 pub use stream::{OpenStream, SealStream};
 
-pub use fieldseal_lanes::gcm::{NONCE_SIZE, Nonce, OpenItem, SealItem, TAG_SIZE};
+pub use leafseal_lanes::gcm::{NONCE_SIZE, Nonce, OpenItem, SealItem, TAG_SIZE};
 
 /// Longest plaintext of one message in bytes (SP 800-38D, 5.2.1.1: 2^39 − 256 bits).
 pub const PLAINTEXT_SIZE_MAX: u64 = (1 << 36) - 32;

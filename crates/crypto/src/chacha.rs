@@ -1,6 +1,6 @@
 //! ChaCha20 and Poly1305 (RFC 8439): by the kernel of `lanes` where there is one and the text is long, else by the library.
 
-use fieldseal_lanes::chacha::{self, Kernel};
+use leafseal_lanes::chacha::{self, Kernel};
 
 use crate::ffi::stream_cipher::{self, Text};
 

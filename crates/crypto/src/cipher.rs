@@ -4,7 +4,7 @@
 //! repeat under a key, nor may the key streams of two messages overlap. Encryption and decryption are the same operation. Any block of
 //! the key stream can be computed on its own, so that a long text may be cut and spread over threads ([`CipherKey::apply_at`]).
 
-use fieldseal_lanes::chacha::Kernel;
+use leafseal_lanes::chacha::Kernel;
 use thiserror::Error;
 use zeroize::{Zeroize, Zeroizing};
 

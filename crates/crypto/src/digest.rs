@@ -1,4 +1,4 @@
-//! Hash functions by name, whole or in pieces, for interfaces that let their callers choose one. What Fieldseal itself hashes with is
+//! Hash functions by name, whole or in pieces, for interfaces that let their callers choose one. What Leafseal itself hashes with is
 //! in [`crate::hash`].
 //!
 //! MD5 and SHA-1 are broken as collision-resistant functions; they serve protocols that demand them. Time depends on lengths only.

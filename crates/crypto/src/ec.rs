@@ -3,7 +3,7 @@
 //! Points are validated when they are parsed: a [`PublicKey`] that exists is on its curve and is not infinity (both curves have
 //! cofactor 1, so that is full validation). Private-key operations run in constant time in the libraries below.
 
-use fieldseal_lanes::ec as lanes;
+use leafseal_lanes::ec as lanes;
 use rand_core::CryptoRng;
 use thiserror::Error;
 

@@ -4,8 +4,8 @@
 //! Signing takes constant time in the key and the nonces. Nonces are hedged: derived from fresh randomness, the key and the message, so
 //! that a weak generator alone does not repeat one (as RFC 6979, 3.6 suggests, and as BoringSSL does).
 
-use fieldseal_lanes::ec::ecdsa::{Signature, SigningKey};
-use fieldseal_lanes::ec::{self, FixedBase, Scalar};
+use leafseal_lanes::ec::ecdsa::{Signature, SigningKey};
+use leafseal_lanes::ec::{self, FixedBase, Scalar};
 use rand_core::CryptoRng;
 
 use crate::ec::SCALAR_SIZE;
@@ -39,7 +39,7 @@ impl EcdsaPublicKey {
     /// count. Not constant time: all inputs are public.
     ///
     /// ```
-    /// use fieldseal_crypto::{Curve, EcdsaPublicKey, HashFunction, PublicKey};
+    /// use leafseal_crypto::{Curve, EcdsaPublicKey, HashFunction, PublicKey};
     ///
     /// # fn verify(point: &[u8], message: &[u8], signature: &[u8]) -> Result<bool, Box<dyn std::error::Error>> {
     /// let key = PublicKey::from_sec1(Curve::P256, point)?;

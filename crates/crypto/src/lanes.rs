@@ -1,11 +1,11 @@
-//! Selects the kernels of `fieldseal-lanes` for short AES-GCM messages, long ChaCha20, pairs of SHA-256, curve multiplication and base64.
+//! Selects the kernels of `leafseal-lanes` for short AES-GCM messages, long ChaCha20, pairs of SHA-256, curve multiplication and base64.
 //! Selected once per process: the fastest that the CPU supports and that passes a known-answer test, unless the process names one at
 //! start-up. If there is none, the library is used.
 
 use std::sync::OnceLock;
 
-use fieldseal_lanes::gcm::Kernel;
-use fieldseal_lanes::{chacha, ec, rsa, sha256, text};
+use leafseal_lanes::gcm::Kernel;
+use leafseal_lanes::{chacha, ec, rsa, sha256, text};
 use thiserror::Error;
 
 /// The implementations that a process may name.

@@ -1,6 +1,6 @@
-//! The primitives that the rest of Fieldseal needs, each over the library that measured best (`docs/decisions/0001-crypto-libraries.md`):
+//! The primitives that the rest of Leafseal needs, each over the library that measured best (`docs/decisions/0001-crypto-libraries.md`):
 //! AES-GCM, SHA-2, HMAC-SHA-256, RSA, ECDSA and P-256 from BoringSSL, secp256k1 from libsecp256k1; short messages of AES-GCM, and
-//! signatures, from the kernels of `fieldseal-lanes`, where the CPU has the instructions; encapsulation to a key that is met often from
+//! signatures, from the kernels of `leafseal-lanes`, where the CPU has the instructions; encapsulation to a key that is met often from
 //! its tables of multiples. Besides, the session tickets of TLS servers, for which BoringSSL has hooks.
 //!
 //! Guarantees: bytes in, bytes out. No files, threads, environment, clock or hidden randomness: the caller passes the generator.
@@ -49,7 +49,7 @@ pub use secret::Secret;
 #[error("decrypt failed")]
 pub struct DecryptFailed;
 
-/// Which library serves which primitive, for `fieldseal info`: pairs of primitive and implementation.
+/// Which library serves which primitive, for `leafseal info`: pairs of primitive and implementation.
 pub fn implementations() -> Vec<(&'static str, String)> {
     let boringssl = ffi::boringssl_version();
     let gcm = format!("{boringssl}, {}", ffi::aead::acceleration());

@@ -1,6 +1,6 @@
 //! SHA-256 and HMAC over it of two messages side by side, by the kernel of `lanes` where there is one.
 
-use fieldseal_lanes::sha256::{BLOCK_SIZE, INITIAL, Kernel, State};
+use leafseal_lanes::sha256::{BLOCK_SIZE, INITIAL, Kernel, State};
 use zeroize::Zeroizing;
 
 use crate::digest::DigestAlgorithm;

@@ -7,7 +7,7 @@
 use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
-use fieldseal_lanes::ec::{self, FixedBase, FixedBaseWork, Point, Scalar};
+use leafseal_lanes::ec::{self, FixedBase, FixedBaseWork, Point, Scalar};
 use rand_core::CryptoRng;
 
 use crate::ec::{Curve, EcContext, PrivateKey, PublicKey, SCALAR_SIZE};

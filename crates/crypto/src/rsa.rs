@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fieldseal_lanes::rsa as lanes;
+use leafseal_lanes::rsa as lanes;
 use rand_core::CryptoRng;
 use thiserror::Error;
 
@@ -100,9 +100,9 @@ impl RsaPublicKey {
     /// Whether `signature` is one of the message with this digest. Not constant time: all inputs are public.
     ///
     /// ```
-    /// use fieldseal_crypto::{HashFunction, RsaPublicKey, RsaScheme};
+    /// use leafseal_crypto::{HashFunction, RsaPublicKey, RsaScheme};
     ///
-    /// # fn verify(modulus: &[u8], message: &[u8], signature: &[u8]) -> Result<bool, fieldseal_crypto::rsa::InvalidRsaKey> {
+    /// # fn verify(modulus: &[u8], message: &[u8], signature: &[u8]) -> Result<bool, leafseal_crypto::rsa::InvalidRsaKey> {
     /// let key = RsaPublicKey::new(modulus, &[1, 0, 1])?;
     /// let scheme = RsaScheme::Pss(HashFunction::Sha256);
     /// Ok(key.verify_digest(scheme, scheme.hash().digest(&[message]).as_ref(), signature))

@@ -8,7 +8,7 @@ use zeroize::Zeroize;
 ///
 /// ```
 /// let mut plaintext = b"4111111111111111".to_vec();
-/// fieldseal_crypto::secret::wipe(&mut plaintext);
+/// leafseal_crypto::secret::wipe(&mut plaintext);
 /// assert_eq!(plaintext, [0; 16]);
 /// ```
 pub fn wipe(bytes: &mut [u8]) {

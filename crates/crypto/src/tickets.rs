@@ -72,7 +72,7 @@ struct TicketKey {
 
 impl TicketKey {
     fn new(secret: Secret<TICKET_KEY_SIZE>) -> Self {
-        let digest = sha256(&[b"fieldseal ticket key name", secret.expose()]);
+        let digest = sha256(&[b"leafseal ticket key name", secret.expose()]);
         Self { name: *digest.first_chunk().expect("a digest is longer"), secret }
     }
 

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use fieldseal_crypto::{Curve, PrivateKey, Secret};
+use leafseal_crypto::{Curve, PrivateKey, Secret};
 
 /// The current content of `size` bytes of this process at `address`.
 fn memory(address: usize, size: usize) -> Vec<u8> {

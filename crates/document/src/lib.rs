@@ -9,7 +9,7 @@
 //! contains no crypto, does no I/O and starts no threads. It writes nothing into a document by itself.
 //!
 //! ```
-//! use fieldseal_document::{Limits, Progress, Purpose, Selection, Walker};
+//! use leafseal_document::{Limits, Progress, Purpose, Selection, Walker};
 //!
 //! let document = br#"{"card": "4242", "amount": 12.50}"#;
 //! let limits = Limits::default();

@@ -1,5 +1,5 @@
 //! The cost of a field in process: both curves, each keying, 1 to 60,000 fields of 32 bytes, as envelope text and through a
-//! document, and decrypted again. In the same run, loops that process one field after another, over BoringSSL (which Fieldseal
+//! document, and decrypted again. In the same run, loops that process one field after another, over BoringSSL (which Leafseal
 //! uses) and aws-lc-rs (the fastest one-shot encryption measured on CPUs with AVX-512): bare ones, with one-shot AES-256-GCM and
 //! base64 of IV and ciphertext and nothing else; ones from and to the whole text of an envelope; and ones that first generate a key
 //! for it, by the library.
@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce as LcNonce, UnboundKey};
 use base64_simd::{Out, STANDARD_NO_PAD};
 use criterion::{Criterion, Throughput};
-use fieldseal_crypto::aead::{AeadAlgorithm, AeadKey, Nonce, OpenItem, SealItem, TAG_SIZE};
-use fieldseal_crypto::{EcContext, Lanes, PrivateKey, Recipient};
-use fieldseal_engine::{
+use leafseal_crypto::aead::{AeadAlgorithm, AeadKey, Nonce, OpenItem, SealItem, TAG_SIZE};
+use leafseal_crypto::{EcContext, Lanes, PrivateKey, Recipient};
+use leafseal_engine::{
     Caller, Curve, DecryptOptions, EncryptOptions, Engine, Keying, Progress, Settings, Value, ValueType, system_random,
 };
-use fieldseal_testkit::ScratchStore;
+use leafseal_testkit::ScratchStore;
 
 const COUNTS: [usize; 5] = [1, 30, 150, 2_000, 60_000];
 const TEXT_SIZE: usize = 32;

@@ -1,20 +1,20 @@
-//! The text of API keys: `fsk_ID_SECRET`, with the id as in the store and the secret as 64 hexadecimal digits; and the callers that present
+//! The text of API keys: `lsk_ID_SECRET`, with the id as in the store and the secret as 64 hexadecimal digits; and the callers that present
 //! them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fieldseal_crypto::hash::sha256;
-use fieldseal_crypto::secret::equal_constant_time;
-use fieldseal_crypto::{CryptoRng, Secret};
-use fieldseal_keystore::{ApiKey, ApiKeyId, ApiOperation, AppName, Roles};
+use leafseal_crypto::hash::sha256;
+use leafseal_crypto::secret::equal_constant_time;
+use leafseal_crypto::{CryptoRng, Secret};
+use leafseal_keystore::{ApiKey, ApiKeyId, ApiOperation, AppName, Roles};
 use zeroize::Zeroizing;
 
 use crate::error::Error;
 use crate::permissions::{Caller, Rights, not_a_key};
 
 /// The first characters of every key, so that people and secret scanners recognise it.
-const PREFIX: &str = "fsk_";
+const PREFIX: &str = "lsk_";
 /// Random bytes of a secret: it cannot be guessed, and one SHA-256 protects it.
 const SECRET_SIZE: usize = 32;
 
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(text.len(), 4 + 16 + 1 + 64);
         assert_eq!(read_api_key(&text), Some((id, secret.sha256())));
         let upper = text.to_uppercase();
-        for wrong in ["", "fsk_", &text[1..], &text[..84], &format!("{}0", &*text), &format!("{}00", &*text), &upper] {
+        for wrong in ["", "lsk_", &text[1..], &text[..84], &format!("{}0", &*text), &format!("{}00", &*text), &upper] {
             assert_eq!(read_api_key(wrong), None, "{} bytes", wrong.len());
         }
     }

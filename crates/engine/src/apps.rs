@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fieldseal_crypto::{Curve, PublicKey};
-use fieldseal_keystore::{
+use leafseal_crypto::{Curve, PublicKey};
+use leafseal_keystore::{
     ApiKey, ApiKeyId, AppKeys, AppName, ClientGrant, ClientName, Generation, KeyPair, KeyVersion, Keystore, PublicKeys,
 };
 

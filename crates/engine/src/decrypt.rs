@@ -4,8 +4,8 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use fieldseal_envelope::{Envelope, Malformed, OpenError, OpenScratch, Opened, OpenedMetadata, Role};
-use fieldseal_pool::{others_wait, yield_slice};
+use leafseal_envelope::{Envelope, Malformed, OpenError, OpenScratch, Opened, OpenedMetadata, Role};
+use leafseal_pool::{others_wait, yield_slice};
 
 use crate::apps::App;
 use crate::engine::Engine;

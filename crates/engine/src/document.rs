@@ -8,11 +8,11 @@ mod rewriters;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use fieldseal_document::{
+use leafseal_document::{
     Match, MatchPaths, Progress as WalkProgress, Purpose, ScalarKind, Selection, Walk, escape_into, escape_piece,
     escaped_size, unescape, unescape_piece,
 };
-use fieldseal_envelope::{Opened, Value, ValueType};
+use leafseal_envelope::{Opened, Value, ValueType};
 
 use crate::cost;
 use crate::decrypt::{DecryptOptions, Decryptor};

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use fieldseal_crypto::{Curve, PublicKey, Recipient};
-use fieldseal_envelope::{
-    Envelope, Metadata, ORIGIN_FIELDSEAL, Profile, Role, SealScratch, SealingKey, Value, ValueType, seal_each,
+use leafseal_crypto::{Curve, PublicKey, Recipient};
+use leafseal_envelope::{
+    Envelope, Metadata, ORIGIN_LEAFSEAL, Profile, Role, SealScratch, SealingKey, Value, ValueType, seal_each,
 };
 
 use crate::cost;
@@ -102,7 +102,7 @@ impl Engine {
             recipient: *permit.app.encrypting(curve).1,
             permit,
             profile,
-            metadata: role.map(|role| Metadata::new(Some(&role), ORIGIN_FIELDSEAL, self.now_unix_s())),
+            metadata: role.map(|role| Metadata::new(Some(&role), ORIGIN_LEAFSEAL, self.now_unix_s())),
             keying: options.keying.unwrap_or(self.settings().keying),
             key: None,
             table: None,

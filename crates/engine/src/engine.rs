@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-use fieldseal_crypto::{CryptoRng, EcContext, PublicKey, Recipient, prepare_tables};
-use fieldseal_document::{Selection, SelectionBuilder};
-use fieldseal_envelope::{Malformed, Profile, SealingKey};
-use fieldseal_keystore::{ApiKeyId, AppName, ClientName, Keystore, PublicKeys, Secret, TOKEN_SECRET_SIZE};
+use leafseal_crypto::{CryptoRng, EcContext, PublicKey, Recipient, prepare_tables};
+use leafseal_document::{Selection, SelectionBuilder};
+use leafseal_envelope::{Malformed, Profile, SealingKey};
+use leafseal_keystore::{ApiKeyId, AppName, ClientName, Keystore, PublicKeys, Secret, TOKEN_SECRET_SIZE};
 
 use crate::api_key::{ApiCaller, read_api_key};
 use crate::apps::{App, Directory, PublicApps, public_apps};
@@ -445,7 +445,7 @@ fn app_name(text: &str) -> Result<AppName, Error> {
 mod tests {
     use std::sync::atomic::AtomicU64;
 
-    use fieldseal_keystore::{Environment, Limits, LocalRootKey, OpenMode, SqliteKeystore, system_clock};
+    use leafseal_keystore::{Environment, Limits, LocalRootKey, OpenMode, SqliteKeystore, system_clock};
 
     use super::*;
 

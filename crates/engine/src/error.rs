@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-use fieldseal_document::{DocumentError, DocumentErrorKind, SelectorError, TextError};
-use fieldseal_envelope::{InvalidRole, Malformed, OpenError};
+use leafseal_document::{DocumentError, DocumentErrorKind, SelectorError, TextError};
+use leafseal_envelope::{InvalidRole, Malformed, OpenError};
 
 /// The kind of error, for programs. The wire's error codes have the same names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -162,9 +162,9 @@ impl From<InvalidRole> for Error {
     }
 }
 
-impl From<fieldseal_keystore::Error> for Error {
+impl From<leafseal_keystore::Error> for Error {
     /// The store's own messages name paths and settings of this machine: callers learn only that it does not answer.
-    fn from(error: fieldseal_keystore::Error) -> Self {
+    fn from(error: leafseal_keystore::Error) -> Self {
         let message = "the key store does not answer: see the engine's log, then try again";
         Self { cause: Some(error.to_string()), ..Self::new(ErrorKind::Unavailable, message) }
     }

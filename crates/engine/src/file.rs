@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use fieldseal_crypto::{Curve, Recipient};
-use fieldseal_envelope::file::{EncryptedFile, FileCheck, FileSealing};
-use fieldseal_envelope::{Marking, Sealed, metadata_in_file};
+use leafseal_crypto::{Curve, Recipient};
+use leafseal_envelope::file::{EncryptedFile, FileCheck, FileSealing};
+use leafseal_envelope::{Marking, Sealed, metadata_in_file};
 
 use crate::document::Progress;
 use crate::engine::Engine;

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use fieldseal_crypto::Curve;
+use leafseal_crypto::Curve;
 
 use crate::apps::App;
 use crate::opening::{Agreements, EphemeralId, Opening};

@@ -1,8 +1,8 @@
 //! The metadata of an envelope without its value, and an app's public keys.
 
-use fieldseal_crypto::Curve;
-use fieldseal_crypto::PublicKey;
-use fieldseal_envelope::{Envelope, Marking, OpenScratch, OpenedMetadata, ValueType, Version};
+use leafseal_crypto::Curve;
+use leafseal_crypto::PublicKey;
+use leafseal_envelope::{Envelope, Marking, OpenScratch, OpenedMetadata, ValueType, Version};
 
 use crate::decrypt::check_role;
 use crate::engine::Engine;

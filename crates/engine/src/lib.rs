@@ -1,4 +1,4 @@
-//! The entry point to Fieldseal: all encryption, decryption, rewrapping and inspection goes through an [`Engine`], which checks
+//! The entry point to Leafseal: all encryption, decryption, rewrapping and inspection goes through an [`Engine`], which checks
 //! permissions, finds the keys, and caches what is worth caching (sealing keys of sessions, opening keys by ephemeral key, tables of
 //! recipients).
 //!
@@ -48,15 +48,15 @@ pub use document::{
 pub use encrypt::{EncryptOptions, Encryptor, Settled};
 pub use engine::Engine;
 pub use error::{Error, ErrorKind};
-pub use fieldseal_crypto::{
-    Curve, CurveLanes, EcContext, Lanes, LanesUnavailable, PublicKey, WipingAllocator, use_curve_lanes, use_lanes,
-};
-pub use fieldseal_document::{Limits as DocumentLimits, OtherCase, Selection, SelectionBuilder};
-pub use fieldseal_envelope::{
-    ENVELOPE_OVERHEAD, Marking, ORIGIN_FIELDSEAL, Opened, OpenedMetadata, Role, Value, ValueType,
-};
 pub use file::{FileDecryption, FileEncryption};
 pub use inspect::{Inspected, Inspector, PublicKeys};
+pub use leafseal_crypto::{
+    Curve, CurveLanes, EcContext, Lanes, LanesUnavailable, PublicKey, WipingAllocator, use_curve_lanes, use_lanes,
+};
+pub use leafseal_document::{Limits as DocumentLimits, OtherCase, Selection, SelectionBuilder};
+pub use leafseal_envelope::{
+    ENVELOPE_OVERHEAD, Marking, ORIGIN_LEAFSEAL, Opened, OpenedMetadata, Role, Value, ValueType,
+};
 pub use long::{LongDecryption, LongEncryption, LongRewrap, LongStep, Shape};
 pub use permissions::Caller;
 pub use report::{Failure, OnFailure, Report};
@@ -69,7 +69,7 @@ pub use token::{
 
 /// Administration of apps, keys and grants, for the owner of the store.
 pub mod admin {
-    pub use fieldseal_keystore::*;
+    pub use leafseal_keystore::*;
 }
 
 /// Entry points for fuzz targets.
@@ -80,11 +80,11 @@ pub mod fuzzing {
 
 /// The work queue, for servers that run the engine's steps on workers.
 pub mod pool {
-    pub use fieldseal_pool::*;
+    pub use leafseal_pool::*;
 }
 
 /// A random generator for creating stores and certificates: ChaCha seeded from the operating system.
-pub fn system_random() -> impl fieldseal_crypto::CryptoRng + Send {
+pub fn system_random() -> impl leafseal_crypto::CryptoRng + Send {
     rand::make_rng::<rand::rngs::StdRng>()
 }
 
@@ -93,8 +93,8 @@ pub fn facts() -> Vec<(&'static str, String)> {
     let mut facts = vec![
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
         ("architecture", std::env::consts::ARCH.to_owned()),
-        ("cpu_features", fieldseal_lanes::cpu_features().join(" ")),
+        ("cpu_features", leafseal_lanes::cpu_features().join(" ")),
     ];
-    facts.extend(fieldseal_crypto::implementations());
+    facts.extend(leafseal_crypto::implementations());
     facts
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use fieldseal_envelope::{
+use leafseal_envelope::{
     Envelope, Form, LongSealing, LongText, Malformed, Metadata, OpenError, OpenedMetadata, Sealed, SealingKey, Value,
     ValueType,
 };

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fieldseal_keystore::{
+use leafseal_keystore::{
     ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName, Error, Generation, Keystore,
     NewApiKey, NewClient, NewKeys, Secret, TOKEN_SECRET_SIZE, VersionSummary,
 };

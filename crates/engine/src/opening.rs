@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use fieldseal_crypto::ec::COMPRESSED_SIZE;
-use fieldseal_crypto::{Curve, EcContext, PublicKey};
-use fieldseal_envelope::{Envelope, Form, LongOpening, Malformed, OpenError, OpenScratch, Opened, OpeningKey, Sealed};
+use leafseal_crypto::ec::COMPRESSED_SIZE;
+use leafseal_crypto::{Curve, EcContext, PublicKey};
+use leafseal_envelope::{Envelope, Form, LongOpening, Malformed, OpenError, OpenScratch, Opened, OpeningKey, Sealed};
 use lru::LruCache;
 
 use crate::apps::App;

@@ -4,9 +4,7 @@
 
 use std::sync::Arc;
 
-use fieldseal_keystore::{
-    ApiKey, ApiKeyId, ApiOperation, AppName, ClientGrant, ClientName, Operation, RoleName, Roles,
-};
+use leafseal_keystore::{ApiKey, ApiKeyId, ApiOperation, AppName, ClientGrant, ClientName, Operation, RoleName, Roles};
 
 use crate::error::{Error, ErrorKind};
 

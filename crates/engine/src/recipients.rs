@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use fieldseal_crypto::{PublicKey, Recipient, RecipientWork};
+use leafseal_crypto::{PublicKey, Recipient, RecipientWork};
 use lru::LruCache;
 
 /// The state of a recipient's table.
@@ -86,8 +86,8 @@ fn lock(known: &Mutex<LruCache<PublicKey, Known>>) -> MutexGuard<'_, LruCache<Pu
 
 #[cfg(test)]
 mod tests {
-    use fieldseal_crypto::recipient::TABLE_PIECES;
-    use fieldseal_crypto::{Curve, EcContext, PrivateKey};
+    use leafseal_crypto::recipient::TABLE_PIECES;
+    use leafseal_crypto::{Curve, EcContext, PrivateKey};
     use rand::SeedableRng;
     use rand::rngs::StdRng;
 

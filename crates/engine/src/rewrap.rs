@@ -3,9 +3,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use fieldseal_crypto::Curve;
-use fieldseal_envelope::{
-    Envelope, Form, Malformed, Marking, Metadata, ORIGIN_FIELDSEAL, OpenScratch, OpenedMetadata, Profile, Role,
+use leafseal_crypto::Curve;
+use leafseal_envelope::{
+    Envelope, Form, Malformed, Marking, Metadata, ORIGIN_LEAFSEAL, OpenScratch, OpenedMetadata, Profile, Role,
     SealScratch, SealingKey, Value,
 };
 
@@ -178,7 +178,7 @@ impl Old<'_> {
         let role = self.metadata.and_then(|metadata| metadata.role);
         let role = role.map(|role| Role::parse(role).expect("checked when it was opened"));
         // Metadata is kept even without a role: the format versions that have it bind type and both keys.
-        let metadata = self.metadata.map(|_| Metadata::new(role.as_ref(), ORIGIN_FIELDSEAL, now_unix_s));
+        let metadata = self.metadata.map(|_| Metadata::new(role.as_ref(), ORIGIN_LEAFSEAL, now_unix_s));
         let profile = if metadata.is_some() { Profile::with_metadata(curve) } else { Profile::plain(curve) };
         let profile = if self.envelope.marking == Marking::Debug { profile.debug() } else { profile };
         Some((profile, metadata))

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use fieldseal_crypto::Curve;
-use fieldseal_document::Limits;
+use leafseal_crypto::Curve;
+use leafseal_document::Limits;
 
 use crate::cost;
 

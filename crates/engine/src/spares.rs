@@ -6,8 +6,8 @@ use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fieldseal_crypto::PublicKey;
-use fieldseal_envelope::{Profile, SealingKey};
+use leafseal_crypto::PublicKey;
+use leafseal_envelope::{Profile, SealingKey};
 
 use crate::counters::{CacheCounters, Lookups};
 

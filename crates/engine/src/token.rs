@@ -11,9 +11,9 @@ pub(crate) mod fuzzing;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use fieldseal_crypto::hash::{hmac_sha256, hmac_sha256_verify, sha256};
-use fieldseal_document::{Match, Progress, Purpose, ScalarKind, Selection, Walk};
-use fieldseal_keystore::{AppName, RoleName, Roles};
+use leafseal_crypto::hash::{hmac_sha256, hmac_sha256_verify, sha256};
+use leafseal_document::{Match, Progress, Purpose, ScalarKind, Selection, Walk};
+use leafseal_keystore::{AppName, RoleName, Roles};
 use rand::Rng as _;
 
 use crate::api_key::{hex, unhex};
@@ -32,7 +32,7 @@ pub const TOKEN_AGE_MAX: Duration = Duration::from_secs(10 * 60);
 /// The first characters of every token.
 const PREFIX: &str = "fst_";
 /// The prefix of the MAC's input: the same key may serve other purposes later.
-const LABEL: &[u8] = b"fieldseal-client-side-token-1";
+const LABEL: &[u8] = b"leafseal-client-side-token-1";
 /// The version of the content's format.
 const FORM: u8 = 1;
 const MAC_SIZE: usize = 32;

@@ -6,8 +6,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use fieldseal_crypto::{Curve, EcContext, PrivateKey, Recipient};
-use fieldseal_envelope::{
+use leafseal_crypto::{Curve, EcContext, PrivateKey, Recipient};
+use leafseal_envelope::{
     Envelope, OpenScratch, OpeningKey, Profile, SealScratch, SealingKey, Value, ValueType, seal_each,
 };
 use rand::SeedableRng;

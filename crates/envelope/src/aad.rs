@@ -1,8 +1,8 @@
 //! Associated data. Version 2 (67 bytes) binds type, curve, ephemeral key and app key: `flag ‖ ephemeral ‖ app`, where the flag is
 //! the type in its upper half plus 1 for P-256, or `0x80` for a debug string whatever its type.
 
-use fieldseal_crypto::ec::COMPRESSED_SIZE;
-use fieldseal_crypto::{Curve, PublicKey};
+use leafseal_crypto::ec::COMPRESSED_SIZE;
+use leafseal_crypto::{Curve, PublicKey};
 
 use crate::format::{Marking, ValueType};
 

@@ -1,6 +1,6 @@
 //! The base64 of an envelope's parts, by the kernel for this CPU.
 
-use fieldseal_crypto::text_kernel;
+use leafseal_crypto::text_kernel;
 
 use crate::format::encoded_size;
 

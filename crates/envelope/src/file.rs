@@ -3,9 +3,9 @@
 //! damage from an attack early; the tag decides. Files are encrypted, verified and decrypted ([`crate::LongOpening`]) in pieces.
 
 use crc32fast::Hasher;
-use fieldseal_crypto::aead::{NONCE_SIZE, SealStream, TAG_SIZE};
-use fieldseal_crypto::ec::COMPRESSED_SIZE;
-use fieldseal_crypto::{CryptoRng, Curve, EcContext, PublicKey, Recipient};
+use leafseal_crypto::aead::{NONCE_SIZE, SealStream, TAG_SIZE};
+use leafseal_crypto::ec::COMPRESSED_SIZE;
+use leafseal_crypto::{CryptoRng, Curve, EcContext, PublicKey, Recipient};
 
 use crate::format::{Malformed, Marking, ValueType};
 use crate::open::Label;

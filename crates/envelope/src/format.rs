@@ -1,11 +1,11 @@
 //! The text form: `ev:[debug:]<VER>:[string:|number:|boolean:]<iv>:<ephemeral>:<ciphertext>:$`. Parsing uses fixed positions,
 //! because every part except the ciphertext has a fixed length. Base64 is standard, canonical, with or without padding.
 
-use fieldseal_crypto::aead::{NONCE_SIZE, TAG_SIZE};
-use fieldseal_crypto::ec::COMPRESSED_SIZE;
-use fieldseal_crypto::{Curve, PublicKey, text_kernel};
-pub(crate) use fieldseal_lanes::text::encoded_size;
-use fieldseal_lanes::text::{NONCE_TEXT_SIZE, decoded_size};
+use leafseal_crypto::aead::{NONCE_SIZE, TAG_SIZE};
+use leafseal_crypto::ec::COMPRESSED_SIZE;
+use leafseal_crypto::{Curve, PublicKey, text_kernel};
+pub(crate) use leafseal_lanes::text::encoded_size;
+use leafseal_lanes::text::{NONCE_TEXT_SIZE, decoded_size};
 use thiserror::Error;
 
 /// The first bytes of every envelope.

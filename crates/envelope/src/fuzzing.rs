@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use fieldseal_crypto::{CryptoRng, Curve, EcContext, PrivateKey, PublicKey, Recipient, Secret};
+use leafseal_crypto::{CryptoRng, Curve, EcContext, PrivateKey, PublicKey, Recipient, Secret};
 
 use crate::file::{EncryptedFile, FileCheck, FileSealing};
 use crate::{
@@ -137,7 +137,7 @@ fn edited(original: &[u8], edits: &[u8]) -> Vec<u8> {
 /// A generator only for fixtures: the same bytes in each run, so that a finding replays. Never a source of keys.
 struct Counter(u64);
 
-impl fieldseal_crypto::rand_core::TryRng for Counter {
+impl leafseal_crypto::rand_core::TryRng for Counter {
     type Error = std::convert::Infallible;
 
     fn try_next_u32(&mut self) -> Result<u32, Self::Error> {
@@ -158,4 +158,4 @@ impl fieldseal_crypto::rand_core::TryRng for Counter {
     }
 }
 
-impl fieldseal_crypto::rand_core::TryCryptoRng for Counter {}
+impl leafseal_crypto::rand_core::TryCryptoRng for Counter {}

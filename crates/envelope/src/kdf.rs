@@ -1,9 +1,9 @@
 //! From a shared X coordinate to an AES key: the format's KDF, one block of the concatenation KDF (NIST SP 800-56C, option 1 with
 //! SHA-256), whose FixedInfo is the SubjectPublicKeyInfo of a public key with explicit curve parameters.
 
-use fieldseal_crypto::hash::sha256_secret;
-use fieldseal_crypto::{Curve, PublicKey, Secret};
 use hex_literal::hex;
+use leafseal_crypto::hash::sha256_secret;
+use leafseal_crypto::{Curve, PublicKey, Secret};
 
 /// DER of the SubjectPublicKeyInfo on P-256 up to the point: explicit parameters, an uncompressed generator, a seed.
 const DER_PREFIX_P256: [u8; 270] = hex!(

@@ -23,9 +23,9 @@ pub mod file;
 #[doc(hidden)]
 pub mod fuzzing;
 
-pub use fieldseal_crypto::DecryptFailed;
 pub use format::{ENVELOPE_OVERHEAD, Envelope, Malformed, Marking, ValueType, Version};
+pub use leafseal_crypto::DecryptFailed;
 pub use long::{LongOpening, LongSealing, LongText, Sealed};
-pub use metadata::{InvalidRole, Metadata, ORIGIN_FIELDSEAL, OpenedMetadata, ROLE_SIZE_MAX, Role, metadata_in_file};
+pub use metadata::{InvalidRole, Metadata, ORIGIN_LEAFSEAL, OpenedMetadata, ROLE_SIZE_MAX, Role, metadata_in_file};
 pub use open::{Form, OpenError, OpenScratch, Opened, OpeningKey};
 pub use seal::{KeySpent, Profile, SealScratch, SealingKey, Value, seal_each};

@@ -3,7 +3,7 @@
 //! Decryption has two phases: until the tag is verified nothing inspects the plaintext, so that neither timing nor the position of
 //! a fault reveals anything; then [`LongText`] parses it.
 
-use fieldseal_crypto::aead::{OpenStream, SealStream, TAG_SIZE};
+use leafseal_crypto::aead::{OpenStream, SealStream, TAG_SIZE};
 
 use crate::base64::append_base64;
 use crate::file::EncryptedFile;

@@ -7,8 +7,8 @@ use thiserror::Error;
 
 /// Bytes of the longest role.
 pub const ROLE_SIZE_MAX: usize = 20;
-/// The origin that Fieldseal writes: a positive fixint that no SDK uses (5 Node and browser, 7 Python, 9 Go).
-pub const ORIGIN_FIELDSEAL: u8 = 70;
+/// The origin that Leafseal writes: a positive fixint that no SDK uses (5 Node and browser, 7 Python, 9 Go).
+pub const ORIGIN_LEAFSEAL: u8 = 70;
 /// Entries of a metadata map that are read before it is refused; three are known.
 const ENTRIES_MAX: usize = 16;
 
@@ -157,7 +157,7 @@ mod tests {
     fn round_trips() {
         for role in [None, Some("a"), Some("card-number-20-chars")] {
             let parsed = role.map(|text| Role::parse(text).expect("a role"));
-            let metadata = Metadata::new(parsed.as_ref(), ORIGIN_FIELDSEAL, 1_700_000_000);
+            let metadata = Metadata::new(parsed.as_ref(), ORIGIN_LEAFSEAL, 1_700_000_000);
             let plaintext = [metadata.encoded.as_slice(), b"text"].concat();
             let (opened, text) = split(&plaintext).expect("well formed");
             assert_eq!(text, b"text");

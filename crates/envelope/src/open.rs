@@ -4,9 +4,9 @@
 
 use std::sync::OnceLock;
 
-use fieldseal_crypto::aead::{NONCE_SIZE, OpenItem, OpenStream, TAG_SIZE};
-use fieldseal_crypto::ec::{COMPRESSED_SIZE, InvalidKey, SCALAR_SIZE};
-use fieldseal_crypto::{AeadAlgorithm, AeadKey, DecryptFailed, EcContext, Nonce, PrivateKey, PublicKey, Secret};
+use leafseal_crypto::aead::{NONCE_SIZE, OpenItem, OpenStream, TAG_SIZE};
+use leafseal_crypto::ec::{COMPRESSED_SIZE, InvalidKey, SCALAR_SIZE};
+use leafseal_crypto::{AeadAlgorithm, AeadKey, DecryptFailed, EcContext, Nonce, PrivateKey, PublicKey, Secret};
 use thiserror::Error;
 
 use crate::aad::AssociatedData;

@@ -2,12 +2,12 @@
 //! a counter, as the key is fresh). Values are sealed in groups, so that a multi-buffer cipher can take them side by side, and
 //! their text is written once, into the caller's buffer.
 
-use fieldseal_crypto::aead::{SealItem, SealStream, TAG_SIZE};
-use fieldseal_crypto::{
+use leafseal_crypto::aead::{SealItem, SealStream, TAG_SIZE};
+use leafseal_crypto::{
     AeadAlgorithm, AeadKey, CryptoRng, Curve, EcContext, Encapsulation, Nonce, NonceSequence, PublicKey, Recipient,
     Secret, text_kernel,
 };
-use fieldseal_lanes::text::{Frame, Kernel};
+use leafseal_lanes::text::{Frame, Kernel};
 use thiserror::Error;
 
 use crate::aad::AssociatedData;

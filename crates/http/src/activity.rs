@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use fieldseal_net::{BulkQueue, BulkTurns, CLOSING_MAX, ClientBound, Full};
+use leafseal_net::{BulkQueue, BulkTurns, CLOSING_MAX, ClientBound, Full};
 use tokio::sync::Notify;
 
 use crate::settings::HttpSettings;

@@ -8,13 +8,13 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use fieldseal_net::{Leaving, Phase, age_reached};
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, EXPECT, HeaderValue, UPGRADE};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use leafseal_net::{Leaving, Phase, age_reached};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};

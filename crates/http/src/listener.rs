@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use boring::ssl::{Error as SslError, NameType, Ssl, SslContextRef};
-use fieldseal_net::tls::{Acceptor, reasons};
-use fieldseal_net::{ACCEPT_PAUSE, Full, Leaving, Phase, bind, prepare_socket};
+use leafseal_net::tls::{Acceptor, reasons};
+use leafseal_net::{ACCEPT_PAUSE, Full, Leaving, Phase, bind, prepare_socket};
 use tokio::io::{AsyncRead, AsyncWrite, BufReader, BufWriter};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;

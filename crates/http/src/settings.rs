@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fieldseal_net::{ClientBound, HALF_OPEN_TIMEOUT_MIN, HEADER_SIZE_MIN};
+use leafseal_net::{ClientBound, HALF_OPEN_TIMEOUT_MIN, HEADER_SIZE_MIN};
 use thiserror::Error;
 
 /// Limits and timeouts of a listener.

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use fieldseal_net::BulkTurns;
+use leafseal_net::BulkTurns;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::activity::{Slot, TurnOwner};
@@ -131,7 +131,7 @@ mod tests {
     use std::task::{Wake, Waker};
     use std::time::Duration;
 
-    use fieldseal_net::ClientBound;
+    use leafseal_net::ClientBound;
     use tokio::io::AsyncWriteExt;
     use tokio::task::yield_now;
 

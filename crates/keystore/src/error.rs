@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use fieldseal_crypto::Curve;
+use leafseal_crypto::Curve;
 
 use crate::files::SecretPath;
 use crate::pem::ImportError;
@@ -17,8 +17,8 @@ pub enum Error {
     /// No store at this place, or an empty file.
     #[error("no keystore at {0}: create one first")]
     NoStore(Location),
-    /// The file, or the database's schema `fieldseal`, is something else.
-    #[error("{0} is not a Fieldseal keystore")]
+    /// The file, or the database's schema `leafseal`, is something else.
+    #[error("{0} is not a Leafseal keystore")]
     NotAStore(Location),
     /// A store that must be empty, or must not exist, has content.
     #[error("{0} has a keystore already: nothing was changed")]
@@ -45,8 +45,8 @@ pub enum Error {
     /// or may be lost with this server.
     #[error("the change is not confirmed, because {0}: look whether it was made before you make it again")]
     Unconfirmed(String),
-    /// The store was written by a newer Fieldseal.
-    #[error("the keystore has schema version {found}, this program knows up to {supported}: use a newer Fieldseal")]
+    /// The store was written by a newer Leafseal.
+    #[error("the keystore has schema version {found}, this program knows up to {supported}: use a newer Leafseal")]
     NewerSchema {
         /// The schema version of the store.
         found: u32,

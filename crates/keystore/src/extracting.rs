@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use fieldseal_crypto::{CryptoRng, Curve};
+use leafseal_crypto::{CryptoRng, Curve};
 
 use crate::copying::StoreAddress;
 use crate::model::{AppKeys, AppSummary, CheckReport, KeyPair, KeyState};

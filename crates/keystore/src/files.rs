@@ -9,7 +9,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use fieldseal_crypto::CryptoRng;
+use leafseal_crypto::CryptoRng;
 use rustix::fs::OFlags;
 use rustix::process::{getegid, geteuid};
 use zeroize::Zeroizing;

@@ -29,7 +29,7 @@ mod sqlite;
 mod store;
 mod wrapping;
 
-pub use fieldseal_crypto::Secret;
+pub use leafseal_crypto::Secret;
 
 pub use copying::{Copied, StoreAddress, copy_store};
 pub use drafts::{remove_abandoned, remove_abandoned_in};

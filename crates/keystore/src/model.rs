@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fieldseal_crypto::{Curve, EcContext, PrivateKey, PublicKey};
+use leafseal_crypto::{Curve, EcContext, PrivateKey, PublicKey};
 
 use crate::error::KeyFault;
 use crate::{ApiKeyId, AppName, ClientName, Error, RoleName};

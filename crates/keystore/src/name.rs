@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use fieldseal_crypto::CryptoRng;
+use leafseal_crypto::CryptoRng;
 use thiserror::Error;
 
 /// Text that is no name of its kind.

@@ -9,7 +9,7 @@ use std::path::Path;
 use base64ct::{Base64, Encoding};
 use der::asn1::{AnyRef, BitStringRef, ObjectIdentifier, OctetStringRef};
 use der::{Decode, Reader, SliceReader, Tag, TagNumber, Tagged};
-use fieldseal_crypto::{Curve, EcContext, PrivateKey, PublicKey, Secret};
+use leafseal_crypto::{Curve, EcContext, PrivateKey, PublicKey, Secret};
 use zeroize::Zeroizing;
 
 use crate::{Error, files};

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
-use fieldseal_crypto::CryptoRng;
+use leafseal_crypto::CryptoRng;
 
 use crate::drafts::{Draft, folder_of};
 

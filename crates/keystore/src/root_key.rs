@@ -8,9 +8,9 @@ use std::fmt;
 use std::path::Path;
 
 use base64ct::{Base64, Encoding};
-use fieldseal_crypto::aead::{NONCE_SIZE, OpenItem, SealItem, TAG_SIZE};
-use fieldseal_crypto::hash::hmac_sha256;
-use fieldseal_crypto::{AeadAlgorithm, AeadKey, CryptoRng, Nonce, Secret};
+use leafseal_crypto::aead::{NONCE_SIZE, OpenItem, SealItem, TAG_SIZE};
+use leafseal_crypto::hash::hmac_sha256;
+use leafseal_crypto::{AeadAlgorithm, AeadKey, CryptoRng, Nonce, Secret};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::Error;
@@ -22,7 +22,7 @@ const ROOT_KEY_SIZE: usize = 32;
 /// Bytes of a [`RootKeyId`].
 const ID_SIZE: usize = 8;
 /// The prefix of root key text; the number is the version of the text form and of the derivations.
-const TEXT_PREFIX: &str = "fieldseal-root-key-1:";
+const TEXT_PREFIX: &str = "leafseal-root-key-1:";
 /// Bytes of the base64 of a root key.
 const TEXT_BASE64_SIZE: usize = ROOT_KEY_SIZE.div_ceil(3) * 4;
 /// Longest root key file in bytes. The text itself needs 65; the rest is room for white space around it.
@@ -32,8 +32,8 @@ const SEALED_VERSION: u8 = 1;
 /// Bytes before the ciphertext.
 const SEALED_HEADER_SIZE: usize = 1 + NONCE_SIZE;
 
-const LABEL_WRAPPING: &[u8] = b"fieldseal-root-key-1 wrapping";
-const LABEL_ID: &[u8] = b"fieldseal-root-key-1 id";
+const LABEL_WRAPPING: &[u8] = b"leafseal-root-key-1 wrapping";
+const LABEL_ID: &[u8] = b"leafseal-root-key-1 id";
 
 /// Identifies a root key without revealing anything about it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -55,11 +55,11 @@ impl fmt::Debug for RootKeyId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RootKeyError {
-    /// The text is not `fieldseal-root-key-1:` and the base64 of 32 bytes.
-    #[error("not a root key: it must be one line, fieldseal-root-key-1: and the base64 of 32 bytes")]
+    /// The text is not `leafseal-root-key-1:` and the base64 of 32 bytes.
+    #[error("not a root key: it must be one line, leafseal-root-key-1: and the base64 of 32 bytes")]
     Text,
     /// The text has an unsupported version.
-    #[error("unsupported root key version: use a newer Fieldseal")]
+    #[error("unsupported root key version: use a newer Leafseal")]
     TextVersion,
     /// The ciphertext is damaged, or was encrypted under another key or for another place.
     #[error("decrypt failed")]
@@ -88,7 +88,7 @@ pub trait RootKey: Send + Sync {
     fn open(&self, aad: &[u8], sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, RootKeyError>;
 }
 
-/// A root key in this process's memory, wiped on drop. Its text form is `fieldseal-root-key-1:` and 44 characters of base64.
+/// A root key in this process's memory, wiped on drop. Its text form is `leafseal-root-key-1:` and 44 characters of base64.
 pub struct LocalRootKey {
     bytes: Secret<ROOT_KEY_SIZE>,
     wrapping: AeadKey,
@@ -114,7 +114,7 @@ impl LocalRootKey {
     pub fn from_text(text: &str) -> Result<Self, RootKeyError> {
         let text = text.trim_ascii();
         let Some(base64) = text.strip_prefix(TEXT_PREFIX) else {
-            let newer = text.starts_with("fieldseal-root-key-");
+            let newer = text.starts_with("leafseal-root-key-");
             return Err(if newer { RootKeyError::TextVersion } else { RootKeyError::Text });
         };
         let mut bytes = Secret::zeroed();

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use fieldseal_crypto::{CryptoRng, Secret};
+use leafseal_crypto::{CryptoRng, Secret};
 
 use crate::root_key::RootKey;
 use crate::{

@@ -3,8 +3,8 @@
 //! The format on disk must not change. The associated data contains the store, the app, the version, the curve and the public key,
 //! so that an encrypted key moved to another row, store or public key does not decrypt.
 
-use fieldseal_crypto::hash::sha256;
-use fieldseal_crypto::{CryptoRng, Curve, EcContext, PrivateKey, PublicKey, Secret};
+use leafseal_crypto::hash::sha256;
+use leafseal_crypto::{CryptoRng, Curve, EcContext, PrivateKey, PublicKey, Secret};
 
 use crate::AppName;
 use crate::error::KeyFault;
@@ -15,14 +15,14 @@ use crate::root_key::{RootKey, RootKeyError, RootKeyId};
 pub(crate) const STORE_ID_SIZE: usize = 16;
 
 /// First bytes of the associated data.
-const AAD_LABEL: &[u8] = b"fieldseal-private-key-1";
+const AAD_LABEL: &[u8] = b"leafseal-private-key-1";
 
 /// The id of a store, made with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoreId(pub(crate) [u8; STORE_ID_SIZE]);
 
 /// First bytes of what an extract's id is a hash of.
-const EXTRACT_LABEL: &[u8] = b"fieldseal-extract-1";
+const EXTRACT_LABEL: &[u8] = b"leafseal-extract-1";
 
 impl StoreId {
     /// The id of a new store.
@@ -63,7 +63,7 @@ fn associated_data(place: &Place<'_>, public: &PublicKey) -> Vec<u8> {
 }
 
 /// First bytes of the associated data of a secret of the store's own.
-const SECRET_AAD_LABEL: &[u8] = b"fieldseal-store-secret-1";
+const SECRET_AAD_LABEL: &[u8] = b"leafseal-store-secret-1";
 
 /// Label ‖ store id (16) ‖ purpose: a secret opens in its own store and for its own purpose only.
 pub(crate) fn secret_associated_data(store: StoreId, purpose: &str) -> Vec<u8> {
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use crate::root_key::LocalRootKey;
 
-    const ROOT_KEY: &str = "fieldseal-root-key-1:WlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlo=";
+    const ROOT_KEY: &str = "leafseal-root-key-1:WlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlo=";
 
     struct Fixture {
         root_key: LocalRootKey,
@@ -179,9 +179,9 @@ mod tests {
             let wrapped =
                 wrap(&fixture.root_key, &place(&fixture.app), &fixture.pair, &mut fixture.rng).expect("wrapped");
             let mut mac = <Hmac<Sha256> as Mac>::new_from_slice(&[0x5a; 32]).expect("any length");
-            mac.update(b"fieldseal-root-key-1 wrapping\x01");
+            mac.update(b"leafseal-root-key-1 wrapping\x01");
             let cipher = Aes256Gcm::new(&mac.finalize().into_bytes());
-            let mut aad = b"fieldseal-private-key-1".to_vec();
+            let mut aad = b"leafseal-private-key-1".to_vec();
             aad.extend([9; 16]);
             aad.extend([0, 0, 0, 3]);
             aad.extend(curve.short_name().as_bytes());

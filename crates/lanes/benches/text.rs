@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use fieldseal_lanes::text::{Frame, Kernel, decoded_size, encoded_size};
+use leafseal_lanes::text::{Frame, Kernel, decoded_size, encoded_size};
 
 /// Bytes: a nonce, a point, a sealed 32-byte value, and longer ones.
 const SIZES: [usize; 7] = [12, 33, 48, 50, 272, 1_040, 65_552];

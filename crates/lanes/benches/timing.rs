@@ -7,10 +7,10 @@ use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use fieldseal_lanes::ec::ecdsa::SigningKey;
-use fieldseal_lanes::ec::{COMPRESSED_SIZE, Curve, FixedBase, Kernel, Point, SCALAR_SIZE, Scalar, agree, multiply};
-use fieldseal_lanes::gcm::{self, Key, Nonce, OpenItem, SealItem, TAG_SIZE};
-use fieldseal_lanes::rsa;
+use leafseal_lanes::ec::ecdsa::SigningKey;
+use leafseal_lanes::ec::{COMPRESSED_SIZE, Curve, FixedBase, Kernel, Point, SCALAR_SIZE, Scalar, agree, multiply};
+use leafseal_lanes::gcm::{self, Key, Nonce, OpenItem, SealItem, TAG_SIZE};
+use leafseal_lanes::rsa;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 

@@ -1,7 +1,7 @@
 //! ChaCha20 and Poly1305: the kernel of this CPU and the model against RustCrypto, in place and apart, and Poly1305 in pieces.
 
 use chacha20::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
-use fieldseal_lanes::chacha::{BLOCK_SIZE, Kernel, Poly1305, SIZE_MIN};
+use leafseal_lanes::chacha::{BLOCK_SIZE, Kernel, Poly1305, SIZE_MIN};
 use poly1305::universal_hash::KeyInit;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};

@@ -1,11 +1,11 @@
 //! Products of many scalars and fixed points against RustCrypto's, through every kernel of this CPU.
 
-use fieldseal_lanes::ec::{
+use k256::elliptic_curve::sec1::ToEncodedPoint;
+use k256::elliptic_curve::{Field, PrimeField};
+use leafseal_lanes::ec::{
     Agreement, COMPRESSED_SIZE, Curve, FixedBase, FixedBaseWork, GROUP_POINTS_MAX, Kernel, NotOnCurve, Point,
     SCALAR_SIZE, Scalar, TABLE_PIECES, TABLE_SIZE, agree as agree_many, multiply,
 };
-use k256::elliptic_curve::sec1::ToEncodedPoint;
-use k256::elliptic_curve::{Field, PrimeField};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 

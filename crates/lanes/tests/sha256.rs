@@ -1,6 +1,6 @@
 //! SHA-256 of two messages side by side: the kernel of this CPU against the definition.
 
-use fieldseal_lanes::sha256::{BLOCK_SIZE, INITIAL, Kernel};
+use leafseal_lanes::sha256::{BLOCK_SIZE, INITIAL, Kernel};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 

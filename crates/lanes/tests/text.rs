@@ -2,8 +2,8 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use fieldseal_lanes::gcm::NONCE_SIZE;
-use fieldseal_lanes::text::{
+use leafseal_lanes::gcm::NONCE_SIZE;
+use leafseal_lanes::text::{
     Frame, HEAD_SIZE_MAX, Kernel, MIDDLE_SIZE_MAX, NONCE_TEXT_SIZE, SEALED_SIZE_MIN, decoded_size, encoded_size,
 };
 use rand::rngs::StdRng;

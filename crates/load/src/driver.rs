@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use fieldseal_client::raw::{EncodedRequest, Message, RawConnection, RemoteError, TlsStream};
+use leafseal_client::raw::{EncodedRequest, Message, RawConnection, RemoteError, TlsStream};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -302,8 +302,8 @@ impl<S: Stream> Driver<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fieldseal_client::Limits;
-    use fieldseal_client::raw::request;
+    use leafseal_client::Limits;
+    use leafseal_client::raw::request;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
     /// Size of a health request with an id below 128, and of the answer of `peer`: `[1, id, nil, nil]`.

@@ -134,8 +134,8 @@ fn answer(size: usize) -> Vec<u8> {
 mod tests {
     use super::*;
     use crate::driver::ask;
-    use fieldseal_client::Limits;
-    use fieldseal_client::raw::{EncodedRequest, RawConnection, request};
+    use leafseal_client::Limits;
+    use leafseal_client::raw::{EncodedRequest, RawConnection, request};
 
     #[test]
     fn answers_have_their_size_and_the_id_of_their_request_and_take_their_time() {

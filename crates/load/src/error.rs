@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fieldseal_client::ClientError;
+use leafseal_client::ClientError;
 use thiserror::Error;
 
 /// A measurement cannot continue. Contains no values.

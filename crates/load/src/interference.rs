@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fieldseal_client::raw::{EncodedRequest, RawConnection, RawConnector};
-use fieldseal_client::{ClientSettings, Limits};
+use leafseal_client::raw::{EncodedRequest, RawConnection, RawConnector};
+use leafseal_client::{ClientSettings, Limits};
 use tokio::net::TcpStream;
 
 use crate::arrivals::Process;

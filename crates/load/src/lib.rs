@@ -1,8 +1,8 @@
-//! Load tests of a Fieldseal engine: requests, their schedule, their latency, and their cost to the engine.
+//! Load tests of a Leafseal engine: requests, their schedule, their latency, and their cost to the engine.
 //!
 //! [`arrivals`] computes when requests are due, [`material`] their content and their expected answers, [`driver`] sends them on raw
 //! connections and matches answers, [`latencies`] records latencies and counts, [`accounting`] reads the operating system's
-//! accounting of a process. [`table`] combines these into the benchmark of `fieldseal bench`, [`interference`], [`overload`] and
+//! accounting of a process. [`table`] combines these into the benchmark of `leafseal bench`, [`interference`], [`overload`] and
 //! [`soak`] into its experiments.
 //!
 //! Guarantees: latency in an open loop counts from when a request was due, not from when it could be sent. Every answer is matched to

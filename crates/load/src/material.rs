@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use fieldseal_client::raw::{EncodedRequest, Message, RawConnection, ValuesResult, request};
-use fieldseal_client::{Curve, DecryptOptions, EncryptOptions, Keying, Scalar};
+use leafseal_client::raw::{EncodedRequest, Message, RawConnection, ValuesResult, request};
+use leafseal_client::{Curve, DecryptOptions, EncryptOptions, Keying, Scalar};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 

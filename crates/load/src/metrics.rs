@@ -17,12 +17,12 @@ const SIZE_MAX: u64 = 4 << 20;
 /// Timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Histogram of the time that requests waited for a worker.
-pub const QUEUE_WAIT: &str = "fieldseal_queue_wait_seconds";
+pub const QUEUE_WAIT: &str = "leafseal_queue_wait_seconds";
 /// Total busy time of all workers, in seconds.
-pub const WORKERS_BUSY: &str = "fieldseal_worker_busy_seconds_total";
+pub const WORKERS_BUSY: &str = "leafseal_worker_busy_seconds_total";
 
 /// CPU time of the engine's threads, in seconds, by kind. Missing in older engines, and on systems without per-thread CPU time.
-const CPU: &str = "fieldseal_cpu_seconds_total";
+const CPU: &str = "leafseal_cpu_seconds_total";
 
 /// Fetches `/metrics` from the first address that accepts the connection.
 ///
@@ -118,13 +118,13 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "\
-# TYPE fieldseal_queue_wait_seconds histogram
-fieldseal_queue_wait_seconds_sum 0.5
-fieldseal_queue_wait_seconds_count 10
-fieldseal_queue_wait_seconds_bucket{le=\"1e-06\"} 2
-fieldseal_queue_wait_seconds_bucket{le=\"0.001\"} 9 # {} 0.0007
-fieldseal_queue_wait_seconds_bucket{le=\"+Inf\"} 10
-fieldseal_queue_wait_seconds_other_bucket{le=\"1.0\"} 99
+# TYPE leafseal_queue_wait_seconds histogram
+leafseal_queue_wait_seconds_sum 0.5
+leafseal_queue_wait_seconds_count 10
+leafseal_queue_wait_seconds_bucket{le=\"1e-06\"} 2
+leafseal_queue_wait_seconds_bucket{le=\"0.001\"} 9 # {} 0.0007
+leafseal_queue_wait_seconds_bucket{le=\"+Inf\"} 10
+leafseal_queue_wait_seconds_other_bucket{le=\"1.0\"} 99
 ";
 
     #[test]
@@ -133,23 +133,23 @@ fieldseal_queue_wait_seconds_other_bucket{le=\"1.0\"} 99
         assert_eq!(buckets, Buckets(vec![(1e-6, 2), (0.001, 7), (f64::INFINITY, 1)]));
         assert_eq!((buckets.count(), buckets.quantile(0.2), buckets.quantile(0.5)), (10, 1e-6, 0.001));
         assert_eq!(buckets.quantile(1.0), f64::INFINITY);
-        assert_eq!(Buckets::read(TEXT, "fieldseal_other"), None);
+        assert_eq!(Buckets::read(TEXT, "leafseal_other"), None);
     }
 
     #[test]
     fn numbers_are_read() {
-        assert_eq!(number(TEXT, "fieldseal_queue_wait_seconds_count"), Some(10.0));
-        assert_eq!(number(TEXT, "fieldseal_queue_wait_seconds_sum"), Some(0.5));
-        assert_eq!(number(TEXT, "fieldseal_queue_wait_seconds"), None);
+        assert_eq!(number(TEXT, "leafseal_queue_wait_seconds_count"), Some(10.0));
+        assert_eq!(number(TEXT, "leafseal_queue_wait_seconds_sum"), Some(0.5));
+        assert_eq!(number(TEXT, "leafseal_queue_wait_seconds"), None);
     }
 
     #[test]
     fn cpu_time_is_read_whole_or_not_at_all() {
         let text = "\
-# TYPE fieldseal_cpu_seconds counter
-fieldseal_cpu_seconds_total{threads=\"network\"} 1.5
-fieldseal_cpu_seconds_total{threads=\"workers\"} 20.000000001
-fieldseal_cpu_seconds_total{threads=\"other\"} 0
+# TYPE leafseal_cpu_seconds counter
+leafseal_cpu_seconds_total{threads=\"network\"} 1.5
+leafseal_cpu_seconds_total{threads=\"workers\"} 20.000000001
+leafseal_cpu_seconds_total{threads=\"other\"} 0
 ";
         let ms = Duration::from_millis;
         let workers = ms(20_000) + Duration::from_nanos(1);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use fieldseal_client::ClientSettings;
-use fieldseal_client::raw::{EncodedRequest, RawConnection, RawConnector, request};
+use leafseal_client::ClientSettings;
+use leafseal_client::raw::{EncodedRequest, RawConnection, RawConnector, request};
 
 use crate::accounting::Process;
 use crate::arrivals;

@@ -357,17 +357,17 @@ pub enum ResultError {
         message: String,
     },
     /// A report of another kind.
-    #[error("this is a report of `{0}`, not of a load test: `fieldseal load -o RESULT.json` writes those")]
+    #[error("this is a report of `{0}`, not of a load test: `leafseal load -o RESULT.json` writes those")]
     OtherKind(String),
     /// A result of an unsupported version.
-    #[error("schema {0}: this version of fieldseal reads schema {SCHEMA}")]
+    #[error("schema {0}: this version of leafseal reads schema {SCHEMA}")]
     OtherSchema(u32),
     /// Inconsistent lists.
     #[error("{0}")]
     Inconsistent(&'static str),
     /// Artillery's own report.
     #[error(
-        "this is a report of Artillery, which this command does not read: run the same scenario file with `fieldseal load SCENARIO.yml \
+        "this is a report of Artillery, which this command does not read: run the same scenario file with `leafseal load SCENARIO.yml \
          -o RESULT.json`, and report on that"
     )]
     Artillery,

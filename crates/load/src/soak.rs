@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fieldseal_client::raw::{DocumentResult, EncodedRequest, Message, RawConnection, RawConnector, request};
-use fieldseal_client::{ClientSettings, Curve, DecryptOptions, Keying};
+use leafseal_client::raw::{DocumentResult, EncodedRequest, Message, RawConnection, RawConnector, request};
+use leafseal_client::{ClientSettings, Curve, DecryptOptions, Keying};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use tokio::task::JoinSet;

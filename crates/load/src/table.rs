@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fieldseal_client::raw::{RawConnection, RawConnector};
-use fieldseal_client::{Curve, Keying};
+use leafseal_client::raw::{RawConnection, RawConnector};
+use leafseal_client::{Curve, Keying};
 
 use crate::accounting::{Cpu, Process};
 use crate::arrivals;

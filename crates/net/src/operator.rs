@@ -93,7 +93,7 @@ impl OperatorPort {
     pub fn start<R: Report>(address: SocketAddr, settings: &OperatorSettings, report: Arc<R>) -> io::Result<Self> {
         let settings = settings.clone();
         let serve = move |listener| listen(listener, settings, report);
-        Ok(OperatorPort { thread: ListeningThread::start("fieldseal-operator", address, serve)? })
+        Ok(OperatorPort { thread: ListeningThread::start("leafseal-operator", address, serve)? })
     }
 
     /// The bound address.

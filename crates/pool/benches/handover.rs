@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use fieldseal_pool::{Admission, Clock, Job, Pool, PoolSettings, Scheduling, Slice, Turn};
+use leafseal_pool::{Admission, Clock, Job, Pool, PoolSettings, Scheduling, Slice, Turn};
 
 const ROUNDS: usize = 300;
 const ROUND_TIME: Duration = Duration::from_millis(1);

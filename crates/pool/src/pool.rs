@@ -202,7 +202,7 @@ impl Turn<'_> {
 }
 
 impl Pool {
-    /// Starts the threads, named `fieldseal-work-0` and so on.
+    /// Starts the threads, named `leafseal-work-0` and so on.
     ///
     /// # Errors
     /// If the system cannot start a thread. Threads already started are stopped.
@@ -217,7 +217,7 @@ impl Pool {
         let pool = Pool::manual(settings, clock);
         for index in 0..pool.workers() {
             let shared = Arc::clone(&pool.shared);
-            let thread = Builder::new().name(format!("fieldseal-work-{index}")).spawn(move || shared.work())?;
+            let thread = Builder::new().name(format!("leafseal-work-{index}")).spawn(move || shared.work())?;
             pool.threads().push(thread);
         }
         Ok(pool)

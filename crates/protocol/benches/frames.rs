@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use criterion::{Criterion, Throughput};
-use fieldseal_protocol::{EncryptOptions, EncryptParams, Limits, Message, Scalar, Scanner, answer, request, write};
+use leafseal_protocol::{EncryptOptions, EncryptParams, Limits, Message, Scalar, Scanner, answer, request, write};
 use serde::{Deserialize, Serialize};
 
 const FIELDS: usize = 2_000;

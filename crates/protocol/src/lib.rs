@@ -1,4 +1,4 @@
-//! The wire format between Fieldseal's engine and its clients: MessagePack-RPC, as its public specification has it.
+//! The wire format between Leafseal's engine and its clients: MessagePack-RPC, as its public specification has it.
 //!
 //! Bytes in, bytes out. The crate opens no socket, starts no thread and keeps no clock, so that the network runtime,
 //! the workers, the client and a simulation can all share it. `docs/protocol.md` describes the same format for people
@@ -68,9 +68,9 @@ pub use values::{RawValues, Scalar, Strings, Text, ValueError, ValueFault, Value
 /// Version of the protocol that this crate speaks; `info` reports it and the ALPN name carries it.
 pub const PROTOCOL_VERSION: u32 = 1;
 /// The application protocol that both sides name in the TLS handshake (ALPN, RFC 7301).
-pub const ALPN: &[u8] = b"fieldseal/1";
+pub const ALPN: &[u8] = b"leafseal/1";
 /// The list of [`ALPN`] alone in the format of TLS libraries, each name preceded by its length (RFC 7301, section 3.1).
-pub const ALPN_LIST: &[u8] = b"\x0bfieldseal/1";
+pub const ALPN_LIST: &[u8] = b"\x0aleafseal/1";
 /// Groups for the key exchange of TLS, the preferred first. Listed, so that an update of a library does not change what is
 /// negotiated.
 pub const TLS_GROUPS: &str = "X25519:P-256";
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn the_application_protocol_contains_the_version_and_is_alone_in_the_list() {
-        assert_eq!(ALPN, format!("fieldseal/{PROTOCOL_VERSION}").as_bytes());
+        assert_eq!(ALPN, format!("leafseal/{PROTOCOL_VERSION}").as_bytes());
         assert_eq!(ALPN_LIST.split_first().map(|(size, name)| (usize::from(*size), name)), Some((ALPN.len(), ALPN)));
     }
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use fieldseal_http::{BodyError, Peer, Received};
-use fieldseal_net::{LogFormat, LogLine};
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::{Method, Version};
+use leafseal_http::{BodyError, Peer, Received};
+use leafseal_net::{LogFormat, LogLine};
 
 use crate::config::Action;
 use crate::hop_headers;

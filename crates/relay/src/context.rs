@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use fieldseal_http::Peer;
 use hyper::http::request::Parts;
+use leafseal_http::Peer;
 
 use crate::access::{AccessLog, Record};
 use crate::config::{Configuration, Limits};

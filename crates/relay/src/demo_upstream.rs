@@ -5,14 +5,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use fieldseal_http::{
-    Event, Handler, HttpSettings, Listener, ListenerOptions, Observer, Peer, Problem, RequestBody, ResponseBody, bytes,
-};
-use fieldseal_net::ListeningThread;
-use fieldseal_net::tls::{Acceptor, ServerIdentity};
 use http_body_util::{BodyExt, Limited};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
+use leafseal_http::{
+    Event, Handler, HttpSettings, Listener, ListenerOptions, Observer, Peer, Problem, RequestBody, ResponseBody, bytes,
+};
+use leafseal_net::ListeningThread;
+use leafseal_net::tls::{Acceptor, ServerIdentity};
 use serde_json::{Map, Value, json};
 
 /// Maximum size of a body.
@@ -70,7 +70,7 @@ impl DemoUpstream {
                 Err(error) => tracing::error!(%error, "the demo upstream cannot listen"),
             }
         };
-        Ok(DemoUpstream { thread: ListeningThread::start("fieldseal-demo", address, serve)? })
+        Ok(DemoUpstream { thread: ListeningThread::start("leafseal-demo", address, serve)? })
     }
 
     /// The address that it listens on.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fieldseal_http::{Buffers, RequestBody, ResponseBody};
 use http_body_util::BodyExt;
 use hyper::body::Bytes;
 use hyper::header::{self, HeaderValue};
@@ -11,6 +10,7 @@ use hyper::http::{request, response};
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use hyper_util::rt::TokioIo;
+use leafseal_http::{Buffers, RequestBody, ResponseBody};
 
 use crate::access::{Record, Recorded};
 use crate::body::trailers::Guarded;

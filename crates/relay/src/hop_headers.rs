@@ -1,8 +1,8 @@
 //! Hop-by-hop headers, and headers that become invalid when the body changes.
 
-use fieldseal_http::Peer;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{StatusCode, Version};
+use leafseal_http::Peer;
 
 use crate::config::Forwarded;
 use crate::refusal::Refusal;
@@ -49,7 +49,7 @@ const X_FORWARDED: &[u8] = b"x-forwarded-";
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 /// The value of `Via`.
-const VIA: HeaderValue = HeaderValue::from_static("1.1 fieldseal");
+const VIA: HeaderValue = HeaderValue::from_static("1.1 leafseal");
 
 /// Removes the upgrade that a message requests or accepts from its hop-by-hop headers, and returns its protocol.
 pub(crate) fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
@@ -274,7 +274,7 @@ mod tests {
         ]);
         assert_eq!(upgrade(&request), None);
         prepare_request(&mut request).unwrap();
-        assert_eq!(request, headers(&[("x-other", "2"), ("te", "trailers"), ("via", "1.1 fieldseal")]));
+        assert_eq!(request, headers(&[("x-other", "2"), ("te", "trailers"), ("via", "1.1 leafseal")]));
         for name in ["Host", "content-length", "authorization", "a b"] {
             let mut abused = headers(&[]);
             abused.insert(header::CONNECTION, HeaderValue::from_str(name).unwrap());
@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn a_client_cannot_remove_its_address_from_forwarded_headers() {
         let address = "192.0.2.7:9".parse().unwrap();
-        let peer = Peer { address, protocol: fieldseal_http::Protocol::Http1, server_name: None };
+        let peer = Peer { address, protocol: leafseal_http::Protocol::Http1, server_name: None };
         let reported = |how| {
             let mut request = headers(&[
                 ("connection", "close, X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host"),
@@ -313,7 +313,7 @@ mod tests {
         };
         let expected = headers(&[
             ("host", "a.test"),
-            ("via", "1.1 fieldseal"),
+            ("via", "1.1 leafseal"),
             ("x-forwarded-for", "192.0.2.7"),
             ("x-forwarded-proto", "http"),
             ("x-forwarded-host", "a.test"),
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn a_chain_in_several_lines_is_one_chain() {
         let address = "[2001:db8::1]:9".parse().unwrap();
-        let peer = Peer { address, protocol: fieldseal_http::Protocol::Http2, server_name: None };
+        let peer = Peer { address, protocol: leafseal_http::Protocol::Http2, server_name: None };
         let chain = |how| {
             let mut request = HeaderMap::new();
             for line in ["1.1.1.1, 2.2.2.2", "3.3.3.3"] {
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn no_forwarded_header_of_a_client_remains_under_any_name() {
         let address = "192.0.2.7:9".parse().unwrap();
-        let peer = Peer { address, protocol: fieldseal_http::Protocol::Http1, server_name: None };
+        let peer = Peer { address, protocol: leafseal_http::Protocol::Http1, server_name: None };
         let said = [
             ("forwarded", "for=1.1.1.1"),
             ("x-forwarded-for", "1.1.1.1"),

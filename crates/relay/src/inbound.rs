@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use fieldseal_http::{Handler, Peer, RequestBody, ResponseBody};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
+use leafseal_http::{Handler, Peer, RequestBody, ResponseBody};
 
 use crate::access::{Record, host};
 use crate::config::{Actions, Inbound, Origin, Route};

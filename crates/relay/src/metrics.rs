@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fieldseal_http::HttpCounters;
-use fieldseal_net::ProcessFigures;
-use fieldseal_net::metrics::{Histogram, Named, Writer, openmetrics};
-use fieldseal_net::tls::PrivateKeyFigures;
+use leafseal_http::HttpCounters;
+use leafseal_net::ProcessFigures;
+use leafseal_net::metrics::{Histogram, Named, Writer, openmetrics};
+use leafseal_net::tls::PrivateKeyFigures;
 
 use crate::body::buffer::Usage;
 use crate::config::Action;
@@ -276,40 +276,40 @@ mod tests {
         metrics[0].changed(Action::Redact, 4);
         let text = Snapshot { upstream_connections: 9, reloads: 1, ..snapshot(metrics) }.into_text();
         for line in [
-            "fieldseal_relay_requests_total{listener=\"api\",status=\"2xx\"} 1",
-            "fieldseal_relay_requests_total{listener=\"api\",status=\"5xx\"} 1",
-            "fieldseal_relay_request_seconds_bucket{le=\"0.0005\",listener=\"api\"} 1",
-            "fieldseal_relay_request_seconds_bucket{le=\"50.0\",listener=\"api\"} 1",
-            "fieldseal_relay_request_seconds_bucket{le=\"+Inf\",listener=\"api\"} 2",
-            "fieldseal_relay_request_seconds_count{listener=\"api\"} 2",
-            "fieldseal_relay_values_total{listener=\"api\",action=\"redact\"} 4",
-            "fieldseal_relay_refusals_total{listener=\"api\",code=\"engine-unavailable\"} 1",
-            "fieldseal_relay_body_bytes_total{listener=\"api\",direction=\"sent\"} 12",
-            "fieldseal_relay_buffered_bodies_bytes 4096",
-            "fieldseal_relay_buffered_bodies_peak_bytes 65536",
-            "fieldseal_relay_buffered_bodies_limit_bytes 1073741824",
-            "fieldseal_relay_upstream_connections_open 9",
-            "fieldseal_relay_reloads_total 1",
-            "fieldseal_relay_ready 1",
+            "leafseal_relay_requests_total{listener=\"api\",status=\"2xx\"} 1",
+            "leafseal_relay_requests_total{listener=\"api\",status=\"5xx\"} 1",
+            "leafseal_relay_request_seconds_bucket{le=\"0.0005\",listener=\"api\"} 1",
+            "leafseal_relay_request_seconds_bucket{le=\"50.0\",listener=\"api\"} 1",
+            "leafseal_relay_request_seconds_bucket{le=\"+Inf\",listener=\"api\"} 2",
+            "leafseal_relay_request_seconds_count{listener=\"api\"} 2",
+            "leafseal_relay_values_total{listener=\"api\",action=\"redact\"} 4",
+            "leafseal_relay_refusals_total{listener=\"api\",code=\"engine-unavailable\"} 1",
+            "leafseal_relay_body_bytes_total{listener=\"api\",direction=\"sent\"} 12",
+            "leafseal_relay_buffered_bodies_bytes 4096",
+            "leafseal_relay_buffered_bodies_peak_bytes 65536",
+            "leafseal_relay_buffered_bodies_limit_bytes 1073741824",
+            "leafseal_relay_upstream_connections_open 9",
+            "leafseal_relay_reloads_total 1",
+            "leafseal_relay_ready 1",
             "process_cpu_seconds_total 1.5",
             "process_resident_memory_bytes 4096",
             "process_open_fds 7",
             "process_max_fds 20",
             "process_start_time_seconds 1700000012.5",
-            "fieldseal_relay_access_log_lines_dropped_total 3",
-            concat!("fieldseal_relay_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),
+            "leafseal_relay_access_log_lines_dropped_total 3",
+            concat!("leafseal_relay_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in:\n{text}");
         }
         assert!(text.ends_with("# EOF\n"));
     }
 
-    /// `UPDATE=1 cargo test -p fieldseal-relay --lib metrics` regenerates the table.
+    /// `UPDATE=1 cargo test -p leafseal-relay --lib metrics` regenerates the table.
     #[test]
     fn the_documentation_has_every_metric() {
         let metrics: Vec<Arc<ListenerMetrics>> = vec![Arc::default()];
         metrics[0].refused("malformed");
         let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/relay.md");
-        fieldseal_testkit::check_metrics_table(document, "## Monitoring", &snapshot(metrics).into_text());
+        leafseal_testkit::check_metrics_table(document, "## Monitoring", &snapshot(metrics).into_text());
     }
 }

@@ -9,11 +9,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fieldseal_client::{Client, ClientError, ClientSettings, EncryptOptions, Scalar};
-use fieldseal_net::{OperatorPort, OperatorSettings};
 use http_body_util::{BodyExt, Limited};
 use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request, StatusCode, Uri};
+use leafseal_client::{Client, ClientError, ClientSettings, EncryptOptions, Scalar};
+use leafseal_net::{OperatorPort, OperatorSettings};
 use serde_json::{Value, json};
 use thiserror::Error;
 use tokio::time::timeout;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use fieldseal_client::{ClientError, ErrorCode, ErrorKind};
-use fieldseal_document::form::{FormError, FormErrorKind};
-use fieldseal_document::{DocumentError, DocumentErrorKind};
-use fieldseal_http::{BodyError, Problem};
 use hyper::StatusCode;
+use leafseal_client::{ClientError, ErrorCode, ErrorKind};
+use leafseal_document::form::{FormError, FormErrorKind};
+use leafseal_document::{DocumentError, DocumentErrorKind};
+use leafseal_http::{BodyError, Problem};
 
 /// The delay before a retry if the engine returns none.
 const RETRY_AFTER: Duration = Duration::from_secs(1);

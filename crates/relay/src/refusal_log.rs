@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use fieldseal_net::{LogLimit, client_of};
+use leafseal_net::{LogLimit, client_of};
 
 /// The rate limit of one relay's lines.
 #[derive(Debug)]

@@ -9,12 +9,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::ArcSwap;
-use fieldseal_client::{Client, ClientError, ClientSettings, ClientTls};
-use fieldseal_http::HttpCounters;
-use fieldseal_net::tls::{
+use leafseal_client::{Client, ClientError, ClientSettings, ClientTls};
+use leafseal_http::HttpCounters;
+use leafseal_net::tls::{
     Acceptor, CertificateExpiry, Expiries, PrivateKeyFigures, ServerIdentity, SessionSettings, TlsError,
 };
-use fieldseal_net::{Leaving, OperatorPort, OperatorSettings, ProcessFigures, Report};
+use leafseal_net::{Leaving, OperatorPort, OperatorSettings, ProcessFigures, Report};
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -270,7 +270,7 @@ impl Relay {
         let mut running = Vec::new();
         for (index, (listeners, worker)) in listeners.into_iter().zip(boxes).enumerate() {
             let (staged, refusals) = (staged.clone(), Arc::clone(&refusals));
-            let thread = std::thread::Builder::new().name(format!("fieldseal-relay-{index}"));
+            let thread = std::thread::Builder::new().name(format!("leafseal-relay-{index}"));
             let thread = thread.spawn(move || worker::run(&worker, listeners, &refusals, staged));
             running.push(thread.map_err(RelayError::Thread)?);
         }

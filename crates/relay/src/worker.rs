@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use fieldseal_http::{Event, Handler, HttpCounters, Listener, ListenerOptions, Observer};
-use fieldseal_net::Leaving;
-use fieldseal_net::tls::Acceptor;
-use fieldseal_net::tls::sign_before_parking;
+use leafseal_http::{Event, Handler, HttpCounters, Listener, ListenerOptions, Observer};
+use leafseal_net::Leaving;
+use leafseal_net::tls::Acceptor;
+use leafseal_net::tls::sign_before_parking;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::runtime::Builder;
 use tokio::sync::watch;
@@ -86,7 +86,7 @@ impl Observer for Watcher {
             Event::Refused(client, full) => self.refusals.line(Some(*client), || {
                 tracing::warn!(listener, %client, reason = %full, "connection rejected");
             }),
-            // Clients can cause any number of these, so they are not logged: `fieldseal_relay_connections_total` counts them.
+            // Clients can cause any number of these, so they are not logged: `leafseal_relay_connections_total` counts them.
             Event::Left(client) => {
                 tracing::debug!(listener, %client, "the client closed a connection during the TLS handshake")
             }

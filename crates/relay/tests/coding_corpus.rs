@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use cap::Cap;
-use fieldseal_relay::fuzzing;
+use leafseal_relay::fuzzing;
 
 /// Beyond the limit an allocation fails, and with it the test.
 #[global_allocator]

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use common::TestServer;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use fieldseal_client::{Client, EncryptOptions};
+use leafseal_client::{Client, EncryptOptions};
 use tokio::runtime::{Builder, Runtime};
 
 const CALLS_AT_A_TIME: usize = 64;

@@ -12,15 +12,15 @@ use std::hint::black_box;
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use fieldseal_engine::pool::{Pool, PoolSettings};
-use fieldseal_engine::{Caller, Engine, Settings};
-use fieldseal_protocol::{
+use leafseal_engine::pool::{Pool, PoolSettings};
+use leafseal_engine::{Caller, Engine, Settings};
+use leafseal_protocol::{
     DecryptOptions, DocumentResult, EncryptOptions, Keying, Limits as WireLimits, Message, RawValue, Scalar,
     ValuesResult, request,
 };
-use fieldseal_server::in_process::InProcess;
-use fieldseal_service::EngineService;
-use fieldseal_testkit::ScratchStore;
+use leafseal_server::in_process::InProcess;
+use leafseal_service::EngineService;
+use leafseal_testkit::ScratchStore;
 
 const COUNTS: [usize; 5] = [1, 30, 2_000, 60_000, 600_000];
 /// From so many fields on a request is put on two workers as well.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::engine;
-use fieldseal_engine::Settings;
-use fieldseal_engine::pool::Cancellation;
-use fieldseal_protocol::{
+use leafseal_engine::Settings;
+use leafseal_engine::pool::Cancellation;
+use leafseal_protocol::{
     DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions, EncryptOptions, FileResult, Limits,
     Message, Scalar, ValuesResult, request,
 };
-use fieldseal_service::{EngineService, PartStep, PeerIdentity, Planned, Service, Step, Written};
+use leafseal_service::{EngineService, PartStep, PeerIdentity, Planned, Service, Step, Written};
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -23,7 +23,7 @@ const ID: u32 = 1;
 
 struct Bench {
     service: EngineService,
-    caller: Arc<fieldseal_engine::Caller>,
+    caller: Arc<leafseal_engine::Caller>,
 }
 
 impl Bench {
@@ -94,7 +94,7 @@ fn print_row(name: &str, mut times: Vec<Duration>, freed: Duration) {
     );
 }
 
-fn result(answer: &[u8]) -> fieldseal_protocol::RawValue<'_> {
+fn result(answer: &[u8]) -> leafseal_protocol::RawValue<'_> {
     match Message::parse(answer) {
         Ok(Message::Response { result: Ok(result), .. }) => result,
         other => panic!("{other:?}"),

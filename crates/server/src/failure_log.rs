@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use fieldseal_engine::{Caller, Failure, Report};
-use fieldseal_net::LogLimit;
-use fieldseal_service::FailureObserver;
+use leafseal_engine::{Caller, Failure, Report};
+use leafseal_net::LogLimit;
+use leafseal_service::FailureObserver;
 
 use crate::clock;
 

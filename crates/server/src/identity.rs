@@ -8,13 +8,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use boring::hash::MessageDigest;
 use boring::nid::Nid;
 use boring::x509::X509Ref;
-use fieldseal_engine::admin::ClientName;
-use fieldseal_net::tls::{Authority, CertificateError, Issued, Validity, unix_seconds};
-use fieldseal_service::PeerIdentity;
+use leafseal_engine::admin::ClientName;
+use leafseal_net::tls::{Authority, CertificateError, Issued, Validity, unix_seconds};
+use leafseal_service::PeerIdentity;
 use thiserror::Error;
 
 /// The prefix of a client's URI.
-const CLIENT_URI_PREFIX: &str = "fieldseal://client/";
+const CLIENT_URI_PREFIX: &str = "leafseal://client/";
 
 /// Why a certificate gives no name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -128,16 +128,16 @@ mod tests {
         type Row<'a> = (&'a [&'a str], &'a [&'a str], Result<&'a str, IdentityError>);
         let rows: &[Row<'_>] = &[
             (&["shop"], &[], Ok("shop")),
-            (&["shop"], &["fieldseal://client/till-7"], Ok("till-7")),
+            (&["shop"], &["leafseal://client/till-7"], Ok("till-7")),
             (&["shop"], &["https://example.com/"], Ok("shop")),
-            (&[], &["spiffe://a/b", "fieldseal://client/a.b_C"], Ok("a.b_C")),
+            (&[], &["spiffe://a/b", "leafseal://client/a.b_C"], Ok("a.b_C")),
             (&[], &[], Err(IdentityError::NoName)),
             (&["a", "b"], &[], Err(IdentityError::SeveralNames)),
-            (&["a"], &["fieldseal://client/a", "fieldseal://client/b"], Err(IdentityError::SeveralNames)),
-            (&["shop"], &["fieldseal://client/"], Err(IdentityError::InvalidName)),
-            (&["shop"], &["fieldseal://client/a/b"], Err(IdentityError::InvalidName)),
+            (&["a"], &["leafseal://client/a", "leafseal://client/b"], Err(IdentityError::SeveralNames)),
+            (&["shop"], &["leafseal://client/"], Err(IdentityError::InvalidName)),
+            (&["shop"], &["leafseal://client/a/b"], Err(IdentityError::InvalidName)),
             (&[".shop"], &[], Err(IdentityError::InvalidName)),
-            (&[], &["fieldseal://client/-shop"], Err(IdentityError::InvalidName)),
+            (&[], &["leafseal://client/-shop"], Err(IdentityError::InvalidName)),
             (&["sh op"], &[], Err(IdentityError::InvalidName)),
             (&["sh\u{f6}p"], &[], Err(IdentityError::InvalidName)),
         ];

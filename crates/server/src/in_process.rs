@@ -5,16 +5,16 @@ use std::task::{Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use fieldseal_engine::pool::{Abandoned, Admission, Cancellation, Pool, Reason, Ticket};
+use leafseal_engine::pool::{Abandoned, Admission, Cancellation, Pool, Reason, Ticket};
 
 use crate::counters::ServerCounters;
 use crate::metrics::{Arrival, Requests};
 use crate::request_record::RequestRecord;
 use crate::rpc::outbox::{ConnectionReceiver, Outbox};
-use fieldseal_service::Reply;
-use fieldseal_service::RequestJob;
-use fieldseal_service::Service;
-use fieldseal_service::Share;
+use leafseal_service::Reply;
+use leafseal_service::RequestJob;
+use leafseal_service::Service;
+use leafseal_service::Share;
 
 /// A service with a pool.
 #[derive(Debug)]

@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use fieldseal_engine::pool::{Admission, Cancellation, Clock, Pool, PoolSettings, Reason};
-use fieldseal_protocol::{ErrorCode, ErrorObject, Message, answer};
+use leafseal_engine::pool::{Admission, Cancellation, Clock, Pool, PoolSettings, Reason};
+use leafseal_protocol::{ErrorCode, ErrorObject, Message, answer};
 
 use crate::in_process::{InFlight, InProcess};
 use crate::metrics::{Arrival, Times};
 use crate::request_record::RequestRecord;
 use crate::rpc::outbox::ConnectionReceiver;
-use fieldseal_service::*;
-use fieldseal_service::{PeerIdentity, Refused, Service, Tenant};
+use leafseal_service::*;
+use leafseal_service::{PeerIdentity, Refused, Service, Tenant};
 
 mod schedules;
 

@@ -5,11 +5,11 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Instant;
 
-use fieldseal_engine::admin::AppName;
-use fieldseal_net::LogLimit;
-use fieldseal_protocol::{ErrorCode, ErrorObject, Method};
+use leafseal_engine::admin::AppName;
+use leafseal_net::LogLimit;
+use leafseal_protocol::{ErrorCode, ErrorObject, Method};
 
-use fieldseal_service::PeerIdentity;
+use leafseal_service::PeerIdentity;
 
 /// The kind of a line.
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +95,7 @@ impl RequestSource {
     }
 }
 
-/// The SHA-256 of the client's certificate, as `fieldseal certs` prints it.
+/// The SHA-256 of the client's certificate, as `leafseal certs` prints it.
 pub(crate) fn fingerprint(peer: &PeerIdentity) -> String {
     hex::encode(peer.certificate_sha256)
 }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use fieldseal_engine::pool::{Cancellation, Reason};
-use fieldseal_protocol::ErrorObject;
+use leafseal_engine::pool::{Cancellation, Reason};
+use leafseal_protocol::ErrorObject;
 
 use crate::clock;
 use crate::metrics::requests::{Arrival, Outcome, Requests};
 use crate::refusals::RequestSource;
-use fieldseal_service::Effort;
+use leafseal_service::Effort;
 
 /// The record of a request from its arrival; it is counted at the end of the request.
 #[derive(Debug)]

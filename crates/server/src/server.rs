@@ -8,11 +8,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use fieldseal_engine::pool::Pool;
-use fieldseal_http::Listener;
-use fieldseal_net::metrics::ThreadTimes;
-use fieldseal_net::tls::{Acceptor, CertificateExpiry, ServerIdentity, sign_before_parking};
-use fieldseal_net::{Leaving, OperatorPort, bind};
+use leafseal_engine::pool::Pool;
+use leafseal_http::Listener;
+use leafseal_net::metrics::ThreadTimes;
+use leafseal_net::tls::{Acceptor, CertificateExpiry, ServerIdentity, sign_before_parking};
+use leafseal_net::{Leaving, OperatorPort, bind};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::task::AbortHandle;
@@ -28,7 +28,7 @@ use crate::settings::{ServerSettings, TlsSettings};
 use crate::start_error::StartError;
 use crate::status::Status;
 use crate::tls;
-use fieldseal_service::Service;
+use leafseal_service::Service;
 
 /// How often [`Service::maintain`] is called.
 const MAINTENANCE_PERIOD: Duration = Duration::from_secs(1);
@@ -79,7 +79,7 @@ impl Server {
         let pool = Pool::new(settings.pool(observer)).map_err(StartError::Threads)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(settings.network_threads)
-            .thread_name("fieldseal-net")
+            .thread_name("leafseal-net")
             .event_interval(TURNS_BETWEEN_EVENTS)
             .max_blocking_threads(settings.authentications_max)
             .on_thread_park(sign_before_parking)
@@ -276,7 +276,7 @@ impl Maintenance {
             // Full: a turn is due already. Disconnected: the thread has ended.
             let _ = due.try_send(Turn::Due);
         }));
-        let thread = std::thread::Builder::new().name("fieldseal-tidy".to_owned()).spawn(move || {
+        let thread = std::thread::Builder::new().name("leafseal-tidy".to_owned()).spawn(move || {
             while wait_for_turn(&next) {
                 let call = std::panic::AssertUnwindSafe(|| service.maintain());
                 if std::panic::catch_unwind(call).is_err() {

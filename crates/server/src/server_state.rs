@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use fieldseal_engine::pool::Pool;
-use fieldseal_net::tls::Expiries;
-use fieldseal_net::{BulkQueue, Full, Leaving, Phase, Slots};
+use leafseal_engine::pool::Pool;
+use leafseal_net::tls::Expiries;
+use leafseal_net::{BulkQueue, Full, Leaving, Phase, Slots};
 
 use crate::api::counters::ApiCounters;
 use crate::counters::{Counters, ServerCounters};
@@ -18,8 +18,8 @@ use crate::refusals::RefusalLog;
 use crate::rpc::outbox::Outbox;
 use crate::rpc::turns::Turns;
 use crate::settings::ServerSettings;
-use fieldseal_service::Tenant;
-use fieldseal_service::{Budget, Share};
+use leafseal_service::Tenant;
+use leafseal_service::{Budget, Share};
 
 #[derive(Debug)]
 pub(crate) struct ServerState {

@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fieldseal_engine::pool::{Observer, PoolSettings, Scheduling};
-use fieldseal_net::tls::{PrivateKeySettings, SessionSettings, VerifiedChains};
-use fieldseal_net::{ClientBound, HALF_OPEN_TIMEOUT_MIN, OperatorSettings};
-use fieldseal_protocol::{Limits, PORT, READ_SIZE};
+use leafseal_engine::pool::{Observer, PoolSettings, Scheduling};
+use leafseal_net::tls::{PrivateKeySettings, SessionSettings, VerifiedChains};
+use leafseal_net::{ClientBound, HALF_OPEN_TIMEOUT_MIN, OperatorSettings};
+use leafseal_protocol::{Limits, PORT, READ_SIZE};
 use thiserror::Error;
 use zeroize::Zeroizing;
 

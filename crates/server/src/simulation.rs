@@ -7,8 +7,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fieldseal_engine::pool::{Clock, Pool};
-use fieldseal_net::Leaving;
+use leafseal_engine::pool::{Clock, Pool};
+use leafseal_net::Leaving;
 
 use crate::clock;
 use crate::counters::ServerCounters;
@@ -18,7 +18,7 @@ use crate::rpc::gathered::Gathered;
 pub use crate::rpc::wire::Socket;
 use crate::server_state::ServerState;
 use crate::settings::ServerSettings;
-use fieldseal_service::{PeerIdentity, Service};
+use leafseal_service::{PeerIdentity, Service};
 
 /// The validity of callers' certificates.
 const VALIDITY: Duration = Duration::from_secs(365 * 86_400);

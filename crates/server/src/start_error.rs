@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use fieldseal_net::tls::TlsError;
+use leafseal_net::tls::TlsError;
 use thiserror::Error;
 
 use crate::api::settings::ApiSettingsError;

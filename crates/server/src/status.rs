@@ -3,15 +3,15 @@
 use std::io;
 use std::sync::Arc;
 
-use fieldseal_net::metrics::ThreadTimes;
-use fieldseal_net::tls::PrivateKeyFigures;
-use fieldseal_net::{Phase, ProcessFigures, Report};
+use leafseal_net::metrics::ThreadTimes;
+use leafseal_net::tls::PrivateKeyFigures;
+use leafseal_net::{Phase, ProcessFigures, Report};
 
 use crate::clock;
 use crate::metrics::Snapshot;
 use crate::refusals::Refused;
 use crate::server_state::ServerState;
-use fieldseal_service::Service;
+use leafseal_service::Service;
 
 pub(crate) struct Status<S> {
     pub(crate) server_state: Arc<ServerState>,

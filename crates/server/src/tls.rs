@@ -7,9 +7,9 @@ use boring::hash::MessageDigest;
 use boring::nid::Nid;
 use boring::ssl::{Error as SslError, Ssl, SslContext};
 use boring::x509::{X509NameRef, X509Ref, X509VerifyError};
-use fieldseal_net::tls::{MutualTls, ServerIdentity, TlsError, mutual_context, reasons, unix_seconds};
-use fieldseal_net::utc;
-use fieldseal_protocol::{ALPN_LIST, TLS_GROUPS};
+use leafseal_net::tls::{MutualTls, ServerIdentity, TlsError, mutual_context, reasons, unix_seconds};
+use leafseal_net::utc;
+use leafseal_protocol::{ALPN_LIST, TLS_GROUPS};
 use thiserror::Error;
 use tokio_boring::HandshakeError;
 

@@ -6,7 +6,7 @@ mod common;
 use std::time::Instant;
 
 use common::TestServer;
-use fieldseal_client::{Client, ClientSettings, EncryptOptions};
+use leafseal_client::{Client, ClientSettings, EncryptOptions};
 
 /// As in the program: the system's allocator keeps the pieces in which frames arrive.
 #[global_allocator]

@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime};
 
 use boring::ssl::SslVersion;
 use common::{Pki, Raw, TestServer, raw_connector, test_request, wait_until};
-use fieldseal_net::tls::{Issued, ServerName, Validity};
-use fieldseal_server::issue_client;
+use leafseal_net::tls::{Issued, ServerName, Validity};
+use leafseal_server::issue_client;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -31,7 +31,7 @@ impl Visit for Line {
 
 impl Subscriber for Collector {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("fieldseal")
+        metadata.target().starts_with("leafseal")
     }
 
     fn event(&self, event: &Event<'_>) {

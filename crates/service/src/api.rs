@@ -9,8 +9,8 @@ mod token;
 
 use std::sync::{Arc, OnceLock};
 
-use fieldseal_engine::{Caller, Curve, DecryptOptions, EncryptOptions, Engine, Keying, OnFailure, Report};
-use fieldseal_protocol::{ErrorCode, ErrorObject};
+use leafseal_engine::{Caller, Curve, DecryptOptions, EncryptOptions, Engine, Keying, OnFailure, Report};
+use leafseal_protocol::{ErrorCode, ErrorObject};
 use serde_json::Value;
 
 use crate::rpc::parts::OwnsDocument;

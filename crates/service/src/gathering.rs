@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use fieldseal_protocol::{ErrorObject, FRAME_PIECE_SIZE, READ_SIZE};
+use leafseal_protocol::{ErrorObject, FRAME_PIECE_SIZE, READ_SIZE};
 
 use crate::interface::{PartStep, Planned, Request, Step, Written};
 

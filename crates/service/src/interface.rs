@@ -6,13 +6,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use fieldseal_engine::pool::Cancellation;
-use fieldseal_protocol::{ErrorCode, ErrorObject};
+use leafseal_engine::pool::Cancellation;
+use leafseal_protocol::{ErrorCode, ErrorObject};
 
 /// The identity of a client, from the certificate that the TLS handshake has verified.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PeerIdentity {
-    /// NAME of the one URI `fieldseal://client/NAME` among the subject's alternative names; without one, the common name.
+    /// NAME of the one URI `leafseal://client/NAME` among the subject's alternative names; without one, the common name.
     /// It matches `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`.
     pub name: String,
     /// SHA-256 of the certificate's DER form.
@@ -63,7 +63,7 @@ pub trait Service: Send + Sync + 'static {
 
     /// Accepts a request. Called on a network thread: it only wraps its arguments; the first step reads the parameters.
     ///
-    /// `frame` is one complete request message (`fieldseal_protocol::Message::parse` succeeds and returns a request with this `id`), and
+    /// `frame` is one complete request message (`leafseal_protocol::Message::parse` succeeds and returns a request with this `id`), and
     /// never `health`. `arrived` is when its last byte was read: deadlines count from there, and the first step that parses one sets it in
     /// `cancellation`. The server checks the cancellation before each step and answers in its place.
     fn request(
@@ -76,7 +76,7 @@ pub trait Service: Send + Sync + 'static {
     ) -> Box<dyn Request>;
 
     /// The engine, for the HTTPS API; `None` disables the API.
-    fn engine(&self) -> Option<&fieldseal_engine::Engine> {
+    fn engine(&self) -> Option<&leafseal_engine::Engine> {
         None
     }
 
@@ -90,8 +90,8 @@ pub trait Service: Send + Sync + 'static {
 
     /// The counters of the service since its start, for metrics. The operator port calls it on its own thread, so it must not
     /// block.
-    fn counters(&self) -> fieldseal_engine::Counters {
-        fieldseal_engine::Counters::default()
+    fn counters(&self) -> leafseal_engine::Counters {
+        leafseal_engine::Counters::default()
     }
 
     /// Called once a second on its own thread, to refresh keys and expire caches.

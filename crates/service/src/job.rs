@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use fieldseal_engine::pool::{Abandoned, Cancellation, Job, Rejection, Slice, Stop, Turn, take_yield};
-use fieldseal_protocol::{ErrorCode, ErrorObject};
+use leafseal_engine::pool::{Abandoned, Cancellation, Job, Rejection, Slice, Stop, Turn, take_yield};
+use leafseal_protocol::{ErrorCode, ErrorObject};
 
 use crate::interface::{Part, PartStep, Planned, Request, Step, Written};
 use crate::memory::{Exhausted, Share};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use fieldseal_protocol::{ErrorCode, ErrorObject};
+use leafseal_protocol::{ErrorCode, ErrorObject};
 
 use crate::memory::Share;
 use crate::rope::Rope;

@@ -15,9 +15,9 @@ mod values;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use fieldseal_engine::pool::Cancellation;
-use fieldseal_engine::{Caller, Counters, Engine, ErrorKind, Report};
-use fieldseal_protocol::{ErrorCode, ErrorObject, Limits};
+use leafseal_engine::pool::Cancellation;
+use leafseal_engine::{Caller, Counters, Engine, ErrorKind, Report};
+use leafseal_protocol::{ErrorCode, ErrorObject, Limits};
 
 use crate::interface::{PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written};
 use call::{Call, Parsed};

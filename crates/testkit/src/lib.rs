@@ -8,10 +8,10 @@ pub mod postgres;
 
 use std::path::PathBuf;
 
-use fieldseal_engine::admin::{
+use leafseal_engine::admin::{
     AppName, Environment, Keystore, Limits, LocalRootKey, NewKeys, OpenMode, SqliteKeystore, system_clock,
 };
-use fieldseal_engine::system_random;
+use leafseal_engine::system_random;
 pub use metrics_table::check_metrics_table;
 
 /// A store with apps, which can be opened more than once, and is gone when this is dropped.

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex};
 
-use fieldseal_engine::admin::{PostgresSettings, PostgresUrl};
+use leafseal_engine::admin::{PostgresSettings, PostgresUrl};
 
 use crate::postgres::{PASSWORD, PostgresServer, Process, ROLE, START_TRIES, TRY_PAUSE, as_user, give_away};
 
@@ -35,7 +35,7 @@ impl<'s> PgBouncer<'s> {
     /// # Panics
     /// When PgBouncer is not installed or does not start.
     pub fn start(server: &'s PostgresServer, mode: PoolMode, pool_size: u32) -> Self {
-        let folder = tempfile::Builder::new().prefix("fieldseal-pgbouncer-").tempdir().expect("a folder");
+        let folder = tempfile::Builder::new().prefix("leafseal-pgbouncer-").tempdir().expect("a folder");
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("its mode");
         let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
         let pooler = PgBouncer { process: Mutex::new(None), folder, server, port };

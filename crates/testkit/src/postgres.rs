@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, SystemTime};
 
-use fieldseal_engine::admin::{PostgresSettings, PostgresUrl, SslMode};
-pub use fieldseal_net::tls::Validity;
-use fieldseal_net::tls::{Authority, Issued, ServerName};
+use leafseal_engine::admin::{PostgresSettings, PostgresUrl, SslMode};
+pub use leafseal_net::tls::Validity;
+use leafseal_net::tls::{Authority, Issued, ServerName};
 
 /// The role that owns the databases of tests.
-pub const ROLE: &str = "fieldseal";
+pub const ROLE: &str = "leafseal";
 /// Its password.
 pub const PASSWORD: &str = "correct horse battery staple";
 /// A role that logs in by its certificate, `client.pem`.
@@ -118,7 +118,7 @@ impl PostgresServer {
 
     /// Makes a cluster without starting it.
     fn prepare(durability: Durability, configuration: &[&str]) -> PostgresServer {
-        let folder = tempfile::Builder::new().prefix("fieldseal-postgres-").tempdir().expect("a folder");
+        let folder = tempfile::Builder::new().prefix("leafseal-postgres-").tempdir().expect("a folder");
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("its mode");
         fs::create_dir(folder.path().join("server")).expect("a folder");
         give_away(&folder.path().join("server"));

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, test } from 'node:test';
 
-import { Fieldseal } from './harness.mjs';
+import { Leafseal } from './harness.mjs';
 
 const APP = 'app_node';
 const CURVES = ['secp256k1', 'prime256v1'];
@@ -27,15 +27,15 @@ const SHAPES = [DATA, [1, 'a', true, null, [2.5, { b: 'c' }]], 'alone', -12.5, t
 const OUTPUT_SIZE_MAX = 64 << 20;
 const here = import.meta.dirname ?? new URL('.', import.meta.url).pathname;
 
-const fieldseal = new Fieldseal();
-const command = ['--dir', join(fieldseal.folder, 'store'), 'dev', '--app', APP, '--port', '0', '--json'];
-const engine = spawn(process.env.FIELDSEAL, command, { stdio: ['ignore', 'pipe', 'inherit'] });
+const leafseal = new Leafseal();
+const command = ['--dir', join(leafseal.folder, 'store'), 'dev', '--app', APP, '--port', '0', '--json'];
+const engine = spawn(process.env.LEAFSEAL, command, { stdio: ['ignore', 'pipe', 'inherit'] });
 const ready = JSON.parse((await once(createInterface({ input: engine.stdout }), 'line'))[0]);
 const ended = once(engine, 'exit');
 after(async () => {
   engine.kill('SIGTERM');
   assert.deepEqual(await ended, [0, null]);
-  fieldseal.remove();
+  leafseal.remove();
 });
 
 const url = `https://${ready.api}`;
@@ -43,7 +43,7 @@ const key = apiKey('encrypt,decrypt,client-side-tokens');
 
 /** A new API key, as people make one. */
 function apiKey(allow, app = APP) {
-  return fieldseal.run(['api-keys', 'create', app, '--allow', allow]).toString().trim();
+  return leafseal.run(['api-keys', 'create', app, '--allow', allow]).toString().trim();
 }
 
 /** What the SDK makes of `cases`. */
@@ -110,8 +110,8 @@ test('the SDK throws the error of the API', () => {
   const of = (shown, data) => sdk([{ do: 'decrypt', data }], { shown })[0];
   assert.deepEqual(of(key, forged), { error: 'EvervaultError', message: 'decrypt failed (at byte 8)' });
   assert.match(of(apiKey('encrypt'), sealed).message, /may not be used for decrypt$/);
-  assert.match(of(`fsk_0123456789abcdef_${'0'.repeat(64)}`, sealed).message, /not known to this engine, or was revoked$/);
-  fieldseal.run(['keys', 'create', 'app_other']);
+  assert.match(of(`lsk_0123456789abcdef_${'0'.repeat(64)}`, sealed).message, /not known to this engine, or was revoked$/);
+  leafseal.run(['keys', 'create', 'app_other']);
   assert.match(of(apiKey('decrypt', 'app_other'), sealed).message, /for another app/);
 });
 

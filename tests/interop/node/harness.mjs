@@ -23,9 +23,9 @@ function setting(name) {
 }
 
 /** One folder of keystore and keys. */
-export class Fieldseal {
+export class Leafseal {
   constructor() {
-    this.folder = mkdtempSync(join(tmpdir(), 'fieldseal-interop-'));
+    this.folder = mkdtempSync(join(tmpdir(), 'leafseal-interop-'));
     this.run(['keys', 'create', APP]);
   }
 
@@ -33,10 +33,10 @@ export class Fieldseal {
   run(command, input = '') {
     const store = join(this.folder, 'store');
     const options = { input, timeout: COMMAND_MS_MAX, maxBuffer: OUTPUT_SIZE_MAX };
-    const done = spawnSync(setting('FIELDSEAL'), ['--dir', store, ...command], options);
+    const done = spawnSync(setting('LEAFSEAL'), ['--dir', store, ...command], options);
     if (done.error) throw done.error;
     if (done.status === 0) return done.stdout;
-    throw Object.assign(new Error(`fieldseal ${command.join(' ')}: ${done.stderr}`), { code: done.status });
+    throw Object.assign(new Error(`leafseal ${command.join(' ')}: ${done.stderr}`), { code: done.status });
   }
 
   publicKeys() {

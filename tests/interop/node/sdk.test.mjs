@@ -1,9 +1,9 @@
-// Fresh strings and files of the real Node SDK, which fetches its keys from a local endpoint, opened by Fieldseal.
+// Fresh strings and files of the real Node SDK, which fetches its keys from a local endpoint, opened by Leafseal.
 
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 
-import { API_KEY, APP_ID, Fieldseal, KeyEndpoint, loadSdk } from './harness.mjs';
+import { API_KEY, APP_ID, Leafseal, KeyEndpoint, loadSdk } from './harness.mjs';
 
 const VERSIONS = { secp256k1: ['RFVC', 'S0lS'], prime256v1: ['Tk9D', 'QkTC'] };
 const ROLES = [undefined, 'pci-data'];
@@ -33,12 +33,12 @@ const SHAPES = {
   boolean: true,
 };
 
-const fieldseal = new Fieldseal();
-const endpoint = await KeyEndpoint.start(fieldseal.publicKeys());
+const leafseal = new Leafseal();
+const endpoint = await KeyEndpoint.start(leafseal.publicKeys());
 const Evervault = loadSdk(endpoint);
 after(async () => {
   await endpoint.stop();
-  fieldseal.remove();
+  leafseal.remove();
 });
 
 /** What the SDK seals of `value`: it trims strings. */
@@ -68,7 +68,7 @@ for (const curve of Object.keys(VERSIONS)) {
       const texts = leaves(sealed);
       assert.equal(texts.length, leaves(SHAPES).length);
       assert.ok(texts.every((text) => text.startsWith(`ev:${version}:`)));
-      assert.deepStrictEqual(fieldseal.decrypt(sealed, flags(role)), trimmed(SHAPES));
+      assert.deepStrictEqual(leafseal.decrypt(sealed, flags(role)), trimmed(SHAPES));
     });
   }
 
@@ -78,7 +78,7 @@ for (const curve of Object.keys(VERSIONS)) {
       const texts = [await sdk.encrypt('first', first), await sdk.encrypt('second', second)];
       const ephemerals = texts.map((text) => text.split(':').at(-3));
       assert.equal(ephemerals[0], ephemerals[1], 'without one key for both this test shows nothing');
-      assert.deepStrictEqual(fieldseal.decrypt(texts), ['first', 'second']);
+      assert.deepStrictEqual(leafseal.decrypt(texts), ['first', 'second']);
     });
   }
 
@@ -88,7 +88,7 @@ for (const curve of Object.keys(VERSIONS)) {
   ]) {
     test(`a ${name} file: ${curve}`, async () => {
       const sdk = new Evervault(APP_ID, API_KEY, { curve });
-      assert.ok(fieldseal.decryptFile(await sdk.encrypt(content)).equals(content));
+      assert.ok(leafseal.decryptFile(await sdk.encrypt(content)).equals(content));
     });
   }
 
@@ -96,14 +96,14 @@ for (const curve of Object.keys(VERSIONS)) {
     const sdk = new Evervault(APP_ID, undefined, { curve, encryptionMode: true });
     const sealed = await sdk.encrypt({ value: 'without an API key' });
     assert.equal((await endpoint.requests()).at(-1), '/keys');
-    assert.deepStrictEqual(fieldseal.decrypt(sealed), { value: 'without an API key' });
+    assert.deepStrictEqual(leafseal.decrypt(sealed), { value: 'without an API key' });
   });
 }
 
 test('inspect returns origin, role and time', async () => {
   const sdk = new Evervault(APP_ID, API_KEY, { curve: 'prime256v1' });
   const begin = Math.floor(Date.now() / 1000);
-  const metadata = fieldseal.inspect(await sdk.encrypt(42, 'pci-data'));
+  const metadata = leafseal.inspect(await sdk.encrypt(42, 'pci-data'));
   assert.deepStrictEqual([metadata.origin, metadata.role, metadata.type], [ORIGIN, 'pci-data', 'number']);
   assert.ok(begin <= metadata.encrypted_at && metadata.encrypted_at <= Date.now() / 1000);
 });
@@ -114,7 +114,7 @@ test('a changed string is refused and shows nothing', async () => {
   const sealed = text.split(':').at(-2);
   const changed = text.replace(sealed, (sealed[0] === 'A' ? 'B' : 'A') + sealed.slice(1));
   assert.throws(
-    () => fieldseal.decrypt([changed]),
+    () => leafseal.decrypt([changed]),
     (error) => error.code === 1 && !error.message.includes('the secret'),
   );
 });

@@ -10,13 +10,13 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import fieldseal
+import leafseal
 import pandas
 import pyarrow as pa
 import pytest
 from conftest import APP
 from decryptor import Decryptor
-from fieldseal.spark import LocalEngine, PublicKeys, RemoteEngine, decrypt_columns, encrypt_columns
+from leafseal.spark import LocalEngine, PublicKeys, RemoteEngine, decrypt_columns, encrypt_columns
 from program import Program, Server
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -95,7 +95,7 @@ def test_public_keys_encrypt_without_a_secret(plain: DataFrame, program: Program
     opened = decrypt_columns(sealed, ["name"], engine=LocalEngine(str(program.folder)), app=APP, role="pii", json=["payload"])
     assert [row.name for row in by_id(opened)] == [row.name for row in by_id(plain)]
     assert [row.payload for row in by_id(opened)] == [row.payload for row in by_id(plain)]
-    with pytest.raises(fieldseal.Forbidden, match="do not decrypt"):
+    with pytest.raises(leafseal.Forbidden, match="do not decrypt"):
         decrypt_columns(sealed, ["name"], engine=public, app=APP)
 
 
@@ -162,7 +162,7 @@ def test_settings_with_which_rows_are_lost_are_refused(spark: SparkSession, plai
     name = "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch"
     spark.conf.set(name, "false")
     try:
-        with pytest.raises(fieldseal.InvalidSettings, match=f"{name} must be true"):
+        with pytest.raises(leafseal.InvalidSettings, match=f"{name} must be true"):
             encrypt_columns(plain, ["name"], engine=LocalEngine(str(program.folder)), app=APP)
     finally:
         spark.conf.unset(name)
@@ -174,7 +174,7 @@ def test_plans_closures_and_logs_contain_no_secret(
     sealed = encrypt_columns(plain, ["name"], engine=place, app=APP)
     sealed.explain(True)
     sealed.select("name").collect()
-    work = fieldseal.spark._Work(place, {"name": None}, {}, {"app": APP}, False, True)
+    work = leafseal.spark._Work(place, {"name": None}, {}, {"app": APP}, False, True)
     closure = cloudpickle.dumps(work)
     logs = b"".join(path.read_bytes() for path in events.rglob("*") if path.is_file())
     assert logs
@@ -215,14 +215,14 @@ def pages_of_the_ui(spark: SparkSession) -> str:
 
 def test_a_root_key_in_the_settings_of_spark_is_refused(spark: SparkSession, plain: DataFrame, program: Program) -> None:
     engine = LocalEngine(str(program.folder))
-    spark.conf.set("spark.executorEnv.FIELDSEAL_ROOT_KEY", "fieldseal-root-key-1:AAAA")
+    spark.conf.set("spark.executorEnv.LEAFSEAL_ROOT_KEY", "leafseal-root-key-1:AAAA")
     try:
         for call in (encrypt_columns, decrypt_columns):
-            with pytest.raises(fieldseal.InvalidParams, match="secretKeyRef") as caught:
+            with pytest.raises(leafseal.InvalidParams, match="secretKeyRef") as caught:
                 call(plain, ["name"], engine=engine, app=APP)
             assert "AAAA" not in str(caught.value)
     finally:
-        spark.conf.unset("spark.executorEnv.FIELDSEAL_ROOT_KEY")
+        spark.conf.unset("spark.executorEnv.LEAFSEAL_ROOT_KEY")
 
 
 def test_files_that_are_replaced_apply_to_later_tasks(plain: DataFrame, tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_refusals(spark: SparkSession, plain: DataFrame, program: Program) -> No
         lambda: RemoteEngine("host", b"-----BEGIN", "a", "b"),
         lambda: RemoteEngine("host", "a", "b", "-----BEGIN PRIVATE KEY-----\nMIIsecret"),
     ):
-        with pytest.raises(fieldseal.InvalidParams):
+        with pytest.raises(leafseal.InvalidParams):
             call()
     with pytest.raises(Exception, match="unknown_app|no app") as caught:
         encrypt_columns(plain, ["name"], engine=engine, app="nobody").collect()
@@ -295,7 +295,7 @@ def test_refusals(spark: SparkSession, plain: DataFrame, program: Program) -> No
 
 def test_series_of_pandas_2(program: Program) -> None:
     assert not hasattr(pandas.Series, "__arrow_c_stream__"), "the main tests have a newer one"
-    with fieldseal.Engine.open(program.folder, app=APP) as engine:
+    with leafseal.Engine.open(program.folder, app=APP) as engine:
         names = pandas.Series(["a", None, "ü"], index=[7, 8, 9], name="names")
         sealed = engine.encrypt_many(names)
         assert list(sealed.index) == [7, 8, 9] and sealed.name == "names" and sealed.isna().tolist() == [False, True, False]
@@ -303,7 +303,7 @@ def test_series_of_pandas_2(program: Program) -> None:
         assert opened.tolist() == ["a", None, "ü"] and opened.name == "names"
         ages = engine.decrypt_many(engine.encrypt_many(pandas.Series([1, 2**62])))
         assert ages.tolist() == [1, 2**62]
-        with pytest.raises(fieldseal.InvalidParams) as caught:
+        with pytest.raises(leafseal.InvalidParams) as caught:
             engine.encrypt_many(pandas.Series([SECRET, 7], dtype=object))
         assert SECRET not in str(caught.value)
 

@@ -1,3 +1,3 @@
-module fieldseal.test/upstream
+module leafseal.test/upstream
 
 go 1.19

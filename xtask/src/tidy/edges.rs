@@ -228,7 +228,7 @@ mod tests {
     use crate::source::Source;
 
     const MANIFEST: &str =
-        "[lints]\nworkspace = true\n\n[dependencies]\nfieldseal-crypto.workspace = true\nring = \"0.17\"\n";
+        "[lints]\nworkspace = true\n\n[dependencies]\nleafseal-crypto.workspace = true\nring = \"0.17\"\n";
 
     /// The findings for one package that depends on `dependencies`, in a workspace with every crate of the table.
     fn edges(folder: &str, dependencies: &[(&str, Use)]) -> String {
@@ -242,25 +242,25 @@ mod tests {
 
     #[test]
     fn edges_of_the_table_pass_and_others_are_named() {
-        assert_eq!(edges("crates/engine", &[("fieldseal-crypto", Use::Shipped), ("fieldseal-pool", Use::Shipped)]), "");
-        let text = edges("crates/document", &[("fieldseal-crypto", Use::Shipped)]);
+        assert_eq!(edges("crates/engine", &[("leafseal-crypto", Use::Shipped), ("leafseal-pool", Use::Shipped)]), "");
+        let text = edges("crates/document", &[("leafseal-crypto", Use::Shipped)]);
         assert!(
             text.starts_with("crates/document/Cargo.toml:5: document may not import crypto; it may import []"),
             "{text}"
         );
-        assert!(edges("crates/cli", &[("fieldseal-crypto", Use::Shipped)]).contains("cli may not import crypto"));
+        assert!(edges("crates/cli", &[("leafseal-crypto", Use::Shipped)]).contains("cli may not import crypto"));
         assert!(
-            edges("bindings/node/wire", &[("fieldseal-engine", Use::Shipped)])
+            edges("bindings/node/wire", &[("leafseal-engine", Use::Shipped)])
                 .contains("bindings may not import engine")
         );
     }
 
     #[test]
     fn tests_may_import_the_test_kit_and_little_else() {
-        assert_eq!(edges("crates/pool", &[("fieldseal-testkit", Use::Test)]), "");
-        assert_eq!(edges("crates/server", &[("fieldseal-client", Use::Test)]), "");
-        assert!(edges("crates/pool", &[("fieldseal-testkit", Use::Shipped)]).contains("pool may not import testkit"));
-        assert!(edges("crates/pool", &[("fieldseal-crypto", Use::Test)]).contains("pool may not import crypto"));
+        assert_eq!(edges("crates/pool", &[("leafseal-testkit", Use::Test)]), "");
+        assert_eq!(edges("crates/server", &[("leafseal-client", Use::Test)]), "");
+        assert!(edges("crates/pool", &[("leafseal-testkit", Use::Shipped)]).contains("pool may not import testkit"));
+        assert!(edges("crates/pool", &[("leafseal-crypto", Use::Test)]).contains("pool may not import crypto"));
     }
 
     #[test]
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(edges("bindings/node/wire", &[("napi", Use::Shipped), ("napi-build", Use::Shipped)]), "");
         assert!(edges("crates/client", &[("napi-derive", Use::Shipped)]).contains("only the bindings speak with Node"));
         assert_eq!(edges("bindings/java/native", &[("jni-sys", Use::Shipped)]), "");
-        let python = [("fieldseal-engine", Use::Shipped), ("pyo3", Use::Shipped), ("tokio", Use::Shipped)];
+        let python = [("leafseal-engine", Use::Shipped), ("pyo3", Use::Shipped), ("tokio", Use::Shipped)];
         assert_eq!(edges("bindings/python", &python), "");
         assert!(edges("crates/engine", &[("pyo3", Use::Shipped)]).contains("only the binding for Python"));
         assert!(edges("crates/crypto", &[("jni", Use::Shipped)]).contains("only the bindings speak with Java"));

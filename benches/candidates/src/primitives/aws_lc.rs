@@ -18,11 +18,7 @@ pub fn cases(inputs: &'static Inputs) -> Vec<Case> {
     cases.push(hmac(inputs));
     cases.push(public_key(&inputs.p256));
     cases.push(ecdh(&inputs.p256, &inputs.p256.peer_uncompressed, Operation::P256Ecdh));
-    cases.push(ecdh(
-        &inputs.p256,
-        &inputs.p256.peer_compressed,
-        Operation::P256EcdhCompressed,
-    ));
+    cases.push(ecdh(&inputs.p256, &inputs.p256.peer_compressed, Operation::P256EcdhCompressed));
     cases
 }
 
@@ -35,8 +31,7 @@ fn seal(inputs: &'static Inputs, len: usize) -> Case {
     Case::new(AWS_LC, Operation::Seal(len), move |out| {
         let (body, tag) = out.split_at_mut(len);
         let nonce = Nonce::assume_unique_for_key(inputs.nonce);
-        key.seal_out_of_place_scatter(nonce, Aad::from(&inputs.aad), plain, body, &[], tag)
-            .expect("a short plaintext");
+        key.seal_out_of_place_scatter(nonce, Aad::from(&inputs.aad), plain, body, &[], tag).expect("a short plaintext");
     })
 }
 
@@ -45,8 +40,7 @@ fn open(inputs: &'static Inputs, len: usize) -> Case {
     Case::new(AWS_LC, Operation::Open(len), move |out| {
         let (body, tag) = sealed.split_at(sealed.len() - TAG_LEN);
         let nonce = Nonce::assume_unique_for_key(inputs.nonce);
-        key.open_separate_gather(nonce, Aad::from(&inputs.aad), body, tag, out)
-            .expect("a good tag");
+        key.open_separate_gather(nonce, Aad::from(&inputs.aad), body, tag, out).expect("a good tag");
     })
 }
 

@@ -6,10 +6,7 @@ use base64_simd::AsOut;
 use crate::operations::{BASE64_LENS, Case, Inputs, Operation};
 
 pub fn cases(inputs: &'static Inputs) -> Vec<Case> {
-    BASE64_LENS
-        .iter()
-        .flat_map(|&len| encoders(inputs.plain(len)))
-        .collect()
+    BASE64_LENS.iter().flat_map(|&len| encoders(inputs.plain(len))).collect()
 }
 
 fn encoders(input: &'static [u8]) -> [Case; 4] {
@@ -19,17 +16,11 @@ fn encoders(input: &'static [u8]) -> [Case; 4] {
             let _ = base64_simd::STANDARD.encode(input, out.as_out());
         }),
         Case::new("base64", operation, move |out| {
-            base64::prelude::BASE64_STANDARD
-                .encode_slice(input, out)
-                .expect("room for the text");
+            base64::prelude::BASE64_STANDARD.encode_slice(input, out).expect("room for the text");
         }),
         Case::new("base64-turbo", operation, move |out| {
-            base64_turbo::STANDARD
-                .encode_slice(input, out)
-                .expect("room for the text");
+            base64_turbo::STANDARD.encode_slice(input, out).expect("room for the text");
         }),
-        Case::new("data-encoding", operation, move |out| {
-            data_encoding::BASE64.encode_mut(input, out)
-        }),
+        Case::new("data-encoding", operation, move |out| data_encoding::BASE64.encode_mut(input, out)),
     ]
 }

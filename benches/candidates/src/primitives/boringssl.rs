@@ -90,10 +90,7 @@ fn cipher_context(key: &[u8; 32], encrypt: c_int) -> *mut bssl::EVP_CIPHER_CTX {
     unsafe {
         let context = bssl::EVP_CIPHER_CTX_new();
         let cipher = bssl::EVP_aes_256_gcm();
-        assert_eq!(
-            bssl::EVP_CipherInit_ex(context, cipher, null_mut(), key.as_ptr(), null(), encrypt),
-            1
-        );
+        assert_eq!(bssl::EVP_CipherInit_ex(context, cipher, null_mut(), key.as_ptr(), null(), encrypt), 1);
         context
     }
 }
@@ -156,15 +153,7 @@ fn hmac(inputs: &'static Inputs) -> Case {
         // SAFETY: the output holds the 32 bytes of a tag; its length is not asked for.
         let tag = unsafe {
             let (data, len) = (input.as_ptr().cast(), input.len());
-            bssl::HMAC(
-                bssl::EVP_sha256(),
-                key.as_ptr().cast(),
-                key.len(),
-                data,
-                len,
-                out.as_mut_ptr(),
-                null_mut(),
-            )
+            bssl::HMAC(bssl::EVP_sha256(), key.as_ptr().cast(), key.len(), data, len, out.as_mut_ptr(), null_mut())
         };
         assert!(!tag.is_null());
     })

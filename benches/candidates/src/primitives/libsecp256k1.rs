@@ -80,14 +80,7 @@ fn ecdh(curve: &'static CurveInput) -> Case {
         let ok = unsafe {
             let mut point = k1::PublicKey::new();
             k1::secp256k1_ec_pubkey_parse(context, &mut point, peer.as_ptr(), peer.len())
-                & k1::secp256k1_ecdh(
-                    context,
-                    out.as_mut_ptr(),
-                    &point,
-                    scalar.as_ptr(),
-                    Some(copy_x),
-                    null_mut(),
-                )
+                & k1::secp256k1_ecdh(context, out.as_mut_ptr(), &point, scalar.as_ptr(), Some(copy_x), null_mut())
         };
         assert_eq!(ok, 1);
     })

@@ -1,11 +1,11 @@
-//! Times the primitives that Fieldseal needs over every library that was considered for them.
+//! Times the primitives that Leafseal needs over every library that was considered for them.
 //!
 //! Before a row is measured all libraries must return the same bytes, so a library that computes something else, or
 //! nothing, cannot win. Results: `docs/decisions/0001-crypto-libraries.md`.
 
 use std::time::Duration;
 
-use fieldseal_candidates::{Arguments, Contender, Effort, Row};
+use leafseal_candidates::{Arguments, Contender, Effort, Row};
 
 use crate::operations::{Case, Inputs, OPERATIONS, Operation};
 
@@ -32,10 +32,7 @@ fn main() {
     cases.extend(libsecp256k1::cases(inputs));
     cases.extend(base64s::cases(inputs));
     let rows = OPERATIONS.iter().map(|&operation| row(operation, &mut cases)).collect();
-    let effort = Effort {
-        rounds: arguments.rounds,
-        sample: Duration::from_millis(2),
-    };
+    let effort = Effort { rounds: arguments.rounds, sample: Duration::from_millis(2) };
     arguments.run(rows, effort);
 }
 
@@ -47,16 +44,8 @@ fn row(operation: Operation, cases: &mut Vec<Case>) -> Row {
         let mut output = vec![0; operation.output_len()];
         (case.run)(&mut output);
         let (expected, first) = agreed.get_or_insert_with(|| (output.clone(), case.library));
-        assert!(
-            *expected == output,
-            "{} and {first} disagree on {operation:?}",
-            case.library
-        );
+        assert!(*expected == output, "{} and {first} disagree on {operation:?}", case.library);
         contenders.push(Contender::new(case.library, move || (case.run)(&mut output)));
     }
-    Row {
-        label: operation.label(),
-        bytes: operation.bytes(),
-        contenders,
-    }
+    Row { label: operation.label(), bytes: operation.bytes(), contenders }
 }

@@ -72,34 +72,11 @@ pub fn cases(inputs: &'static Inputs) -> Vec<Case> {
     cases.extend(SHA256_LENS.iter().map(|&len| sha256(openssl, inputs.plain(len))));
     cases.push(hmac(openssl, inputs));
     cases.push(public_key(openssl, &inputs.p256, NID_P256, Operation::P256PublicKey));
-    cases.push(public_key(
-        openssl,
-        &inputs.secp256k1,
-        NID_SECP256K1,
-        Operation::Secp256k1PublicKey,
-    ));
+    cases.push(public_key(openssl, &inputs.secp256k1, NID_SECP256K1, Operation::Secp256k1PublicKey));
     let (p256, k1) = (&inputs.p256, &inputs.secp256k1);
-    cases.push(ecdh(
-        openssl,
-        p256.scalar,
-        &p256.peer_uncompressed,
-        NID_P256,
-        Operation::P256Ecdh,
-    ));
-    cases.push(ecdh(
-        openssl,
-        p256.scalar,
-        &p256.peer_compressed,
-        NID_P256,
-        Operation::P256EcdhCompressed,
-    ));
-    cases.push(ecdh(
-        openssl,
-        k1.scalar,
-        &k1.peer_compressed,
-        NID_SECP256K1,
-        Operation::Secp256k1Ecdh,
-    ));
+    cases.push(ecdh(openssl, p256.scalar, &p256.peer_uncompressed, NID_P256, Operation::P256Ecdh));
+    cases.push(ecdh(openssl, p256.scalar, &p256.peer_compressed, NID_P256, Operation::P256EcdhCompressed));
+    cases.push(ecdh(openssl, k1.scalar, &k1.peer_compressed, NID_SECP256K1, Operation::Secp256k1Ecdh));
     cases
 }
 
@@ -109,10 +86,7 @@ fn context(openssl: &Functions, key: &[u8; 32], encrypt: c_int) -> Ptr {
     unsafe {
         let context = (openssl.EVP_CIPHER_CTX_new)();
         let cipher = (openssl.EVP_aes_256_gcm)();
-        assert_eq!(
-            (openssl.EVP_CipherInit_ex)(context, cipher, null_mut(), key.as_ptr(), null(), encrypt),
-            1
-        );
+        assert_eq!((openssl.EVP_CipherInit_ex)(context, cipher, null_mut(), key.as_ptr(), null(), encrypt), 1);
         context
     }
 }
@@ -184,10 +158,7 @@ fn public_key(openssl: &'static Functions, curve: &'static CurveInput, nid: c_in
         // SAFETY: the scalar is 32 bytes; the output holds an uncompressed point; all objects are of this group.
         let written = unsafe {
             scalar = (openssl.BN_bin2bn)(curve.scalar.as_ptr(), 32, scalar);
-            assert_eq!(
-                (openssl.EC_POINT_mul)(group, point, scalar, null_mut(), null_mut(), workspace),
-                1
-            );
+            assert_eq!((openssl.EC_POINT_mul)(group, point, scalar, null_mut(), null_mut(), workspace), 1);
             (openssl.EC_POINT_point2oct)(group, point, UNCOMPRESSED, out.as_mut_ptr(), out.len(), workspace)
         };
         assert_eq!(written, out.len());
@@ -206,10 +177,7 @@ fn ecdh(openssl: &'static Functions, scalar: [u8; 32], peer: &'static [u8], nid:
     Case::new(OPENSSL, operation, move |out| {
         // SAFETY: every pointer goes with its slice's length; all objects are of this group.
         let written = unsafe {
-            assert_eq!(
-                (openssl.EC_POINT_oct2point)(group, point, peer.as_ptr(), peer.len(), workspace),
-                1
-            );
+            assert_eq!((openssl.EC_POINT_oct2point)(group, point, peer.as_ptr(), peer.len(), workspace), 1);
             (openssl.ECDH_compute_key)(out.as_mut_ptr(), out.len(), point, key, null())
         };
         assert_eq!(written as usize, out.len());

@@ -123,11 +123,7 @@ pub struct Case {
 impl Case {
     /// A case of `library`.
     pub fn new(library: &'static str, operation: Operation, run: impl FnMut(&mut [u8]) + 'static) -> Self {
-        Self {
-            library,
-            operation,
-            run: Box::new(run),
-        }
+        Self { library, operation, run: Box::new(run) }
     }
 }
 
@@ -164,12 +160,8 @@ impl Inputs {
         let peer = [0x11u8; 32];
         // A cycle of 251 is prime to every block size, so that swapped blocks show.
         let plaintext = (0..1usize << 20).map(|i| (i % 251) as u8).collect();
-        let p256 = p256::SecretKey::from_slice(&peer)
-            .expect("a scalar below the order")
-            .public_key();
-        let k256 = k256::SecretKey::from_slice(&peer)
-            .expect("a scalar below the order")
-            .public_key();
+        let p256 = p256::SecretKey::from_slice(&peer).expect("a scalar below the order").public_key();
+        let k256 = k256::SecretKey::from_slice(&peer).expect("a scalar below the order").public_key();
         Box::leak(Box::new(Self {
             key: [0x42; 32],
             nonce: [7; 12],
@@ -198,9 +190,7 @@ impl Inputs {
     pub fn sealed(&self, len: usize) -> Vec<u8> {
         let mut buffer = self.plain(len).to_vec();
         let cipher = Aes256Gcm::new(&self.key.into());
-        cipher
-            .encrypt_in_place(&self.nonce.into(), &self.aad, &mut buffer)
-            .expect("a short plaintext");
+        cipher.encrypt_in_place(&self.nonce.into(), &self.aad, &mut buffer).expect("a short plaintext");
         buffer
     }
 }

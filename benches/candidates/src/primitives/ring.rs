@@ -32,9 +32,7 @@ fn seal(inputs: &'static Inputs, len: usize) -> Case {
         let (body, tag) = out.split_at_mut(len);
         body.copy_from_slice(plain);
         let nonce = Nonce::assume_unique_for_key(inputs.nonce);
-        let made = key
-            .seal_in_place_separate_tag(nonce, Aad::from(&inputs.aad), body)
-            .expect("a short plaintext");
+        let made = key.seal_in_place_separate_tag(nonce, Aad::from(&inputs.aad), body).expect("a short plaintext");
         tag.copy_from_slice(made.as_ref());
     })
 }
@@ -44,12 +42,8 @@ fn open(inputs: &'static Inputs, len: usize) -> Case {
     Case::new(RING, Operation::Open(len), move |out| {
         let (body, tag) = sealed.split_at(len);
         out.copy_from_slice(body);
-        let (nonce, tag) = (
-            Nonce::assume_unique_for_key(inputs.nonce),
-            tag.try_into().expect("16 bytes"),
-        );
-        key.open_in_place_separate_tag(nonce, Aad::from(&inputs.aad), tag, out, 0..)
-            .expect("a good tag");
+        let (nonce, tag) = (Nonce::assume_unique_for_key(inputs.nonce), tag.try_into().expect("16 bytes"));
+        key.open_in_place_separate_tag(nonce, Aad::from(&inputs.aad), tag, out, 0..).expect("a good tag");
     })
 }
 
@@ -77,12 +71,7 @@ fn ephemeral(scalar: &[u8; 32]) -> EphemeralPrivateKey {
 
 fn public_key(curve: &'static CurveInput) -> Case {
     Case::new(RING, Operation::P256PublicKey, move |out| {
-        out.copy_from_slice(
-            ephemeral(&curve.scalar)
-                .compute_public_key()
-                .expect("a key on P-256")
-                .as_ref(),
-        );
+        out.copy_from_slice(ephemeral(&curve.scalar).compute_public_key().expect("a key on P-256").as_ref());
     })
 }
 

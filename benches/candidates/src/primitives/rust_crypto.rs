@@ -30,9 +30,7 @@ fn seal(inputs: &'static Inputs, len: usize) -> Case {
         let (body, tag) = out.split_at_mut(len);
         let nonce = &inputs.nonce.into();
         let buffers = InOutBuf::new(plain, body).expect("equal lengths");
-        let made = cipher
-            .encrypt_inout_detached(nonce, &inputs.aad, buffers)
-            .expect("a short plaintext");
+        let made = cipher.encrypt_inout_detached(nonce, &inputs.aad, buffers).expect("a short plaintext");
         tag.copy_from_slice(&made);
     })
 }
@@ -44,9 +42,7 @@ fn open(inputs: &'static Inputs, len: usize) -> Case {
         let nonce = &inputs.nonce.into();
         let buffers = InOutBuf::new(body, out).expect("equal lengths");
         let tag = tag.try_into().expect("16 bytes");
-        cipher
-            .decrypt_inout_detached(nonce, &inputs.aad, buffers, tag)
-            .expect("a good tag");
+        cipher.decrypt_inout_detached(nonce, &inputs.aad, buffers, tag).expect("a good tag");
     })
 }
 
@@ -91,17 +87,5 @@ macro_rules! curve_cases {
     };
 }
 
-curve_cases!(
-    p256_cases,
-    p256,
-    p256,
-    Operation::P256PublicKey,
-    [Operation::P256Ecdh, Operation::P256EcdhCompressed]
-);
-curve_cases!(
-    k256_cases,
-    k256,
-    secp256k1,
-    Operation::Secp256k1PublicKey,
-    [Operation::Secp256k1Ecdh]
-);
+curve_cases!(p256_cases, p256, p256, Operation::P256PublicKey, [Operation::P256Ecdh, Operation::P256EcdhCompressed]);
+curve_cases!(k256_cases, k256, secp256k1, Operation::Secp256k1PublicKey, [Operation::Secp256k1Ecdh]);

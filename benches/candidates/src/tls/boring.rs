@@ -27,9 +27,7 @@ pub fn configure(identities: &Identities) -> Box<dyn Library> {
 
 fn context(identities: &Identities, own: &Party, mode: SslVerifyMode) -> SslContext {
     let mut context = SslContext::builder(SslMethod::tls()).expect("a context");
-    context
-        .set_min_proto_version(Some(SslVersion::TLS1_3))
-        .expect("a supported version");
+    context.set_min_proto_version(Some(SslVersion::TLS1_3)).expect("a supported version");
     context.set_options(SslOptions::NO_TICKET);
     let certificate = X509::from_der(&own.certificate_der).expect("a certificate");
     context.set_certificate(&certificate).expect("a certificate");
@@ -64,10 +62,7 @@ impl Library for Boring {
     fn server(&self, stream: Stream) -> Box<dyn Peer> {
         let ssl = Ssl::new(&self.server).expect("a connection");
         let stream = SslStream::new(ssl, stream).expect("a connection");
-        Box::new(Connection {
-            stream,
-            handshake: SslStream::accept,
-        })
+        Box::new(Connection { stream, handshake: SslStream::accept })
     }
 
     fn client(&self, stream: Stream) -> Box<dyn Peer> {
@@ -75,10 +70,7 @@ impl Library for Boring {
         ssl.set_hostname(SERVER_NAME).expect("a DNS name");
         ssl.param_mut().set_host(SERVER_NAME).expect("a DNS name");
         let stream = SslStream::new(ssl, stream).expect("a connection");
-        Box::new(Connection {
-            stream,
-            handshake: SslStream::connect,
-        })
+        Box::new(Connection { stream, handshake: SslStream::connect })
     }
 }
 

@@ -7,7 +7,7 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use fieldseal_candidates::{Arguments, Contender, Effort, Row};
+use leafseal_candidates::{Arguments, Contender, Effort, Row};
 
 use crate::identity::{Identities, Profile};
 use crate::peer::{Configure, Handshake, Library, Negotiated, Peer};
@@ -21,12 +21,7 @@ mod rustls;
 mod s2n;
 mod stream;
 
-const LIBRARIES: &[Configure] = &[
-    boring::configure,
-    rustls::configure_ring,
-    rustls::configure_aws_lc,
-    s2n::configure,
-];
+const LIBRARIES: &[Configure] = &[boring::configure, rustls::configure_ring, rustls::configure_aws_lc, s2n::configure];
 /// Largest plaintext of a TLS 1.3 record (RFC 8446, section 5.1).
 const RECORD_LEN: usize = 16 << 10;
 /// A request or answer of one field with its frame.
@@ -35,10 +30,7 @@ const MEMORY: &str = "memory of the server side of a connection, idle after 16 K
 
 fn main() {
     let arguments = Arguments::from_command_line();
-    let effort = Effort {
-        rounds: arguments.rounds,
-        sample: Duration::from_millis(10),
-    };
+    let effort = Effort { rounds: arguments.rounds, sample: Duration::from_millis(10) };
     let small = Rc::new(Identities::generate(Profile::Aes128P256));
     let large = Rc::new(Identities::generate(Profile::Aes256P384));
     for identities in [&small, &large] {
@@ -48,18 +40,8 @@ fn main() {
         vec![
             row("handshake, both sides, P-256", None, &small, handshake_both),
             row("handshake, server side, P-256", None, &small, handshake_server),
-            row(
-                "16 KiB record sent and received, AES-128-GCM",
-                Some(RECORD_LEN),
-                &small,
-                bulk,
-            ),
-            row(
-                "16 KiB record sent and received, AES-256-GCM",
-                Some(RECORD_LEN),
-                &large,
-                bulk,
-            ),
+            row("16 KiB record sent and received, AES-128-GCM", Some(RECORD_LEN), &small, bulk),
+            row("16 KiB record sent and received, AES-256-GCM", Some(RECORD_LEN), &large, bulk),
             row("round trip of 200 B, AES-128-GCM", None, &small, round_trip),
         ],
         effort,
@@ -70,20 +52,14 @@ fn main() {
 }
 
 fn print_memory(arguments: &Arguments, identities: &Identities) {
-    let held: Vec<_> = libraries(identities)
-        .map(|l| (l.name(), memory::per_connection(l.as_ref())))
-        .collect();
+    let held: Vec<_> = libraries(identities).map(|l| (l.name(), memory::per_connection(l.as_ref()))).collect();
     if arguments.json {
-        let results: Vec<_> = held
-            .iter()
-            .map(|(l, b)| serde_json::json!({ "library": l, "bytes": b }))
-            .collect();
+        let results: Vec<_> = held.iter().map(|(l, b)| serde_json::json!({ "library": l, "bytes": b })).collect();
         println!("{}", serde_json::json!({ "operation": MEMORY, "results": results }));
         return;
     }
     println!("\n{MEMORY}");
-    held.iter()
-        .for_each(|(library, bytes)| println!("  {library:<38} {bytes:>10} B"));
+    held.iter().for_each(|(library, bytes)| println!("  {library:<38} {bytes:>10} B"));
 }
 
 fn libraries(identities: &Identities) -> impl Iterator<Item = Box<dyn Library>> {
@@ -96,11 +72,7 @@ fn row(
     identities: &Identities,
     contender: fn(Box<dyn Library>) -> Contender,
 ) -> Row {
-    Row {
-        label: label.to_owned(),
-        bytes,
-        contenders: libraries(identities).map(contender).collect(),
-    }
+    Row { label: label.to_owned(), bytes, contenders: libraries(identities).map(contender).collect() }
 }
 
 /// A connected pair, server first.
@@ -128,11 +100,7 @@ fn connect_over(library: &dyn Library, near: Stream, far: Stream) -> Pair {
         let server_state = server.handshake();
         server_time += start.elapsed();
         if (client_state, server_state) == (Handshake::Complete, Handshake::Complete) {
-            return Pair {
-                server,
-                client,
-                server_time,
-            };
+            return Pair { server, client, server_time };
         }
     }
     panic!("{}: the handshake does not end", library.name())
@@ -146,18 +114,8 @@ fn check(library: &dyn Library, identities: &Identities) {
         tls_13: true,
         peer_certificate: certificate.to_vec(),
     };
-    assert_eq!(
-        pair.server.negotiated(),
-        expected(&identities.client.certificate_der),
-        "{}",
-        library.name()
-    );
-    assert_eq!(
-        pair.client.negotiated(),
-        expected(&identities.server.certificate_der),
-        "{}",
-        library.name()
-    );
+    assert_eq!(pair.server.negotiated(), expected(&identities.client.certificate_der), "{}", library.name());
+    assert_eq!(pair.client.negotiated(), expected(&identities.server.certificate_der), "{}", library.name());
     let message: Vec<u8> = (0..3 * RECORD_LEN).map(|i| (i % 251) as u8).collect();
     let mut received = vec![0; message.len()];
     pair.client.send(&message);

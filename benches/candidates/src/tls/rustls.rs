@@ -37,11 +37,7 @@ pub fn configure_aws_lc(identities: &Identities) -> Box<dyn Library> {
         Profile::Aes128P256 => (suites::TLS13_AES_128_GCM_SHA256, groups::SECP256R1),
         Profile::Aes256P384 => (suites::TLS13_AES_256_GCM_SHA384, groups::SECP384R1),
     };
-    configure(
-        "rustls, aws-lc-rs",
-        restrict(default_provider(), suite, group),
-        identities,
-    )
+    configure("rustls, aws-lc-rs", restrict(default_provider(), suite, group), identities)
 }
 
 fn restrict(
@@ -49,11 +45,7 @@ fn restrict(
     suite: SupportedCipherSuite,
     group: &'static dyn SupportedKxGroup,
 ) -> Arc<CryptoProvider> {
-    Arc::new(CryptoProvider {
-        cipher_suites: vec![suite],
-        kx_groups: vec![group],
-        ..provider
-    })
+    Arc::new(CryptoProvider { cipher_suites: vec![suite], kx_groups: vec![group], ..provider })
 }
 
 fn configure(name: &'static str, provider: Arc<CryptoProvider>, identities: &Identities) -> Box<dyn Library> {
@@ -76,11 +68,7 @@ fn configure(name: &'static str, provider: Arc<CryptoProvider>, identities: &Ide
         .with_root_certificates(roots)
         .with_client_auth_cert(chain, key)
         .expect("the certificate's key");
-    Box::new(Rustls {
-        name,
-        server: Arc::new(server),
-        client: Arc::new(client),
-    })
+    Box::new(Rustls { name, server: Arc::new(server), client: Arc::new(client) })
 }
 
 fn credentials(party: &Party) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
@@ -117,9 +105,7 @@ where
 {
     fn flush(&mut self) {
         while self.tls.wants_write() {
-            self.tls
-                .write_tls(&mut self.stream)
-                .expect("a stream that takes everything");
+            self.tls.write_tls(&mut self.stream).expect("a stream that takes everything");
         }
     }
 
@@ -141,11 +127,7 @@ where
         while self.tls.is_handshaking() && self.fill() > 0 {
             self.flush();
         }
-        if self.tls.is_handshaking() {
-            Handshake::Pending
-        } else {
-            Handshake::Complete
-        }
+        if self.tls.is_handshaking() { Handshake::Pending } else { Handshake::Complete }
     }
 
     fn send(&mut self, bytes: &[u8]) {

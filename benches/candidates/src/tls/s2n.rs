@@ -29,10 +29,7 @@ impl VerifyHostNameCallback for AnyName {
 }
 
 pub fn configure(identities: &Identities) -> Box<dyn Library> {
-    Box::new(S2n {
-        server: config(identities, Mode::Server),
-        client: config(identities, Mode::Client),
-    })
+    Box::new(S2n { server: config(identities, Mode::Server), client: config(identities, Mode::Client) })
 }
 
 fn config(identities: &Identities, mode: Mode) -> Config {
@@ -42,16 +39,10 @@ fn config(identities: &Identities, mode: Mode) -> Config {
         Profile::Aes256P384 => Policy::from_version("20250211"),
     };
     let mut builder = Config::builder();
-    builder
-        .set_security_policy(&policy.expect("a known policy"))
-        .expect("a known policy");
+    builder.set_security_policy(&policy.expect("a known policy")).expect("a known policy");
     builder.with_system_certs(false).expect("a setting");
-    builder
-        .trust_pem(identities.ca_pem.as_bytes())
-        .expect("a CA certificate");
-    builder
-        .set_client_auth_type(ClientAuthType::Required)
-        .expect("a setting");
+    builder.trust_pem(identities.ca_pem.as_bytes()).expect("a CA certificate");
+    builder.set_client_auth_type(ClientAuthType::Required).expect("a setting");
     let own: &Party = match mode {
         Mode::Client => &identities.client,
         Mode::Server => {
@@ -59,9 +50,7 @@ fn config(identities: &Identities, mode: Mode) -> Config {
             &identities.server
         }
     };
-    builder
-        .load_pem(own.certificate_pem.as_bytes(), own.key_pem.as_bytes())
-        .expect("a certificate and its key");
+    builder.load_pem(own.certificate_pem.as_bytes(), own.key_pem.as_bytes()).expect("a certificate and its key");
     builder.build().expect("a complete configuration")
 }
 
@@ -111,10 +100,7 @@ impl End {
             connection.set_receive_context(stream.0.cast()).expect("a context");
             connection.set_send_context(stream.0.cast()).expect("a context");
         }
-        Self {
-            connection,
-            _stream: stream,
-        }
+        Self { connection, _stream: stream }
     }
 }
 
@@ -122,12 +108,8 @@ impl End {
 /// `context` must be the stream that `End::new` set, and `buffer` valid for `len` bytes, as s2n-tls promises.
 unsafe extern "C" fn receive(context: *mut c_void, buffer: *mut u8, len: u32) -> c_int {
     // SAFETY: see above; nobody else holds a reference to the stream during the call.
-    let (stream, buffer) = unsafe {
-        (
-            &mut *context.cast::<Stream>(),
-            std::slice::from_raw_parts_mut(buffer, len as usize),
-        )
-    };
+    let (stream, buffer) =
+        unsafe { (&mut *context.cast::<Stream>(), std::slice::from_raw_parts_mut(buffer, len as usize)) };
     match stream.read(buffer) {
         Ok(count) => count as c_int,
         Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -142,12 +124,8 @@ unsafe extern "C" fn receive(context: *mut c_void, buffer: *mut u8, len: u32) ->
 /// As [`receive`].
 unsafe extern "C" fn send(context: *mut c_void, buffer: *const u8, len: u32) -> c_int {
     // SAFETY: see above; nobody else holds a reference to the stream during the call.
-    let (stream, buffer) = unsafe {
-        (
-            &mut *context.cast::<Stream>(),
-            std::slice::from_raw_parts(buffer, len as usize),
-        )
-    };
+    let (stream, buffer) =
+        unsafe { (&mut *context.cast::<Stream>(), std::slice::from_raw_parts(buffer, len as usize)) };
     stream.write(buffer).map_or(-1, |count| count as c_int)
 }
 

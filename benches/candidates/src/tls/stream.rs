@@ -24,16 +24,7 @@ impl Stream {
     /// Both ends of a new stream.
     pub fn pair() -> (Self, Self) {
         let (there, back) = (Rc::<RefCell<Pipe>>::default(), Rc::<RefCell<Pipe>>::default());
-        (
-            Self {
-                incoming: back.clone(),
-                outgoing: there.clone(),
-            },
-            Self {
-                incoming: there,
-                outgoing: back,
-            },
-        )
+        (Self { incoming: back.clone(), outgoing: there.clone() }, Self { incoming: there, outgoing: back })
     }
 
     /// Returns the memory of the buffers, so that only that of the library is left to count.

@@ -5,7 +5,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use fieldseal_crypto::{AeadAlgorithm, AeadKey, CipherAlgorithm, CipherKey, Nonce};
+use leafseal_crypto::{AeadAlgorithm, AeadKey, CipherAlgorithm, CipherKey, Nonce};
 
 const SIZES: [usize; 8] = [32, 256, 1024, 16_384, 65_536, 1 << 20, 10 << 20, 100 << 20];
 const CHUNK_SIZE: usize = 16 * 1024;

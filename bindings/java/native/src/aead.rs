@@ -5,10 +5,10 @@
 
 use std::ptr::NonNull;
 
-use fieldseal_crypto::aead::{InvalidNonceLength, NONCE_SIZE, OpenStream, SealStream, TAG_SIZE};
-use fieldseal_crypto::secret::wipe;
-use fieldseal_crypto::{AeadAlgorithm, AeadKey, Nonce};
 use jni_sys::{JNIEnv, jboolean, jbyteArray, jclass, jint, jlong, jobject};
+use leafseal_crypto::aead::{InvalidNonceLength, NONCE_SIZE, OpenStream, SealStream, TAG_SIZE};
+use leafseal_crypto::secret::wipe;
+use leafseal_crypto::{AeadAlgorithm, AeadKey, Nonce};
 use zeroize::Zeroizing;
 
 use crate::buffer::Buffer;
@@ -330,13 +330,13 @@ impl KeyArgument {
 }
 
 /// `long aeadSlot()`: an empty slot.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_aeadSlot")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_aeadSlot")]
 extern "system" fn java_aead_slot(environment: *mut JNIEnv, _class: jclass) -> jlong {
     enter(environment, 0, |_| Ok(give(Exclusive::new(Slot::default()))))
 }
 
 /// `void clearAead(long slot)`: wipes key and message.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_clearAead")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_clearAead")]
 extern "system" fn java_clear_aead(environment: *mut JNIEnv, _class: jclass, slot: jlong) {
     enter(environment, (), |jvm| {
         // SAFETY: Java keeps the object alive during the call.
@@ -349,7 +349,7 @@ extern "system" fn java_clear_aead(environment: *mut JNIEnv, _class: jclass, slo
 }
 
 /// `void freeAead(long slot)`.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_freeAead")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_freeAead")]
 extern "system" fn java_free_aead(environment: *mut JNIEnv, _class: jclass, slot: jlong) {
     enter(environment, (), |_| {
         // SAFETY: Java frees an object once, when nothing refers to it.
@@ -360,7 +360,7 @@ extern "system" fn java_free_aead(environment: *mut JNIEnv, _class: jclass, slot
 
 /// `void seal(long slot, int algorithm, byte[] key, byte[] iv, long ivHigh, int ivLow, byte[] aad, int aadSize, int tagSize, Object input,
 /// int inputOffset, int size, Object output, int outputOffset, int kinds)`: writes `size` bytes of ciphertext, then the tag.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_seal")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_seal")]
 extern "system" fn java_seal(
     environment: *mut JNIEnv,
     _class: jclass,
@@ -396,7 +396,7 @@ extern "system" fn java_seal(
 /// `boolean open(…)`, with the arguments of `seal`: `size` bytes of ciphertext are followed by the tag. False for a wrong tag; the
 /// output is
 /// then zeros.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_open")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_open")]
 extern "system" fn java_open(
     environment: *mut JNIEnv,
     _class: jclass,
@@ -434,7 +434,7 @@ extern "system" fn java_open(
 
 /// `void begin(long slot, int algorithm, byte[] key, byte[] iv, long ivHigh, int ivLow, byte[] aad, int aadSize, int tagSize,
 /// boolean seals)`: begins a message in pieces. A message that was in the slot is discarded.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_begin")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_begin")]
 extern "system" fn java_begin(
     environment: *mut JNIEnv,
     _class: jclass,
@@ -475,7 +475,7 @@ extern "system" fn java_begin(
 /// isLast)`:
 /// returns how many bytes were written, with the tag after the last piece. Only this object knows how many bytes it holds: `room` is the
 /// most that may be written.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_sealPiece")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_sealPiece")]
 extern "system" fn java_seal_piece(
     environment: *mut JNIEnv,
     _class: jclass,
@@ -524,7 +524,7 @@ extern "system" fn java_seal_piece(
 }
 
 /// `void openPiece(long slot, Object input, int inputOffset, int size, int kinds)`: keeps a part of the ciphertext or the tag.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_openPiece")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_openPiece")]
 extern "system" fn java_open_piece(
     environment: *mut JNIEnv,
     _class: jclass,
@@ -547,7 +547,7 @@ extern "system" fn java_open_piece(
 
 /// `boolean openEnd(long slot, Object output, int outputOffset, int size, int kinds)`: writes the plaintext, which has this size, if the
 /// tag was right; otherwise zeros.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_openEnd")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_openEnd")]
 extern "system" fn java_open_end(
     environment: *mut JNIEnv,
     _class: jclass,

@@ -2,13 +2,13 @@
 //!
 //! Numbers are big-endian. Java makes sure that scalars and coordinates of P-256 have 32 bytes; whether they are valid is decided here.
 
-use fieldseal_crypto::rand_core::UnwrapErr;
-use fieldseal_crypto::secret::Secret;
-use fieldseal_crypto::{
+use jni_sys::{JNIEnv, jboolean, jbyteArray, jclass, jint, jlong};
+use leafseal_crypto::rand_core::UnwrapErr;
+use leafseal_crypto::secret::Secret;
+use leafseal_crypto::{
     Curve, EcContext, EcdsaPrivateKey, EcdsaPublicKey, HashFunction, PrivateKey, PublicKey, RsaComponents,
     RsaPrivateKey, RsaPublicKey, RsaScheme,
 };
-use jni_sys::{JNIEnv, jboolean, jbyteArray, jclass, jint, jlong};
 use rand::rngs::SysRng;
 use std::sync::OnceLock;
 use zeroize::Zeroizing;
@@ -64,7 +64,7 @@ fn public_key(jvm: Jvm, point: jbyteArray) -> Result<Option<PublicKey>, Thrown> 
 
 /// `boolean generateKeyPair(byte[] seed, byte[] scalar, byte[] point)`: a private key and its uncompressed point. `seed` is 32 random
 /// bytes, or null for the system's randomness. False if the seed is not between 1 and the order of the curve: draw another.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_generateKeyPair")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_generateKeyPair")]
 extern "system" fn java_generate_key_pair(
     environment: *mut JNIEnv,
     _class: jclass,
@@ -87,7 +87,7 @@ extern "system" fn java_generate_key_pair(
 
 /// `boolean agree(byte[] scalar, byte[] point, byte[] secret)`: the X coordinate of the shared point. False if the key or the point is not
 /// valid.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_agree")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_agree")]
 extern "system" fn java_agree(
     environment: *mut JNIEnv,
     _class: jclass,
@@ -106,7 +106,7 @@ extern "system" fn java_agree(
 
 /// `int signEcdsa(byte[] scalar, byte[] digest, byte[] signature)`: the size of the signature, which is DER of at most 72 bytes; 0 if the
 /// key is not valid.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_signEcdsa")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_signEcdsa")]
 extern "system" fn java_sign_ecdsa(
     environment: *mut JNIEnv,
     _class: jclass,
@@ -124,7 +124,7 @@ extern "system" fn java_sign_ecdsa(
 }
 
 /// `int verifyEcdsa(byte[] point, byte[] digest, byte[] signature)`.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_verifyEcdsa")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_verifyEcdsa")]
 extern "system" fn java_verify_ecdsa(
     environment: *mut JNIEnv,
     _class: jclass,
@@ -141,7 +141,7 @@ extern "system" fn java_verify_ecdsa(
 
 /// `long rsaKey(byte[] modulus, byte[] publicExponent, byte[] privateExponent, byte[] prime1, byte[] prime2, byte[] exponent1,
 /// byte[] exponent2, byte[] coefficient)`: a private key, which any number of threads may use; 0 if it is not valid.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_rsaKey")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_rsaKey")]
 extern "system" fn java_rsa_key(
     environment: *mut JNIEnv,
     _class: jclass,
@@ -196,7 +196,7 @@ impl RsaNumbers {
 }
 
 /// `void freeRsaKey(long key)`.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_freeRsaKey")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_freeRsaKey")]
 extern "system" fn java_free_rsa_key(environment: *mut JNIEnv, _class: jclass, key: jlong) {
     enter(environment, (), |_| {
         // SAFETY: Java frees an object once, when nothing refers to it.
@@ -206,7 +206,7 @@ extern "system" fn java_free_rsa_key(environment: *mut JNIEnv, _class: jclass, k
 }
 
 /// `void signRsa(long key, int scheme, byte[] digest, byte[] signature)`: fills the signature, which is as long as the modulus.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_signRsa")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_signRsa")]
 extern "system" fn java_sign_rsa(
     environment: *mut JNIEnv,
     _class: jclass,
@@ -225,7 +225,7 @@ extern "system" fn java_sign_rsa(
 }
 
 /// `int verifyRsa(byte[] modulus, byte[] publicExponent, int scheme, byte[] digest, byte[] signature)`.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_verifyRsa")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_verifyRsa")]
 extern "system" fn java_verify_rsa(
     environment: *mut JNIEnv,
     _class: jclass,
@@ -243,7 +243,7 @@ extern "system" fn java_verify_rsa(
 }
 
 /// `boolean isRsaKey(byte[] modulus, byte[] publicExponent)`: whether the numbers are a public key that verifies.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_isRsaKey")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_isRsaKey")]
 extern "system" fn java_is_rsa_key(
     environment: *mut JNIEnv,
     _class: jclass,

@@ -1,7 +1,7 @@
 //! AES in counter mode and ChaCha20. Java keeps the position in the message, so that no native object changes.
 
-use fieldseal_crypto::{CipherAlgorithm, CipherKey};
 use jni_sys::{JNIEnv, jbyteArray, jclass, jint, jlong, jobject};
+use leafseal_crypto::{CipherAlgorithm, CipherKey};
 use zeroize::Zeroizing;
 
 use crate::jvm::{Jvm, Thrown, enter};
@@ -20,13 +20,13 @@ fn algorithm(number: jint) -> CipherAlgorithm {
 }
 
 /// `long cipherSlot()`: a slot for an expanded key.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_cipherSlot")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_cipherSlot")]
 extern "system" fn java_cipher_slot(environment: *mut JNIEnv, _class: jclass) -> jlong {
     enter(environment, 0, |_| Ok(give(Exclusive::new(None::<CipherKey>))))
 }
 
 /// `void clearCipher(long slot)`: wipes the key.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_clearCipher")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_clearCipher")]
 extern "system" fn java_clear_cipher(environment: *mut JNIEnv, _class: jclass, slot: jlong) {
     enter(environment, (), |jvm| {
         // SAFETY: Java keeps the object alive during the call.
@@ -39,7 +39,7 @@ extern "system" fn java_clear_cipher(environment: *mut JNIEnv, _class: jclass, s
 }
 
 /// `void freeCipher(long slot)`.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_freeCipher")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_freeCipher")]
 extern "system" fn java_free_cipher(environment: *mut JNIEnv, _class: jclass, slot: jlong) {
     enter(environment, (), |_| {
         // SAFETY: Java frees an object once, when nothing refers to it.
@@ -75,7 +75,7 @@ fn with_key<R>(
 
 /// `void apply(long slot, int algorithm, byte[] key, long ivHigh, long ivLow, long position, Object input, int inputOffset, int size,
 /// Object output, int outputOffset, int kinds)`: encrypts or decrypts the bytes that begin at `position` of the message.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_apply")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_apply")]
 extern "system" fn java_apply(
     environment: *mut JNIEnv,
     _class: jclass,

@@ -1,9 +1,9 @@
 //! Hash functions and HMAC: of a whole message in one call, and in pieces.
 
-use fieldseal_crypto::digest::DIGEST_SIZE_MAX;
-use fieldseal_crypto::mac::{MacKey, MacState};
-use fieldseal_crypto::{DigestAlgorithm, DigestState};
 use jni_sys::{JNIEnv, jbyteArray, jclass, jint, jlong, jobject};
+use leafseal_crypto::digest::DIGEST_SIZE_MAX;
+use leafseal_crypto::mac::{MacKey, MacState};
+use leafseal_crypto::{DigestAlgorithm, DigestState};
 use zeroize::Zeroizing;
 
 use crate::jvm::{Jvm, Thrown, enter};
@@ -75,7 +75,7 @@ impl Hashing {
 }
 
 /// `void digest(int algorithm, byte[] input, int inputOffset, int size, byte[] output, int outputOffset)`: the digest of a whole message.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_digest")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_digest")]
 extern "system" fn java_digest(
     environment: *mut JNIEnv,
     _class: jclass,
@@ -124,7 +124,7 @@ fn with_key<R>(
 
 /// `void mac(long hashing, int algorithm, byte[] key, byte[] input, int inputOffset, int size, byte[] output, int outputOffset)`: the code
 /// of a whole message. A message in pieces in the slot stays as it is.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_mac")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_mac")]
 extern "system" fn java_mac(
     environment: *mut JNIEnv,
     _class: jclass,
@@ -155,13 +155,13 @@ extern "system" fn java_mac(
 }
 
 /// `long hashing(int algorithm)`: begins a digest.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_hashing")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_hashing")]
 extern "system" fn java_hashing(environment: *mut JNIEnv, _class: jclass, number: jint) -> jlong {
     enter(environment, 0, |_| Ok(give(Exclusive::new(Hashing::digest(algorithm(number))))))
 }
 
 /// `long hashingWithKey(int algorithm, byte[] key)`: begins a code, under a key of any length.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_hashingWithKey")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_hashingWithKey")]
 extern "system" fn java_hashing_with_key(
     environment: *mut JNIEnv,
     _class: jclass,
@@ -172,7 +172,7 @@ extern "system" fn java_hashing_with_key(
 }
 
 /// `void hashingKey(long hashing, int algorithm, byte[] key)`: replaces the key, and begins again.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_hashingKey")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_hashingKey")]
 extern "system" fn java_hashing_key(
     environment: *mut JNIEnv,
     _class: jclass,
@@ -193,7 +193,7 @@ extern "system" fn java_hashing_key(
 }
 
 /// `long copyHashing(long hashing)`: a second message with the same beginning.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_copyHashing")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_copyHashing")]
 extern "system" fn java_copy_hashing(environment: *mut JNIEnv, _class: jclass, hashing: jlong) -> jlong {
     enter(environment, 0, |jvm| {
         // SAFETY: Java keeps the object alive during the call.
@@ -203,7 +203,7 @@ extern "system" fn java_copy_hashing(environment: *mut JNIEnv, _class: jclass, h
 }
 
 /// `void freeHashing(long hashing)`.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_freeHashing")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_freeHashing")]
 extern "system" fn java_free_hashing(environment: *mut JNIEnv, _class: jclass, hashing: jlong) {
     enter(environment, (), |_| {
         // SAFETY: Java frees an object once, when nothing refers to it.
@@ -213,7 +213,7 @@ extern "system" fn java_free_hashing(environment: *mut JNIEnv, _class: jclass, h
 }
 
 /// `void hashPiece(long hashing, Object input, int inputOffset, int size, int kinds)`.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_hashPiece")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_hashPiece")]
 extern "system" fn java_hash_piece(
     environment: *mut JNIEnv,
     _class: jclass,
@@ -232,7 +232,7 @@ extern "system" fn java_hash_piece(
 }
 
 /// `void hashEnd(long hashing, byte[] output, int outputOffset)`: writes the result and begins again.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_hashEnd")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_hashEnd")]
 extern "system" fn java_hash_end(
     environment: *mut JNIEnv,
     _class: jclass,
@@ -252,7 +252,7 @@ extern "system" fn java_hash_end(
 }
 
 /// `void hashRestart(long hashing)`: discards what was read.
-#[unsafe(export_name = "Java_io_fieldseal_jca_Native_hashRestart")]
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_hashRestart")]
 extern "system" fn java_hash_restart(environment: *mut JNIEnv, _class: jclass, hashing: jlong) {
     enter(environment, (), |jvm| {
         // SAFETY: Java keeps the object alive during the call.

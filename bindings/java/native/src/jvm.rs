@@ -41,7 +41,7 @@ impl Jvm {
     pub(crate) fn misused(self) -> Thrown {
         self.throw(
             c"java/util/ConcurrentModificationException",
-            c"two threads use one object of the Fieldseal provider at the same time",
+            c"two threads use one object of the Leafseal provider at the same time",
         );
         Thrown
     }
@@ -162,7 +162,7 @@ pub(crate) fn enter<T>(environment: *mut JNIEnv, fallback: T, body: impl FnOnce(
             fallback
         }
         Err(_) => {
-            jvm.throw(c"java/lang/InternalError", c"fieldseal: an internal check failed");
+            jvm.throw(c"java/lang/InternalError", c"leafseal: an internal check failed");
             fallback
         }
     }

@@ -2,8 +2,8 @@
 
 use std::ptr::NonNull;
 
-use fieldseal_crypto::secret::wipe;
 use jni_sys::{jint, jobject};
+use leafseal_crypto::secret::wipe;
 use zeroize::Zeroizing;
 
 use crate::jvm::{Critical, Jvm, Release, Thrown};

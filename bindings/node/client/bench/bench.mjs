@@ -1,6 +1,6 @@
 // Compares this client with the native one, and measures what the middleware adds to a request. Prints tables; asserts nothing.
 //
-//   FIELDSEAL=… npm run bench
+//   LEAFSEAL=… npm run bench
 //
 // Both clients use the same engine on the same machine, alternately, with the same requests: 2,000 values of 32 bytes, four calls in
 // flight, every answer decoded. The native one is crates/client/examples/fields.rs, built by cargo.
@@ -43,7 +43,7 @@ async function measure(call) {
 
 function nativeProgram() {
   // Built with the program, so that both share their libraries.
-  const arguments_ = ['build', '--locked', '--release', '-p', 'fieldseal-cli', '-p', 'fieldseal-client', '--example', 'fields', '--message-format', 'json'];
+  const arguments_ = ['build', '--locked', '--release', '-p', 'leafseal-cli', '-p', 'leafseal-client', '--example', 'fields', '--message-format', 'json'];
   const out = execFileSync('cargo', arguments_, { cwd: root, stdio: ['ignore', 'pipe', 'inherit'], maxBuffer: 64 << 20 }).toString();
   return out.split('\n').filter(Boolean).map((line) => JSON.parse(line)).findLast(({ executable }) => executable).executable;
 }
@@ -71,7 +71,7 @@ async function compare(engine) {
   }
   await client.close();
   console.log(`${FIELDS} values a request, ${IN_FLIGHT} requests in flight, medians of ${ROUNDS} rounds\n`);
-  console.log('| | @fieldseal/client, values/s | native client, values/s | ratio, median (lowest, highest) | CPU of Node, ns a value |');
+  console.log('| | @leafseal/client, values/s | native client, values/s | ratio, median (lowest, highest) | CPU of Node, ns a value |');
   console.log('|---|---|---|---|---|');
   for (const name of ['encrypt', 'decrypt']) {
     const ratios = rounds.map(({ here, there }) => here[name].rate / there[name]).sort((a, b) => a - b);

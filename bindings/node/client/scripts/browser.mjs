@@ -23,7 +23,7 @@ const { outputFiles: [bundle] } = await build({
   target: 'es2022',
   platform: 'browser',
   legalComments: 'none',
-  banner: { js: '// @fieldseal/client/browser, Apache-2.0' },
+  banner: { js: '// @leafseal/client/browser, Apache-2.0' },
   write: false,
 });
 writeFileSync(join(target, 'index.js'), bundle.contents);

@@ -6,7 +6,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 
 import type { Client, DecryptOptions, DocumentOptions, EncryptOptions } from './client.js';
-import { FieldsealError } from './errors.js';
+import { LeafsealError } from './errors.js';
 
 /** What to do with one direction's bodies. Exactly one of the two. */
 export interface BodyRule {
@@ -29,13 +29,13 @@ export interface BodyRules {
 }
 
 /** Why a message was refused, with the status for its sender. */
-export class BodyError extends FieldsealError {
+export class BodyError extends LeafsealError {
   readonly status: number;
   readonly statusCode: number;
   /** Whether the message may be shown to the sender. */
   readonly expose: boolean;
 
-  constructor(status: number, code: string, message: string, cause?: FieldsealError) {
+  constructor(status: number, code: string, message: string, cause?: LeafsealError) {
     super(code, message, { cause, retry: cause?.retry, retryAfterMs: cause?.retryAfterMs, offset: cause?.offset, source: cause?.source });
     this.status = status;
     this.statusCode = status;
@@ -60,13 +60,13 @@ export interface Transforms {
 const REQUEST_SIZE_MAX = 1 << 20;
 const RESPONSE_SIZE_MAX = 8 << 20;
 
-/** @throws {FieldsealError} `invalid_settings`. */
+/** @throws {LeafsealError} `invalid_settings`. */
 export function compile(client: Client, rules: BodyRules): Transforms {
   const { request, response, requestSizeMax = REQUEST_SIZE_MAX, responseSizeMax = RESPONSE_SIZE_MAX } = rules;
-  if (!request && !response) throw new FieldsealError('invalid_settings', 'rules: expected request, response or both');
+  if (!request && !response) throw new LeafsealError('invalid_settings', 'rules: expected request, response or both');
   for (const [name, size] of Object.entries({ requestSizeMax, responseSizeMax })) {
     if (Number.isSafeInteger(size) && size >= 1) continue;
-    throw new FieldsealError('invalid_settings', `${name} must be an integer of at least 1`);
+    throw new LeafsealError('invalid_settings', `${name} must be an integer of at least 1`);
   }
   return {
     request: request && transform(client, 'request', request, requestSizeMax),
@@ -76,7 +76,7 @@ export function compile(client: Client, rules: BodyRules): Transforms {
 
 function transform(client: Client, direction: 'request' | 'response', { encrypt, decrypt }: BodyRule, sizeMax: number): Transform {
   if ((encrypt === undefined) === (decrypt === undefined)) {
-    throw new FieldsealError('invalid_settings', `${direction}: expected exactly one of encrypt and decrypt`);
+    throw new LeafsealError('invalid_settings', `${direction}: expected exactly one of encrypt and decrypt`);
   }
   const rule = (encrypt ?? decrypt) as readonly string[] | (EncryptOptions & DecryptOptions & DocumentOptions);
   const options: EncryptOptions & DecryptOptions & DocumentOptions = Array.isArray(rule)
@@ -84,7 +84,7 @@ function transform(client: Client, direction: 'request' | 'response', { encrypt,
     : (rule as DecryptOptions);
   const { select } = options;
   if (select !== undefined && (!Array.isArray(select) || select.length === 0 || select.some((path) => typeof path !== 'string'))) {
-    throw new FieldsealError('invalid_settings', `${direction}: select must be a list of at least one JSONPath selector`);
+    throw new LeafsealError('invalid_settings', `${direction}: select must be a list of at least one JSONPath selector`);
   }
   const isEncrypting = encrypt !== undefined;
   return {
@@ -96,7 +96,7 @@ function transform(client: Client, direction: 'request' | 'response', { encrypt,
         const call = { ...options, signal: signals.length > 1 ? AbortSignal.any(signals) : signals[0] };
         return await (isEncrypting ? client.encryptDocument(text, call) : client.decryptDocument(text, call));
       } catch (error) {
-        throw refusal(error as FieldsealError, direction);
+        throw refusal(error as LeafsealError, direction);
       }
     },
   };
@@ -108,7 +108,7 @@ const CAUSED_BY_SENDER: Readonly<Record<string, number>> = {
   number_out_of_range: 422, too_large: 413,
 };
 
-function refusal(error: FieldsealError, direction: 'request' | 'response'): BodyError {
+function refusal(error: LeafsealError, direction: 'request' | 'response'): BodyError {
   const status = direction === 'request' ? CAUSED_BY_SENDER[error.code] : undefined;
   if (status !== undefined) return new BodyError(status, error.code, `the request's body: ${error.message}`, error);
   const isTemporary = error.retry !== 'never' || error.code === 'aborted' || error.code === 'closed';
@@ -220,7 +220,7 @@ function isPolluting(root: unknown): boolean {
 }
 
 /** The body of a response that replaces one to which a rule could not be applied. */
-export function errorBody(error: FieldsealError): Buffer {
+export function errorBody(error: LeafsealError): Buffer {
   const message = error instanceof BodyError && error.expose ? error.message : 'the response was refused';
   return Buffer.from(JSON.stringify({ code: error.code, message }));
 }

@@ -4,10 +4,10 @@
 // request, or it answered `unavailable` or `overloaded`. Retries of refused calls are limited over all calls, so that a client adds little
 // to an overload.
 
-import type { Answer } from '@fieldseal/wire';
+import type { Answer } from '@leafseal/wire';
 
 import type { Connection } from './connection.js';
-import { FieldsealError, engineError, wireError } from './errors.js';
+import { LeafsealError, engineError, wireError } from './errors.js';
 import { type CallEnd, type Method, notifyAll } from './observer.js';
 import { Pool, backoff } from './pool.js';
 import { Queue } from './queue.js';
@@ -33,7 +33,7 @@ export interface Request<T> {
 interface Call {
   readonly request: Request<unknown>;
   readonly resolve: (value: unknown) => void;
-  readonly reject: (error: FieldsealError) => void;
+  readonly reject: (error: LeafsealError) => void;
   readonly began: number;
   readonly deadline: number;
   readonly ends: (((end: CallEnd) => void) | undefined)[];
@@ -111,7 +111,7 @@ export class Calls {
   async close(isForced: boolean): Promise<void> {
     this.isClosed = true;
     if (isForced) {
-      const error = new FieldsealError('closed', 'the client was closed');
+      const error = new LeafsealError('closed', 'the client was closed');
       for (let call = this.next(); call; call = this.next()) this.settle(call, error);
       this.pool.close(error);
     }
@@ -120,13 +120,13 @@ export class Calls {
     this.pool.close();
   }
 
-  private refusal(signal: AbortSignal | undefined): FieldsealError | undefined {
-    if (this.isClosed) return new FieldsealError('closed', 'the client is closed');
+  private refusal(signal: AbortSignal | undefined): LeafsealError | undefined {
+    if (this.isClosed) return new LeafsealError('closed', 'the client is closed');
     if (signal?.aborted) return aborted(signal);
     const { requestsWaitingMax } = this.settings;
     if (this.waitingCount < requestsWaitingMax || (requestsWaitingMax === 0 && this.mayBegin && this.pool.pick())) return undefined;
     const message = `${this.waitingCount} calls wait already; start fewer at a time, or raise requestsWaitingMax (${requestsWaitingMax})`;
-    return new FieldsealError('busy', message, { retry: 'later' });
+    return new LeafsealError('busy', message, { retry: 'later' });
   }
 
   private enqueue(call: Call): void {
@@ -191,10 +191,10 @@ export class Calls {
     }
   }
 
-  private outcome(call: Call, connection: Connection, outcome: Answer | FieldsealError): void {
+  private outcome(call: Call, connection: Connection, outcome: Answer | LeafsealError): void {
     this.release(call);
     if (call.hasEnded) return;
-    if (outcome instanceof FieldsealError) {
+    if (outcome instanceof LeafsealError) {
       this.failed(call, outcome, outcome.code === 'going_away' ? 'elsewhere' : 'no');
       return;
     }
@@ -235,7 +235,7 @@ export class Calls {
   }
 
   /** Retries the call, at once or after a pause and at the expense of the credit, or rejects it. */
-  private failed(call: Call, error: FieldsealError, mode: 'no' | 'elsewhere' | 'later' | 'charged'): void {
+  private failed(call: Call, error: LeafsealError, mode: 'no' | 'elsewhere' | 'later' | 'charged'): void {
     const isFirst = mode === 'elsewhere' && call.retries === 0;
     const pause = isFirst ? 0 : Math.max(backoff(this.settings, call.retries), error.retryAfterMs ?? 0);
     if (mode === 'no' || call.retries >= this.settings.retriesMax || performance.now() + pause >= call.deadline) {
@@ -296,11 +296,11 @@ export class Calls {
 
   private expire(call: Call, timeoutMs: number): void {
     const where = call.connection ? 'the engine did not answer' : 'no connection was available';
-    this.stop(call, new FieldsealError('deadline_exceeded', `${where} within ${timeoutMs} ms`, { retry: 'later' }));
+    this.stop(call, new LeafsealError('deadline_exceeded', `${where} within ${timeoutMs} ms`, { retry: 'later' }));
   }
 
   /** The caller stops waiting. */
-  private stop(call: Call, error: FieldsealError): void {
+  private stop(call: Call, error: LeafsealError): void {
     if (call.hasEnded) return;
     if (call.connection && call.id >= 0) {
       call.connection.cancel(call.id);
@@ -310,7 +310,7 @@ export class Calls {
     this.pump();
   }
 
-  private settle(call: Call, error: FieldsealError | undefined, value?: unknown): void {
+  private settle(call: Call, error: LeafsealError | undefined, value?: unknown): void {
     call.hasEnded = true;
     if (call.isWaiting) {
       call.isWaiting = false;
@@ -326,7 +326,7 @@ export class Calls {
     if (this.active === 0) this.closing?.();
   }
 
-  private report(call: Call, error: FieldsealError | undefined): void {
+  private report(call: Call, error: LeafsealError | undefined): void {
     const { retries, address, requestSize: requestBytes, answerSize: answerBytes } = call;
     const end = { durationMs: performance.now() - call.began, retries, requestBytes, answerBytes, address, error };
     for (const ended of call.ends) {
@@ -339,6 +339,6 @@ export class Calls {
   }
 }
 
-function aborted(signal: AbortSignal): FieldsealError {
-  return new FieldsealError('aborted', 'the caller aborted the call', { cause: signal.reason as unknown });
+function aborted(signal: AbortSignal): LeafsealError {
+  return new LeafsealError('aborted', 'the caller aborted the call', { cause: signal.reason as unknown });
 }

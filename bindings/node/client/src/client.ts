@@ -3,10 +3,10 @@
 import {
   type Answer, type Value, encodeAuthenticate, encodeDecryptDocument, encodeDecryptFile, encodeEncryptDocument, encodeEncryptFile,
   encodeHealth, encodeInfo, encodeInspect, encodePublicKeys, encodeRewrap,
-} from '@fieldseal/wire';
+} from '@leafseal/wire';
 
 import { Calls } from './calls.js';
-import { FieldsealError } from './errors.js';
+import { LeafsealError } from './errors.js';
 import type { Method } from './observer.js';
 import { type ClientOptions, type Settings, checked } from './settings.js';
 import { encodeValues, readValues } from './values.js';
@@ -106,7 +106,7 @@ export class Client {
   private readonly settings: Settings;
   private readonly calls: Calls;
 
-  /** Connects on the first call. @throws {FieldsealError} `invalid_settings`. */
+  /** Connects on the first call. @throws {LeafsealError} `invalid_settings`. */
   constructor(options: ClientOptions) {
     this.settings = checked(options);
     this.calls = new Calls(this.settings);
@@ -165,7 +165,7 @@ export class Client {
     return this.call('encrypt_file', options, undefined, encode, (answer) => answer.data());
   }
 
-  /** Decrypts a file that `encryptFile` or `fieldseal encrypt` created. */
+  /** Decrypts a file that `encryptFile` or `leafseal encrypt` created. */
   async decryptFile(data: Uint8Array, options: AppOptions & { readonly keyId?: string } = {}): Promise<Buffer> {
     const bytes = bytesOf(data, 'data');
     const encode = (id: number, wire: WireOptions): Buffer => encodeDecryptFile(id, wire, bytes);
@@ -239,7 +239,7 @@ export class Client {
       onReport?.(answer.report());
       return readValues(answer);
     });
-    if (result.length !== list.length) throw new FieldsealError('protocol_error', 'the engine returned another number of values');
+    if (result.length !== list.length) throw new LeafsealError('protocol_error', 'the engine returned another number of values');
     return isList ? result : one(result);
   }
 
@@ -269,7 +269,7 @@ export class Client {
     read: (answer: Answer) => T,
   ): Promise<T> {
     const app = options.app ?? this.settings.app;
-    if (typeof app !== 'string') throw new FieldsealError('invalid_argument', 'app: set it in the options of the call or of the client');
+    if (typeof app !== 'string') throw new LeafsealError('invalid_argument', 'app: set it in the options of the call or of the client');
     const { role, curve, keying, skipSealed, onFailure, keyId, strict, otherCase, timeoutMs, signal } = options;
     const wire = {
       app, role, curve, keying, skipSealed, onFailure, keyId, strict, otherCase,
@@ -291,19 +291,19 @@ export class Client {
 }
 
 function one<T>(list: readonly T[]): T {
-  if (list.length !== 1) throw new FieldsealError('protocol_error', 'the engine returned another number of values');
+  if (list.length !== 1) throw new LeafsealError('protocol_error', 'the engine returned another number of values');
   return list[0] as T;
 }
 
 function checkedTimeout(timeoutMs: number | undefined): number | undefined {
   if (timeoutMs === undefined || (Number.isSafeInteger(timeoutMs) && timeoutMs >= 1 && timeoutMs <= 2_147_483_647)) return timeoutMs;
-  throw new FieldsealError('invalid_argument', 'timeoutMs must be an integer from 1 to 2147483647');
+  throw new LeafsealError('invalid_argument', 'timeoutMs must be an integer from 1 to 2147483647');
 }
 
 function bytesOf(data: unknown, name: string): Uint8Array {
   if (data instanceof Uint8Array) return data;
   if (typeof data === 'string') return Buffer.from(data);
-  throw new FieldsealError('invalid_argument', `${name}: expected a Buffer or Uint8Array`);
+  throw new LeafsealError('invalid_argument', `${name}: expected a Buffer or Uint8Array`);
 }
 
 function jsonOf(document: unknown): Buffer {
@@ -313,8 +313,8 @@ function jsonOf(document: unknown): Buffer {
     text = JSON.stringify(document) as string | undefined;
   } catch (error) {
     // Such as a cycle or a BigInt. The cause may name properties, never values.
-    throw new FieldsealError('invalid_argument', 'document: JSON cannot represent it', { cause: error });
+    throw new LeafsealError('invalid_argument', 'document: JSON cannot represent it', { cause: error });
   }
-  if (text === undefined) throw new FieldsealError('invalid_argument', 'document: JSON cannot represent it');
+  if (text === undefined) throw new LeafsealError('invalid_argument', 'document: JSON cannot represent it');
   return Buffer.from(text);
 }

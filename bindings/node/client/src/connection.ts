@@ -6,12 +6,12 @@
 import { type OnReadOpts, isIP } from 'node:net';
 import { type ConnectionOptions, type TLSSocket, checkServerIdentity, connect } from 'node:tls';
 
-import { type Answer, Decoder, encodeCancel } from '@fieldseal/wire';
+import { type Answer, Decoder, encodeCancel } from '@leafseal/wire';
 
-import { FieldsealError, engineError, wireError } from './errors.js';
+import { LeafsealError, engineError, wireError } from './errors.js';
 import type { Address, Settings } from './settings.js';
 
-const ALPN = 'fieldseal/1';
+const ALPN = 'leafseal/1';
 /** AES-128 first, as the engine's native client offers them: records of 256-bit keys cost more on both sides. */
 const CIPHERS = 'TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256';
 /** Size of the read buffer in bytes: more than the content of a TLS record (RFC 8446, section 5.1). */
@@ -27,14 +27,14 @@ export interface Credentials {
 }
 
 /** Receives the outcome of a request, once. */
-export type Done = (outcome: Answer | FieldsealError) => void;
+export type Done = (outcome: Answer | LeafsealError) => void;
 
 /** What a connection reports to its pool. */
 export interface Listener {
   /** Requests may begin again, or no longer. */
   changed: () => void;
   /** The connection has ended. */
-  ended: (connection: Connection, error: FieldsealError) => void;
+  ended: (connection: Connection, error: LeafsealError) => void;
 }
 
 interface Slot {
@@ -52,7 +52,7 @@ export class Connection {
   hasAnswered = false;
   /** The engine announced its shutdown here. */
   isShutdown = false;
-  private ended: FieldsealError | undefined;
+  private ended: LeafsealError | undefined;
   private isLeaving = false;
   private isCorked = false;
   private readonly decoder: Decoder;
@@ -72,7 +72,7 @@ export class Connection {
   /**
    * Connects and authenticates. `listener` is called only after the returned promise has resolved.
    *
-   * @throws {FieldsealError} `connect_failed`, `tls_failed`.
+   * @throws {LeafsealError} `connect_failed`, `tls_failed`.
    */
   static async open(address: Address, credentials: Credentials, settings: Settings, listener: Listener): Promise<Connection> {
     const early: Buffer[] = [];
@@ -110,7 +110,7 @@ export class Connection {
   }
 
   /** Why it has ended. */
-  get error(): FieldsealError | undefined {
+  get error(): LeafsealError | undefined {
     return this.ended;
   }
 
@@ -153,12 +153,12 @@ export class Connection {
     slot.done = undefined;
     this.write(encodeCancel(id));
     slot.watch = setTimeout(() => {
-      this.end(new FieldsealError('connection_lost', 'the engine does not answer on this connection', { retry: 'elsewhere' }));
+      this.end(new LeafsealError('connection_lost', 'the engine does not answer on this connection', { retry: 'elsewhere' }));
     }, this.settings.abandonedTimeoutMs).unref();
   }
 
   /** Closes the connection; requests in flight fail with this error. */
-  end(error: FieldsealError): void {
+  end(error: LeafsealError): void {
     if (this.ended) return;
     this.ended = error;
     this.socket.destroy();
@@ -177,7 +177,7 @@ export class Connection {
   close(): void {
     if (this.ended) return;
     this.socket.end();
-    this.end(new FieldsealError('closed', 'the client closed the connection'));
+    this.end(new LeafsealError('closed', 'the client closed the connection'));
   }
 
   private newSlot(): Slot {
@@ -207,7 +207,7 @@ export class Connection {
       if (this.decoder.goingAway) this.leave(this.decoder.goingAway);
     } catch (error) {
       const { message } = wireError(error);
-      this.end(new FieldsealError('protocol_error', message, { retry: 'elsewhere', cause: error }));
+      this.end(new LeafsealError('protocol_error', message, { retry: 'elsewhere', cause: error }));
     }
   }
 
@@ -217,7 +217,7 @@ export class Connection {
     const isNew = !this.isLeaving;
     this.isLeaving = true;
     if (reason === 'closed' || this.inFlight === 0) {
-      this.end(new FieldsealError('going_away', 'the engine left the connection before it started the request', { retry: 'elsewhere' }));
+      this.end(new LeafsealError('going_away', 'the engine left the connection before it started the request', { retry: 'elsewhere' }));
     } else if (isNew) this.listener.changed();
   }
 
@@ -229,7 +229,7 @@ export class Connection {
       return;
     }
     const slot = this.slots[id];
-    if (!slot?.inUse) throw new FieldsealError('protocol_error', 'an answer without a request');
+    if (!slot?.inUse) throw new LeafsealError('protocol_error', 'an answer without a request');
     const { done } = slot;
     clearTimeout(slot.watch);
     Object.assign(slot, { done: undefined, inUse: false, watch: undefined });
@@ -245,13 +245,13 @@ export class Connection {
 }
 
 /** The error of a connection that ended. With TLS 1.3 a refused client certificate is noticed only here. */
-function lost(error: Error | undefined, hasAnswered: boolean): FieldsealError {
+function lost(error: Error | undefined, hasAnswered: boolean): LeafsealError {
   const { code = '' } = (error ?? {}) as NodeJS.ErrnoException;
   if (code.startsWith('ERR_SSL') && !hasAnswered) {
-    return new FieldsealError('tls_failed', `the engine refused the connection: ${code}; check the client's certificate`, { cause: error });
+    return new LeafsealError('tls_failed', `the engine refused the connection: ${code}; check the client's certificate`, { cause: error });
   }
   const message = error ? `the connection failed: ${error.message}` : 'the engine closed the connection';
-  return new FieldsealError('connection_lost', message, { retry: 'elsewhere', cause: error });
+  return new LeafsealError('connection_lost', message, { retry: 'elsewhere', cause: error });
 }
 
 /** Failures of the network, rather than of certificates. */
@@ -264,7 +264,7 @@ async function secured(options: ConnectionOptions, timeoutMs: number, address: s
     const fail = (code: 'connect_failed' | 'tls_failed', message: string, cause?: unknown): void => {
       clearTimeout(timer);
       socket?.destroy();
-      reject(new FieldsealError(code, `${address}: ${message}`, { retry: code === 'tls_failed' ? 'never' : 'elsewhere', cause }));
+      reject(new LeafsealError(code, `${address}: ${message}`, { retry: code === 'tls_failed' ? 'never' : 'elsewhere', cause }));
     };
     const timer = setTimeout(() => fail('connect_failed', `no connection within ${timeoutMs} ms`), timeoutMs);
     let connecting: TLSSocket;

@@ -50,7 +50,7 @@ export interface ErrorDetails {
 }
 
 /** Every error that this package throws or rejects with. */
-export class FieldsealError extends Error {
+export class LeafsealError extends Error {
   readonly code: ErrorCode;
   readonly retry: Retry;
   /** With `later`: the minimum pause in milliseconds. */
@@ -65,7 +65,7 @@ export class FieldsealError extends Error {
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
     // The name by which callers recognise an aborted operation of any library.
-    this.name = code === 'aborted' ? 'AbortError' : 'FieldsealError';
+    this.name = code === 'aborted' ? 'AbortError' : 'LeafsealError';
     this.code = code;
     this.retry = details.retry ?? 'never';
     this.retryAfterMs = details.retryAfterMs;
@@ -85,19 +85,19 @@ interface RemoteError {
 }
 
 /** The error of an answer, or of the notification with which an engine ends a connection. */
-export function engineError(error: RemoteError, prefix = ''): FieldsealError {
+export function engineError(error: RemoteError, prefix = ''): LeafsealError {
   const { code, message, retry, retryAfterMs, index, offset } = error;
-  return new FieldsealError(code, `${prefix}${message}`, { retry, retryAfterMs, index, offset, source: 'engine' });
+  return new LeafsealError(code, `${prefix}${message}`, { retry, retryAfterMs, index, offset, source: 'engine' });
 }
 
-/** Converts an error of `@fieldseal/wire`, which a caller's argument or a peer's bytes caused. */
-export function wireError(error: unknown): FieldsealError {
-  if (error instanceof FieldsealError) return error;
+/** Converts an error of `@leafseal/wire`, which a caller's argument or a peer's bytes caused. */
+export function wireError(error: unknown): LeafsealError {
+  if (error instanceof LeafsealError) return error;
   const { code, message } = error as { code?: unknown; message?: unknown };
   const text = typeof message === 'string' ? message : 'unknown error';
-  if (code === 'invalid_argument' || code === 'too_large') return new FieldsealError(code, text);
+  if (code === 'invalid_argument' || code === 'too_large') return new LeafsealError(code, text);
   if (code === 'invalid_answer' || code === 'invalid_message' || code === 'invalid_frame') {
-    return new FieldsealError('protocol_error', `the engine's answer cannot be read: ${text}`, { retry: 'elsewhere' });
+    return new LeafsealError('protocol_error', `the engine's answer cannot be read: ${text}`, { retry: 'elsewhere' });
   }
-  return new FieldsealError('invalid_argument', text, { cause: error });
+  return new LeafsealError('invalid_argument', text, { cause: error });
 }

@@ -11,7 +11,7 @@ import {
   tooLarge, withoutValidators,
 } from './body.js';
 import type { Client } from './client.js';
-import { FieldsealError } from './errors.js';
+import { LeafsealError } from './errors.js';
 
 export { BodyError, type BodyRule, type BodyRules } from './body.js';
 
@@ -24,7 +24,7 @@ export type Middleware = (request: IncomingMessage, response: ServerResponse, ne
 /**
  * Creates middleware that applies the rules. Mount it on the route, before body parsers and inside of `compression`.
  *
- * @throws {FieldsealError} `invalid_settings`.
+ * @throws {LeafsealError} `invalid_settings`.
  */
 export function protectBody(client: Client, rules: BodyRules): Middleware {
   const { request: incoming, response: outgoing } = compile(client, rules);
@@ -66,7 +66,7 @@ async function collected(request: Request, sizeMax: number): Promise<Buffer> {
     return await collect(request.iterator({ destroyOnReturn: false }), 'request', sizeMax);
   } catch (error) {
     request.resume();
-    if (error instanceof FieldsealError) throw error;
+    if (error instanceof LeafsealError) throw error;
     throw new BodyError(400, 'aborted', 'the request ended before its body was complete');
   }
 }
@@ -199,7 +199,7 @@ class HeldResponse {
       if (error.status === 503) response.setHeader('retry-after', Math.max(1, Math.ceil((error.retryAfterMs ?? 0) / 1000)));
     }
     response.setHeader('content-type', 'application/json; charset=utf-8');
-    response.emit('fieldseal:refused', error);
+    response.emit('leafseal:refused', error);
     return errorBody(error);
   }
 }

@@ -1,4 +1,4 @@
-// Plugin for Fastify 5. Routes name their rules in `config.fieldseal`.
+// Plugin for Fastify 5. Routes name their rules in `config.leafseal`.
 //
 // Request: `preParsing` replaces the body before the parser sees it. Response: `onSend` transforms the serialized body; one to which the
 // rule cannot be applied is replaced by an error.
@@ -13,14 +13,14 @@ import {
   parse, responseNotJson, tooLarge, withoutValidators,
 } from './body.js';
 import type { Client } from './client.js';
-import { FieldsealError } from './errors.js';
+import { LeafsealError } from './errors.js';
 
 export { BodyError, type BodyRule, type BodyRules } from './body.js';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Rules of this route for `@fieldseal/client`. */
-    fieldseal?: BodyRules;
+    /** Rules of this route for `@leafseal/client`. */
+    leafseal?: BodyRules;
   }
 }
 
@@ -29,12 +29,12 @@ interface Instance {
   addHook: (name: 'onRoute' | 'preParsing' | 'onSend', hook: never) => unknown;
 }
 interface Route {
-  readonly config?: { readonly fieldseal?: BodyRules };
+  readonly config?: { readonly leafseal?: BodyRules };
 }
 interface Request {
   readonly headers: IncomingHttpHeaders;
   readonly raw: Message & { readonly method?: string };
-  readonly routeOptions: { readonly config: { readonly fieldseal?: BodyRules } };
+  readonly routeOptions: { readonly config: { readonly leafseal?: BodyRules } };
 }
 interface Reply {
   code: (status: number) => unknown;
@@ -52,7 +52,7 @@ export interface PluginOptions {
 }
 
 /** Register it before routes with rules and after `@fastify/compress`. */
-export function fieldseal(instance: FastifyInstance, { client }: PluginOptions, done: (error?: Error) => void): void {
+export function leafseal(instance: FastifyInstance, { client }: PluginOptions, done: (error?: Error) => void): void {
   const fastify = instance as unknown as Instance;
   const compiled = new WeakMap<BodyRules, Transforms>();
   const rulesOf = (rules: BodyRules): Transforms => {
@@ -61,12 +61,12 @@ export function fieldseal(instance: FastifyInstance, { client }: PluginOptions, 
     return known;
   };
   const rulesFor = (request: Request): Transforms | undefined => {
-    const rules = request.routeOptions.config.fieldseal;
+    const rules = request.routeOptions.config.leafseal;
     return rules && rulesOf(rules);
   };
   // Faults in rules are reported at the start.
   const onRoute = ({ config }: Route): void => {
-    if (config?.fieldseal) rulesOf(config.fieldseal);
+    if (config?.leafseal) rulesOf(config.leafseal);
   };
   const preParsing = async (request: Request, _: Reply, payload: Readable): Promise<Readable> => {
     const rules = rulesFor(request);
@@ -85,10 +85,10 @@ export function fieldseal(instance: FastifyInstance, { client }: PluginOptions, 
 }
 
 // Hooks apply to the instance that registers the plugin, as with `fastify-plugin`.
-Object.assign(fieldseal, {
+Object.assign(leafseal, {
   [Symbol.for('skip-override')]: true,
-  [Symbol.for('fastify.display-name')]: '@fieldseal/client',
-  [Symbol.for('plugin-meta')]: { name: '@fieldseal/client', fastify: '5.x' },
+  [Symbol.for('fastify.display-name')]: '@leafseal/client',
+  [Symbol.for('plugin-meta')]: { name: '@leafseal/client', fastify: '5.x' },
 });
 
 async function replaced(headers: IncomingHttpHeaders, rule: Transform, payload: Readable): Promise<Readable> {
@@ -135,7 +135,7 @@ async function bytes(reply: Reply, rule: Transform, payload: unknown): Promise<B
 
 /** The error that takes the place of a response. Nothing of the original body remains. */
 function replacement(reply: Reply, failure: unknown): Buffer {
-  const error = failure instanceof FieldsealError ? failure : new BodyError(500, 'response_failed', 'the body could not be read');
+  const error = failure instanceof LeafsealError ? failure : new BodyError(500, 'response_failed', 'the body could not be read');
   for (const name of Object.keys(reply.getHeaders())) if (name.startsWith('content-')) reply.removeHeader(name);
   if (reply.statusCode < 400) {
     reply.code(error instanceof BodyError ? error.status : 500);

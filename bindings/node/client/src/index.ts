@@ -1,11 +1,11 @@
-// @fieldseal/client: encrypts and decrypts with a Fieldseal engine.
+// @leafseal/client: encrypts and decrypts with a Leafseal engine.
 
 export {
   Client, type ApiKey, type AppOptions, type CallOptions, type DecryptOptions, type DocumentOptions, type Encrypted, type EncryptOptions,
   type Inspection, type Json, type PublicKeys, type Report,
 } from './client.js';
-export { FieldsealError, type ClientErrorCode, type EngineErrorCode, type ErrorCode, type ErrorDetails, type Retry } from './errors.js';
+export { LeafsealError, type ClientErrorCode, type EngineErrorCode, type ErrorCode, type ErrorDetails, type Retry } from './errors.js';
 export type { CallEnd, CallStart, ConnectionEvent, Method, Observer } from './observer.js';
 export type { ClientOptions, PemSource } from './settings.js';
 export { createClientToken, type ClientToken, type TokenOptions } from './tokens.js';
-export type { Value } from '@fieldseal/wire';
+export type { Value } from '@leafseal/wire';

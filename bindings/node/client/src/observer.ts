@@ -1,6 +1,6 @@
 // What an observer receives: calls and connections. Never values, keys or tokens.
 
-import type { FieldsealError } from './errors.js';
+import type { LeafsealError } from './errors.js';
 
 /** A method of the engine. */
 export type Method =
@@ -23,14 +23,14 @@ export interface CallEnd {
   readonly answerBytes: number;
   /** `HOST:PORT` of the engine that answered last. */
   readonly address: string | undefined;
-  readonly error: FieldsealError | undefined;
+  readonly error: LeafsealError | undefined;
 }
 
 /** A change of a connection. */
 export interface ConnectionEvent {
   readonly address: string;
   readonly kind: 'opened' | 'closed' | 'failed';
-  readonly error: FieldsealError | undefined;
+  readonly error: LeafsealError | undefined;
 }
 
 /** Receives calls and connections. What it throws is ignored. */
@@ -38,7 +38,7 @@ export interface Observer {
   /** A call begins, in the caller's asynchronous context. The returned function is called once when it ends. */
   readonly call?: (call: CallStart) => ((end: CallEnd) => void) | undefined;
   /** A call is about to be retried because of this error. */
-  readonly retried?: (method: Method, error: FieldsealError) => void;
+  readonly retried?: (method: Method, error: LeafsealError) => void;
   readonly connection?: (event: ConnectionEvent) => void;
 }
 

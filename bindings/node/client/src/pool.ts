@@ -5,7 +5,7 @@
 // is a last resort for such a time.
 
 import { type Credentials, Connection } from './connection.js';
-import { FieldsealError } from './errors.js';
+import { LeafsealError } from './errors.js';
 import { notifyAll } from './observer.js';
 import { type Address, type Settings, readPem } from './settings.js';
 
@@ -23,7 +23,7 @@ interface Engine {
   refusals: number;
   /** Used only if no other engine is available before this time. */
   avoidedUntil: number;
-  lastError: FieldsealError | undefined;
+  lastError: LeafsealError | undefined;
 }
 
 /** Selects and opens connections. `wake` is called when requests may be able to begin, or have to fail. */
@@ -105,10 +105,10 @@ export class Pool {
   }
 
   /** Why no connection is available. A network error is preferred to one of certificates, because it may pass. */
-  get error(): FieldsealError {
+  get error(): LeafsealError {
     const errors = this.engines.flatMap((engine) => engine.lastError ?? []);
     const best = errors.find((error) => error.code !== 'tls_failed') ?? errors[0];
-    return best ?? new FieldsealError('connect_failed', 'no engine is available');
+    return best ?? new LeafsealError('connect_failed', 'no engine is available');
   }
 
   /** Opens a connection to the engine with the fewest, if one may get another. Unless all are busy, only one that adds an engine to use. */
@@ -132,7 +132,7 @@ export class Pool {
   }
 
   /** Ends every connection with this error, or closes idle ones. */
-  close(error?: FieldsealError): void {
+  close(error?: LeafsealError): void {
     this.isClosed = true;
     for (const connection of this.engines.flatMap((engine) => [...engine.connections])) {
       if (error) connection.end(error);
@@ -150,7 +150,7 @@ export class Pool {
       });
       this.opened(engine, connection);
     } catch (error) {
-      const failure = error instanceof FieldsealError ? error : new FieldsealError('connect_failed', String(error), { cause: error });
+      const failure = error instanceof LeafsealError ? error : new LeafsealError('connect_failed', String(error), { cause: error });
       this.eject(engine, failure);
       notifyAll(this.settings.observers, (observer) => observer.connection?.({ address: engine.name, kind: 'failed', error: failure }));
     } finally {
@@ -173,7 +173,7 @@ export class Pool {
     return { ca: authority, cert, key: secret };
   }
 
-  private ended(engine: Engine, connection: Connection, error: FieldsealError): void {
+  private ended(engine: Engine, connection: Connection, error: LeafsealError): void {
     if (!engine.connections.delete(connection)) return;
     // Requests that still succeed on its other connections do not shorten this.
     if (connection.isShutdown) {
@@ -191,7 +191,7 @@ export class Pool {
     return this.engines.find((engine) => engine.connections.has(connection));
   }
 
-  private eject(engine: Engine, error: FieldsealError): void {
+  private eject(engine: Engine, error: LeafsealError): void {
     engine.lastError = error;
     engine.ejectedUntil = performance.now() + backoff(this.settings, engine.failures);
     engine.failures += 1;

@@ -3,10 +3,10 @@
 // Every operation of every model passes one hook, nested writes and relations included. An operation that would compare a sealed field with
 // a value is refused: envelopes of equal values differ, so it would find nothing and send the value to the database.
 
-import type { Value } from '@fieldseal/wire';
+import type { Value } from '@leafseal/wire';
 
 import type { Client, DecryptOptions, EncryptOptions } from './client.js';
-import { FieldsealError } from './errors.js';
+import { LeafsealError } from './errors.js';
 
 /** Options of one field. */
 export type FieldOptions = true | Pick<EncryptOptions, 'role' | 'curve'>;
@@ -53,7 +53,7 @@ interface Spot {
   readonly options: FieldOptions;
 }
 
-/** Creates the extension for `prisma.$extends(…)`. @throws {FieldsealError} `invalid_settings`. */
+/** Creates the extension for `prisma.$extends(…)`. @throws {LeafsealError} `invalid_settings`. */
 export function sealFields(options: PrismaOptions): Extension {
   const schema = new Schema(options);
   const { client, encrypt, decrypt } = options;
@@ -68,7 +68,7 @@ export function sealFields(options: PrismaOptions): Extension {
     await openAll(client, reads, decrypt);
     return result;
   };
-  return { name: '@fieldseal/client', query: { $allModels: { $allOperations } } };
+  return { name: '@leafseal/client', query: { $allModels: { $allOperations } } };
 }
 
 async function sealAll(client: Client, spots: readonly Spot[], base: EncryptOptions = {}): Promise<void> {
@@ -116,14 +116,14 @@ class Schema {
       // Arguments would be ambiguous, and a value could be taken for a part of the query.
       const field = all.find((candidate) => reserved.includes(candidate.name));
       if (!field) continue;
-      throw new FieldsealError('invalid_settings', `${name}.${field.name} has the name of an argument of Prisma; rename it and use @map`);
+      throw new LeafsealError('invalid_settings', `${name}.${field.name} has the name of an argument of Prisma; rename it and use @map`);
     }
     for (const [name, chosen] of Object.entries(fields)) {
       const model = datamodel.models.find((candidate) => candidate.name === name);
-      if (!model) throw new FieldsealError('invalid_settings', `fields: the schema has no model ${name}`);
+      if (!model) throw new LeafsealError('invalid_settings', `fields: the schema has no model ${name}`);
       for (const field of Object.keys(chosen)) {
         const { type, isList } = model.fields.find((candidate) => candidate.name === field) ?? {};
-        if (type !== 'String' || isList) throw new FieldsealError('invalid_settings', `fields: ${name}.${field} must be a String field`);
+        if (type !== 'String' || isList) throw new LeafsealError('invalid_settings', `fields: ${name}.${field} must be a String field`);
       }
       this.sealed.set(name, new Map(Object.entries(chosen)));
     }
@@ -185,7 +185,7 @@ class Schema {
       inner.set = this.takeValue(path, inner, 'set', value.set, options, spots);
       return inner;
     }
-    throw new FieldsealError('invalid_argument', `${path}: expected a string, null or { set: … }`);
+    throw new LeafsealError('invalid_argument', `${path}: expected a string, null or { set: … }`);
   }
 
   private checkConditions(model: string, value: unknown, where: string): void {
@@ -240,7 +240,7 @@ function isNullTest(condition: unknown): boolean {
   return isBag(condition) && Object.entries(condition).every(([name, value]) => (name === 'equals' || name === 'not') && isNullTest(value));
 }
 
-function compared(model: string, field: string, where: string): FieldsealError {
+function compared(model: string, field: string, where: string): LeafsealError {
   const reason = 'envelopes of equal values differ; store a keyed hash beside it to search by';
-  return new FieldsealError('invalid_argument', `${where}: ${model}.${field} is sealed and cannot be compared or sorted: ${reason}`);
+  return new LeafsealError('invalid_argument', `${where}: ${model}.${field} is sealed and cannot be compared or sorted: ${reason}`);
 }

@@ -8,7 +8,7 @@ const SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
 
 /** Creates an observer that counts in `registry`, by default the global one. Create one for each registry. */
 export function prometheus(options: { readonly registry?: Registry; readonly prefix?: string } = {}): Observer {
-  const { registry = defaultRegistry, prefix = 'fieldseal_client_' } = options;
+  const { registry = defaultRegistry, prefix = 'leafseal_client_' } = options;
   const registers = [registry];
   const seconds = new Histogram({
     name: `${prefix}call_seconds`, help: 'Duration of calls, retries included', labelNames: ['method', 'code'], buckets: SECONDS,

@@ -2,7 +2,7 @@
 
 import { readFile } from 'node:fs/promises';
 
-import { FieldsealError } from './errors.js';
+import { LeafsealError } from './errors.js';
 import type { Observer } from './observer.js';
 
 /** A certificate or key: a path, which is read again for each connection, or PEM text. */
@@ -95,7 +95,7 @@ export interface Address {
 
 const PORT = 3443;
 
-/** @throws {FieldsealError} `invalid_settings`. */
+/** @throws {LeafsealError} `invalid_settings`. */
 export function checked(options: ClientOptions): Settings {
   const list = typeof options.addresses === 'string' ? [options.addresses] : options.addresses;
   if (!Array.isArray(list) || list.length === 0) throw invalid('addresses: expected HOST:PORT or a list of at least one');
@@ -114,8 +114,8 @@ export function checked(options: ClientOptions): Settings {
   return settings;
 }
 
-function invalid(message: string): FieldsealError {
-  return new FieldsealError('invalid_settings', message);
+function invalid(message: string): LeafsealError {
+  return new LeafsealError('invalid_settings', message);
 }
 
 function number(options: ClientOptions, name: keyof Numbers): number {
@@ -148,6 +148,6 @@ export async function readPem(source: PemSource, name: string): Promise<string |
     return await readFile(source);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    throw new FieldsealError('tls_failed', `${name}: cannot read the file ${source} (${code ?? 'unknown error'})`, { cause: error });
+    throw new LeafsealError('tls_failed', `${name}: cannot read the file ${source} (${code ?? 'unknown error'})`, { cause: error });
   }
 }

@@ -3,7 +3,7 @@
 import { readFile } from 'node:fs/promises';
 import { request } from 'node:https';
 
-import { FieldsealError } from './errors.js';
+import { LeafsealError } from './errors.js';
 import type { PemSource } from './settings.js';
 
 /** Where the HTTPS API is, and the API key. */
@@ -35,7 +35,7 @@ const ANSWER_SIZE_MAX = 64 * 1024;
  * Creates a token with which a page can decrypt `payload`, a JSON value with envelopes, at `POST /decrypt`.
  *
  * @param expiresInMs From 1,000 to 600,000 milliseconds. Default: 5 minutes.
- * @throws {FieldsealError} The engine's code, `connect_failed`, `deadline_exceeded`, `aborted` or `protocol_error`.
+ * @throws {LeafsealError} The engine's code, `connect_failed`, `deadline_exceeded`, `aborted` or `protocol_error`.
  */
 export async function createClientToken(
   options: TokenOptions,
@@ -48,7 +48,7 @@ export async function createClientToken(
   if (status !== 200) throw apiError(status, answer);
   const { id, token, createdAt, expiry } = answer;
   if (typeof id !== 'string' || typeof token !== 'string' || typeof createdAt !== 'number' || typeof expiry !== 'number') {
-    throw new FieldsealError('protocol_error', 'the API returned no token');
+    throw new LeafsealError('protocol_error', 'the API returned no token');
   }
   return { id, token, createdAt: new Date(createdAt), expiresAt: new Date(expiry) };
 }
@@ -59,9 +59,9 @@ async function post(options: TokenOptions, path: string, body: string, signal?: 
   const deadline = AbortSignal.timeout(timeoutMs);
   return new Promise((resolve, reject) => {
     const fail = (error: Error): void => {
-      if (signal?.aborted) reject(new FieldsealError('aborted', 'the caller aborted the call', { cause: signal.reason as unknown }));
-      else if (deadline.aborted) reject(new FieldsealError('deadline_exceeded', `no answer within ${timeoutMs} ms`, { retry: 'later' }));
-      else reject(new FieldsealError('connect_failed', error.message, { retry: 'later', cause: error }));
+      if (signal?.aborted) reject(new LeafsealError('aborted', 'the caller aborted the call', { cause: signal.reason as unknown }));
+      else if (deadline.aborted) reject(new LeafsealError('deadline_exceeded', `no answer within ${timeoutMs} ms`, { retry: 'later' }));
+      else reject(new LeafsealError('connect_failed', error.message, { retry: 'later', cause: error }));
     };
     const outgoing = request(`${url.replace(/\/$/, '')}${path}`, {
       method: 'POST',
@@ -87,11 +87,11 @@ function parsed(text: string): Record<string, unknown> {
   } catch {
     // Reported below.
   }
-  throw new FieldsealError('protocol_error', 'the API returned no JSON object');
+  throw new LeafsealError('protocol_error', 'the API returned no JSON object');
 }
 
-function apiError(status: number, { code, detail }: Record<string, unknown>): FieldsealError {
+function apiError(status: number, { code, detail }: Record<string, unknown>): LeafsealError {
   const retry = status === 429 || status >= 500 ? 'later' : 'never';
   const known = typeof code === 'string' ? code.replaceAll('-', '_') : 'protocol_error';
-  return new FieldsealError(known, typeof detail === 'string' ? detail : `the API returned status ${status}`, { retry, source: 'engine' });
+  return new LeafsealError(known, typeof detail === 'string' ? detail : `the API returned status ${status}`, { retry, source: 'engine' });
 }

@@ -5,7 +5,7 @@
 
 import {
   type Answer, type DecryptOptions, type EncryptOptions, type Value, encodeDecrypt, encodeEncrypt, encodeTexts,
-} from '@fieldseal/wire';
+} from '@leafseal/wire';
 
 /** Lists below this length are faster value by value. */
 const BULK_MIN = 8;

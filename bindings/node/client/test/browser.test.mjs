@@ -9,7 +9,7 @@ import { createServer } from 'node:http';
 import { after, before, mock, test } from 'node:test';
 import { crc32 } from 'node:zlib';
 
-import { Encryptor, FieldsealError } from '@fieldseal/client/browser';
+import { Encryptor, LeafsealError } from '@leafseal/client/browser';
 import { documents, wrongKeys, wrongRefusals } from './browser_cases.mjs';
 
 const vectors = new URL('../../../../vectors/', import.meta.url);
@@ -112,7 +112,7 @@ test('wrong options are refused', async () => {
   for (const role of ['', 'Upper', 'a'.repeat(21), 'é', 'a b', 1, null]) {
     await assert.rejects(encryptor.encrypt('x', { role }), { code: 'invalid_option' });
   }
-  await assert.rejects(encryptor.encrypt('x', { keying: 'session' }), { code: 'invalid_option', name: 'FieldsealError' });
+  await assert.rejects(encryptor.encrypt('x', { keying: 'session' }), { code: 'invalid_option', name: 'LeafsealError' });
   for (const depthMax of [-1, 1.5, 1025, '8', NaN]) await assert.rejects(Encryptor.of(r1.pub, { depthMax }), { code: 'invalid_option' });
   await assert.rejects(encryptor.encryptFile('text'), { code: 'invalid_option' });
 });
@@ -207,7 +207,7 @@ test('the key is fetched by team and app', async context => {
     assert.equal(opened(await (await Encryptor.fetch({ url: base, app: 'app_x' })).encrypt('x')).value, 'x');
   }
   await Encryptor.fetch({ url, app: 'a/b', team: 'team 1' });
-  assert.deepEqual(asked, ['/fieldseal/apps/app_x', '/fieldseal/apps/app_x', '/engine/fieldseal/apps/app_x', '/team%201/apps/a%2Fb']);
+  assert.deepEqual(asked, ['/leafseal/apps/app_x', '/leafseal/apps/app_x', '/engine/leafseal/apps/app_x', '/team%201/apps/a%2Fb']);
 });
 
 test('a key that cannot be had, or is none, is an error with its cause', async context => {
@@ -223,7 +223,7 @@ test('a key that cannot be had, or is none, is an error with its cause', async c
   ];
   for (const [status, body, code, message] of answers) {
     const url = await endpoint(context, (_, response) => response.writeHead(status).end(body === 'no JSON' ? body : JSON.stringify(body)));
-    await assert.rejects(Encryptor.fetch({ url, app: 'app_x' }), { name: 'FieldsealError', code, message });
+    await assert.rejects(Encryptor.fetch({ url, app: 'app_x' }), { name: 'LeafsealError', code, message });
   }
   const moved = await endpoint(context, (_, response) => response.writeHead(302, { location: '/' }).end());
   await assert.rejects(Encryptor.fetch({ url: moved, app: 'app_x' }), { code: 'key_unavailable' });
@@ -246,7 +246,7 @@ test('waiting for a key ends by the timeout or the signal', async context => {
 test('without WebCrypto it says so', async context => {
   context.mock.getter(globalThis, 'crypto', () => ({}));
   await assert.rejects(Encryptor.of(r1.pub), { code: 'unsupported' });
-  assert.ok(new FieldsealError('unsupported', '') instanceof Error);
+  assert.ok(new LeafsealError('unsupported', '') instanceof Error);
 });
 
 after(() => mock.restoreAll());

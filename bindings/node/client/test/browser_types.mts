@@ -1,7 +1,7 @@
 // What TypeScript makes of the browser build's types. Compiled by browser_types.test.mjs.
 
-import { Encryptor, FieldsealError } from '@fieldseal/client/browser';
-import type { Encrypted, EncryptOptions, ErrorCode, KeyEndpoint } from '@fieldseal/client/browser';
+import { Encryptor, LeafsealError } from '@leafseal/client/browser';
+import type { Encrypted, EncryptOptions, ErrorCode, KeyEndpoint } from '@leafseal/client/browser';
 
 interface Payment {
   readonly card: string;
@@ -38,7 +38,7 @@ export async function files(): Promise<[File, Blob, Uint8Array<ArrayBuffer>]> {
 }
 
 export function isOurs(error: unknown): ErrorCode | undefined {
-  return error instanceof FieldsealError ? error.code : undefined;
+  return error instanceof LeafsealError ? error.code : undefined;
 }
 
 // @ts-expect-error Only the functions make encryptors.

@@ -7,7 +7,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 
-import { Client, FieldsealError, createClientToken } from '../dist/index.mjs';
+import { Client, LeafsealError, createClientToken } from '../dist/index.mjs';
 import { APP, Engine, clientOf, optionsFor, rejects } from './support.mjs';
 
 let engine;
@@ -89,9 +89,9 @@ test('documents of every size come back', async () => {
 
 test('files come back', async () => {
   for (const size of [0, 1, 5000, 10_000_000]) {
-    const file = Buffer.alloc(size, 'fieldseal');
+    const file = Buffer.alloc(size, 'leafseal');
     const sealed = await client.encryptFile(file, { curve: 'k1' });
-    assert.ok(!sealed.includes('fieldseal'));
+    assert.ok(!sealed.includes('leafseal'));
     assert.ok(file.equals(await client.decryptFile(sealed)), `${size}`);
   }
   await rejects(client.decryptFile(Buffer.from('no file')), 'invalid_envelope');
@@ -100,7 +100,7 @@ test('files come back', async () => {
 test('a rewrap leaves envelopes of the newest key alone and replaces others', async () => {
   const old = await client.encrypt(['a', 'b']);
   assert.deepEqual(await client.rewrap(old), { envelopes: old, count: 0 });
-  const rotated = spawnSync(process.env.FIELDSEAL, ['--dir', join(engine.folder, 'store'), 'keys', 'rotate', APP], { encoding: 'utf8' });
+  const rotated = spawnSync(process.env.LEAFSEAL, ['--dir', join(engine.folder, 'store'), 'keys', 'rotate', APP], { encoding: 'utf8' });
   assert.equal(rotated.status, 0, rotated.stderr);
   let result = { count: 0 };
   for (let tries = 0; tries < 100 && result.count === 0; tries += 1) {
@@ -117,7 +117,7 @@ test('envelopes that do not open fail the call, or are left or replaced', async 
   const at = other.length - 6;
   const bad = other.slice(0, at) + (other[at] === 'A' ? 'B' : 'A') + other.slice(at + 1);
   const error = await rejects(client.decrypt([good, bad]), 'decrypt_failed');
-  assert.deepEqual([error.index, error.retry, error.source, error instanceof FieldsealError], [1, 'never', 'engine', true]);
+  assert.deepEqual([error.index, error.retry, error.source, error instanceof LeafsealError], [1, 'never', 'engine', true]);
   const reports = [];
   const onReport = (report) => reports.push(report);
   assert.deepEqual(await client.decrypt([good, bad], { onFailure: 'leave', onReport }), ['good', bad]);
@@ -150,7 +150,7 @@ test('every error has a code, and no error a value', async () => {
   ];
   for (const [call, code] of cases) {
     const error = await rejects(call(), code);
-    assert.ok(error instanceof FieldsealError);
+    assert.ok(error instanceof LeafsealError);
     assert.ok(!error.message.includes(secret), error.message);
   }
 });
@@ -175,7 +175,7 @@ test('certificates may be PEM text', async () => {
 
 test('an API key is verified, and a token for a browser decrypts one payload', async () => {
   const command = ['--dir', join(engine.folder, 'store'), 'api-keys', 'create', APP, '--allow', 'encrypt,decrypt,client-side-tokens'];
-  const created = spawnSync(process.env.FIELDSEAL, command, { encoding: 'utf8' });
+  const created = spawnSync(process.env.LEAFSEAL, command, { encoding: 'utf8' });
   const apiKey = created.stdout.trim();
   const seen = await client.authenticate(apiKey);
   assert.deepEqual([seen.app, seen.operations.toSorted?.() ?? seen.operations.sort()], [APP, ['client-side-tokens', 'decrypt', 'encrypt']]);
@@ -193,7 +193,7 @@ test('an API key is verified, and a token for a browser decrypts one payload', a
 test('CommonJS and ES modules share their classes', () => {
   const common = createRequire(import.meta.url)('..');
   assert.equal(common.Client, Client);
-  assert.equal(common.FieldsealError, FieldsealError);
+  assert.equal(common.LeafsealError, LeafsealError);
 });
 
 test('10,000 calls at once stay within the bounds', async () => {

@@ -15,7 +15,7 @@ const NUMBER = '4111 1111 1111 1111';
 
 test('the example stores card numbers sealed and shows them masked', async () => {
   if (!existsSync(join(folder, 'node_modules'))) execFileSync('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: folder, stdio: 'inherit' });
-  const data = mkdtempSync(join(tmpdir(), 'fieldseal-example-'));
+  const data = mkdtempSync(join(tmpdir(), 'leafseal-example-'));
   const env = { ...process.env, DATA: data, PORT: '0' };
   const child = spawn('npm', ['start', '--silent'], { cwd: folder, env, stdio: ['ignore', 'pipe', 'inherit'], detached: true });
   try {

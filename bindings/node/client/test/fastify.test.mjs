@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test';
 
 import Fastify from 'fastify';
 
-import { fieldseal } from '../dist/fastify.mjs';
+import { leafseal } from '../dist/fastify.mjs';
 import { Engine, clientOf } from './support.mjs';
 import { NUMBER, attack, attackFraming, attackHttp2, isEnvelope, send } from './web.mjs';
 
@@ -26,7 +26,7 @@ const seen = () => bodies.splice(0);
 
 async function serving(set, use, options = {}) {
   const app = Fastify();
-  app.register(fieldseal, { client, ...options });
+  app.register(leafseal, { client, ...options });
   app.register(async (inner) => set(inner));
   await app.listen({ port: 0, host: '127.0.0.1' });
   try {
@@ -37,7 +37,7 @@ async function serving(set, use, options = {}) {
   }
 }
 
-const rules = (fieldsealRules) => ({ config: { fieldseal: fieldsealRules } });
+const rules = (leafsealRules) => ({ config: { leafseal: leafsealRules } });
 const keep = async (request) => {
   bodies.push(request.body);
   return { ok: true };
@@ -68,7 +68,7 @@ test('attacks on a request are refused or sealed', async () => {
 
 test('attacks over HTTP/2 are refused or sealed', async () => {
   const app = Fastify({ http2: true });
-  app.register(fieldseal, { client });
+  app.register(leafseal, { client });
   app.register(async (inner) => inner.post('/cards', rules({ request: { encrypt: ['$.card'] } }), keep));
   await app.listen({ port: 0, host: '127.0.0.1' });
   await attackHttp2(app.server.address().port, '/cards', seen);
@@ -137,7 +137,7 @@ test('both directions, and requests are refused without an engine', async () => 
 
 test('faults in rules are reported at the start', async () => {
   const app = Fastify();
-  app.register(fieldseal, { client });
+  app.register(leafseal, { client });
   app.register(async (inner) => inner.get('/', rules({ response: {} }), keep));
   await assert.rejects(app.ready(), { code: 'invalid_settings' });
   await app.close();

@@ -42,7 +42,7 @@ test('an engine killed in the middle fails its calls with a code, and the client
 
 test('no call is lost when one of two engines restarts', async () => {
   const first = await Engine.start(['server.drain_delay=1s']);
-  const folder = mkdtempSync(join(tmpdir(), 'fieldseal-second-'));
+  const folder = mkdtempSync(join(tmpdir(), 'leafseal-second-'));
   spawn('cp', ['-r', join(first.folder, 'store'), folder]);
   await until(() => import('node:fs').then(({ existsSync }) => existsSync(join(folder, 'store', 'certs', 'server.pem'))));
   await sleep(200);
@@ -126,7 +126,7 @@ test('certificates that do not fit are reported at once', async () => {
 });
 
 test('certificate files are read again for each connection', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'fieldseal-client-'));
+  const folder = mkdtempSync(join(tmpdir(), 'leafseal-client-'));
   const [certificate, key] = [join(folder, 'client.pem'), join(folder, 'client.key')];
   writeFileSync(certificate, 'nothing yet');
   writeFileSync(key, 'nothing yet');

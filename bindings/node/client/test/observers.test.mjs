@@ -29,10 +29,10 @@ test('a span for each call, below the active one', async () => {
   });
   parent.end();
   const [good, bad] = exporter.getFinishedSpans();
-  assert.equal(good.name, 'fieldseal encrypt');
+  assert.equal(good.name, 'leafseal encrypt');
   assert.equal(good.parentSpanContext?.spanId ?? good.parentSpanId, parent.spanContext().spanId);
   const { attributes } = good;
-  assert.deepEqual([attributes['fieldseal.app'], attributes['fieldseal.values'], attributes['server.port']], [APP, 2, engine.port]);
+  assert.deepEqual([attributes['leafseal.app'], attributes['leafseal.values'], attributes['server.port']], [APP, 2, engine.port]);
   assert.ok(attributes['rpc.request.size'] > 0 && attributes['rpc.response.size'] > 0);
   assert.deepEqual([bad.attributes['error.type'], bad.status.code], ['forbidden', 2]);
   assert.ok(!JSON.stringify([good.attributes, bad.attributes, bad.status]).includes('secret'));
@@ -48,14 +48,14 @@ test('counts for Prometheus', async () => {
   await rejects(client.encrypt('x', { app: 'other' }), 'forbidden');
   const text = await registry.metrics();
   for (const line of [
-    'fieldseal_client_call_seconds_count{method="encrypt",code="ok"} 1',
-    'fieldseal_client_call_seconds_count{method="encrypt",code="forbidden"} 1',
-    'fieldseal_client_values_total{method="encrypt"} 3',
-    'fieldseal_client_calls_in_flight 0',
-    `fieldseal_client_connections{address="127.0.0.1:${engine.port}"} 1`,
+    'leafseal_client_call_seconds_count{method="encrypt",code="ok"} 1',
+    'leafseal_client_call_seconds_count{method="encrypt",code="forbidden"} 1',
+    'leafseal_client_values_total{method="encrypt"} 3',
+    'leafseal_client_calls_in_flight 0',
+    `leafseal_client_connections{address="127.0.0.1:${engine.port}"} 1`,
   ]) assert.ok(text.includes(line), `${line} is missing in:\n${text}`);
   await client.close();
-  assert.ok((await registry.metrics()).includes(`fieldseal_client_connections{address="127.0.0.1:${engine.port}"} 0`));
+  assert.ok((await registry.metrics()).includes(`leafseal_client_connections{address="127.0.0.1:${engine.port}"} 0`));
 });
 
 test('an observer that throws fails no call', async () => {

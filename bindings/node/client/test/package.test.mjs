@@ -1,4 +1,4 @@
-// Packs @fieldseal/client and @fieldseal/wire, installs them into an empty project, and uses them from CommonJS, ES modules and TypeScript.
+// Packs @leafseal/client and @leafseal/wire, installs them into an empty project, and uses them from CommonJS, ES modules and TypeScript.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -14,7 +14,7 @@ import { Engine, optionsFor } from './support.mjs';
 const require = createRequire(import.meta.url);
 const client = dirname(dirname(fileURLToPath(import.meta.url)));
 const types = dirname(require.resolve('@types/node/package.json'));
-const project = mkdtempSync(join(tmpdir(), 'fieldseal-pack-'));
+const project = mkdtempSync(join(tmpdir(), 'leafseal-pack-'));
 let engine;
 
 before(async () => {
@@ -39,28 +39,28 @@ const run = (name, text, command = [name]) => {
 
 const use = `(async () => {
   const client = new Client(JSON.parse(process.env.OPTIONS));
-  console.log(await client.decrypt(await client.encrypt('value')), typeof protectBody, typeof fieldseal, typeof sealFields);
+  console.log(await client.decrypt(await client.encrypt('value')), typeof protectBody, typeof leafseal, typeof sealFields);
   await client.close();
 })();`;
 const expected = 'value function function function\n';
 
 test('from CommonJS', () => {
-  const imports = [['Client', ''], ['protectBody', '/express'], ['fieldseal', '/fastify'], ['sealFields', '/prisma']];
-  const lines = imports.map(([name, path]) => `const { ${name} } = require('@fieldseal/client${path}');`);
+  const imports = [['Client', ''], ['protectBody', '/express'], ['leafseal', '/fastify'], ['sealFields', '/prisma']];
+  const lines = imports.map(([name, path]) => `const { ${name} } = require('@leafseal/client${path}');`);
   assert.equal(run('common.cjs', `${lines.join('\n')}\n${use}`), expected);
 });
 
 test('from ES modules', () => {
-  const imports = [['Client', ''], ['protectBody', '/express'], ['fieldseal', '/fastify'], ['sealFields', '/prisma']];
-  const lines = imports.map(([name, path]) => `import { ${name} } from '@fieldseal/client${path}';`);
+  const imports = [['Client', ''], ['protectBody', '/express'], ['leafseal', '/fastify'], ['sealFields', '/prisma']];
+  const lines = imports.map(([name, path]) => `import { ${name} } from '@leafseal/client${path}';`);
   assert.equal(run('module.mjs', `${lines.join('\n')}\n${use}`), expected);
 });
 
 test('from TypeScript, strictly checked, as either kind of module', () => {
   const text = `
-import { Client, FieldsealError, type ClientOptions, type Value } from '@fieldseal/client';
-import { protectBody, type Middleware } from '@fieldseal/client/express';
-import { sealFields } from '@fieldseal/client/prisma';
+import { Client, LeafsealError, type ClientOptions, type Value } from '@leafseal/client';
+import { protectBody, type Middleware } from '@leafseal/client/express';
+import { sealFields } from '@leafseal/client/prisma';
 
 export async function main(options: ClientOptions): Promise<void> {
   const client = new Client(options);
@@ -74,7 +74,7 @@ export async function main(options: ClientOptions): Promise<void> {
   try {
     await client.encryptFile(Buffer.from(one));
   } catch (error) {
-    if (error instanceof FieldsealError && error.retry === 'later') console.log(error.retryAfterMs, values, document, middleware, sealFields);
+    if (error instanceof LeafsealError && error.retry === 'later') console.log(error.retryAfterMs, values, document, middleware, sealFields);
   }
 }
 `;

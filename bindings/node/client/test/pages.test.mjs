@@ -18,7 +18,7 @@ before(async () => {
   engine = await Engine.start();
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
-  symlinkSync(join(engine.folder, 'store'), join(folder, '.fieldseal'));
+  symlinkSync(join(engine.folder, 'store'), join(folder, '.leafseal'));
 });
 after(() => engine?.stop());
 

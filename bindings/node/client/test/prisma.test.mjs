@@ -17,7 +17,7 @@ import { NUMBER, isEnvelope } from './web.mjs';
 
 const require = createRequire(import.meta.url);
 const here = dirname(fileURLToPath(import.meta.url));
-const folder = mkdtempSync(join(tmpdir(), 'fieldseal-prisma-'));
+const folder = mkdtempSync(join(tmpdir(), 'leafseal-prisma-'));
 let engine;
 let client;
 let plain;

@@ -1,11 +1,11 @@
-// What the tests share: an engine of `fieldseal dev`, clients of it, and peers that misbehave.
+// What the tests share: an engine of `leafseal dev`, clients of it, and peers that misbehave.
 
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:tls';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import wire from '@fieldseal/wire';
+import wire from '@leafseal/wire';
 
 import { APP, Engine } from '../../../../tests/artillery/engine.mjs';
 import { Client } from '../dist/index.mjs';
@@ -40,7 +40,7 @@ export async function until(condition, what = String(condition)) {
 }
 
 /** A peer with the engine's certificate that handles connections as `serve` does. */
-export async function peer(engine, serve, { alpn = ['fieldseal/1'], port = 0 } = {}) {
+export async function peer(engine, serve, { alpn = ['leafseal/1'], port = 0 } = {}) {
   const read = (name) => readFileSync(engine.file(name));
   const sockets = new Set();
   const options = { key: read('server.key'), cert: read('server.pem'), ca: read('ca.pem'), requestCert: true, ALPNProtocols: alpn };

@@ -8,7 +8,7 @@ import { pathToFileURL } from 'node:url';
 
 import { flights, loop, promised } from './measure.mjs';
 
-const OURS = '@fieldseal/crypto';
+const OURS = '@leafseal/crypto';
 const { subtle } = nodeCrypto.webcrypto;
 const key = Buffer.alloc(32, 7);
 const iv = Buffer.alloc(12, 1);

@@ -1,4 +1,4 @@
-// @fieldseal/crypto beside node:crypto, WebCrypto, @ronomon/crypto-async, sodium-native and @noble, all in one run.
+// @leafseal/crypto beside node:crypto, WebCrypto, @ronomon/crypto-async, sodium-native and @noble, all in one run.
 //
 //   npm run bench                                                 every algorithm and size; needs `npm run build`
 //   npm run bench -- --only gcm,sha256 --sizes 32,1024            some of them

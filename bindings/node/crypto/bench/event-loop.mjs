@@ -103,7 +103,7 @@ const packages = await load(fetched(fileURLToPath(new URL('./peers', import.meta
 const imported = await nodeCrypto.subtle.importKey('raw', key, 'AES-GCM', false, ['encrypt']);
 const cases = new Map([
   ['idle', undefined],
-  ['@fieldseal/crypto', sealing(crypto)],
+  ['@leafseal/crypto', sealing(crypto)],
   ['crypto-async', sealing(packages.original)],
   ['WebCrypto', () => nodeCrypto.subtle.encrypt({ name: 'AES-GCM', iv }, imported, source)],
 ]);

@@ -2,7 +2,7 @@
 
 /** Lines in the order in which they get colours, light and dark. */
 const COLOURS = {
-  '@fieldseal/crypto': ['#1f6fb5', '#62aee8'],
+  '@leafseal/crypto': ['#1f6fb5', '#62aee8'],
   'crypto-async': ['#c2571a', '#f0955a'],
   'node:crypto': ['#3c8d40', '#7cc47f'],
   WebCrypto: ['#8250b4', '#b893e0'],

@@ -20,13 +20,13 @@ function load() {
   } catch (error) {
     if (error.code !== 'MODULE_NOT_FOUND') throw error;
   }
-  const name = `@fieldseal/crypto-${target()}`;
+  const name = `@leafseal/crypto-${target()}`;
   try {
     return require(name);
   } catch (error) {
     if (error.code !== 'MODULE_NOT_FOUND') throw error;
     const advice = `install the optional dependency ${name}, or build the module with \`npm run build\``;
-    throw new Error(`@fieldseal/crypto has no native module for this platform: ${advice}`, { cause: error });
+    throw new Error(`@leafseal/crypto has no native module for this platform: ${advice}`, { cause: error });
   }
 }
 

@@ -131,7 +131,7 @@ function begin(callback, isInternal) {
     native.start(deliver);
     isStarted = true;
   }
-  return new Pending(callback, isInternal ? undefined : new AsyncResource('@fieldseal/crypto', RESOURCE));
+  return new Pending(callback, isInternal ? undefined : new AsyncResource('@leafseal/crypto', RESOURCE));
 }
 
 /** Sends an operation whose arguments have been described. */

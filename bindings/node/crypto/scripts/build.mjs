@@ -4,4 +4,4 @@
 
 import { build } from '../../scripts/build.mjs';
 
-build({ crate: 'fieldseal-node-crypto', name: 'crypto' }, process.argv[2]);
+build({ crate: 'leafseal-node-crypto', name: 'crypto' }, process.argv[2]);

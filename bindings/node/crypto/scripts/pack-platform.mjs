@@ -34,7 +34,7 @@ const manifest = {
   files: ['crypto.node'],
 };
 
-const folder = mkdtempSync(join(tmpdir(), 'fieldseal-crypto-'));
+const folder = mkdtempSync(join(tmpdir(), 'leafseal-crypto-'));
 try {
   mkdirSync(out, { recursive: true });
   copyFileSync(module, join(folder, 'crypto.node'));

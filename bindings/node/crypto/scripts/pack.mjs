@@ -17,7 +17,7 @@ manifest.files = manifest.files.filter((file) => file !== 'crypto.node');
 manifest.optionalDependencies = Object.fromEntries(targets.map((target) => [`${name}-${target}`, version]));
 delete manifest.scripts;
 
-const folder = mkdtempSync(join(tmpdir(), 'fieldseal-crypto-'));
+const folder = mkdtempSync(join(tmpdir(), 'leafseal-crypto-'));
 try {
   const out = join(here, 'platforms');
   mkdirSync(out, { recursive: true });

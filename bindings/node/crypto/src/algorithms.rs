@@ -1,6 +1,6 @@
 //! Numbers of algorithms, as JavaScript passes them.
 
-use fieldseal_crypto::{AeadAlgorithm, CipherAlgorithm, DigestAlgorithm};
+use leafseal_crypto::{AeadAlgorithm, CipherAlgorithm, DigestAlgorithm};
 
 /// An operation on an algorithm.
 #[derive(Clone, Copy, PartialEq, Eq)]

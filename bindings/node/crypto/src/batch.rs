@@ -3,8 +3,8 @@
 //! Short AES-GCM messages under one key run side by side in SIMD lanes, and messages of SHA-256 two at a time. The array may change while a
 //! job uses it, so that every operation is read once and its ranges are checked before they are used.
 
-use fieldseal_crypto::aead::{Nonce, OpenItem, SealItem, TAG_SIZE};
-use fieldseal_crypto::{AeadKey, DecryptFailed, DigestAlgorithm, MacKey};
+use leafseal_crypto::aead::{Nonce, OpenItem, SealItem, TAG_SIZE};
+use leafseal_crypto::{AeadKey, DecryptFailed, DigestAlgorithm, MacKey};
 use zeroize::Zeroize;
 
 use crate::algorithms::Algorithm;

@@ -207,7 +207,7 @@ impl Environment {
         }
         // SAFETY: as above.
         let key = keys.get(algorithm, unsafe { key_bytes.read() })?;
-        let mut operation = Self::operation(encrypts, Key::Hash(fieldseal_crypto::DigestAlgorithm::Md5), iv, tag);
+        let mut operation = Self::operation(encrypts, Key::Hash(leafseal_crypto::DigestAlgorithm::Md5), iv, tag);
         // SAFETY: as above.
         let written = unsafe { operation.run_with(key, memory) };
         keys.release();
@@ -500,7 +500,7 @@ impl Environment {
         if !self.wake.get().is_null() {
             return Ok(());
         }
-        let name = make_text(call.env, "@fieldseal/crypto")?;
+        let name = make_text(call.env, "@leafseal/crypto")?;
         let mut wake = ptr::null_mut();
         // SAFETY: the handles belong to the current call; the default callback calls the function without arguments.
         let status = unsafe {

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use fieldseal_crypto::{AeadKey, CipherKey, DigestAlgorithm, MacKey, Secret};
+use leafseal_crypto::{AeadKey, CipherKey, DigestAlgorithm, MacKey, Secret};
 
 use crate::algorithms::Algorithm;
 use crate::fault::{Fault, Outcome};
@@ -118,7 +118,7 @@ fn is_equal(left: &[u8], right: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fieldseal_crypto::AeadAlgorithm;
+    use leafseal_crypto::AeadAlgorithm;
 
     const GCM: Algorithm = Algorithm::Aead(AeadAlgorithm::Aes256Gcm);
 

@@ -2,8 +2,8 @@
 
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
-use fieldseal_crypto::aead::{Nonce, OpenStream, SealStream};
-use fieldseal_crypto::{AeadKey, DigestState, MacState};
+use leafseal_crypto::aead::{Nonce, OpenStream, SealStream};
+use leafseal_crypto::{AeadKey, DigestState, MacState};
 
 use crate::fault::{Fault, Outcome};
 use crate::js::Bytes;

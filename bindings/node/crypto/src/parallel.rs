@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use fieldseal_crypto::aead::{Nonce, PartHash, Parts};
+use leafseal_crypto::aead::{Nonce, PartHash, Parts};
 
 use crate::fault::{Fault, Outcome};
 use crate::js::Bytes;
@@ -121,7 +121,7 @@ impl Parallel {
             Key::Aead(key) => key,
             _ => return None,
         };
-        let (parts, block) = (self.parts.as_ref()?, (start / fieldseal_crypto::aead::PART_BLOCK_SIZE) as u64);
+        let (parts, block) = (self.parts.as_ref()?, (start / leafseal_crypto::aead::PART_BLOCK_SIZE) as u64);
         Some(match (self.encrypts, text) {
             (true, Text::Separate(source, target)) => key.seal_part(parts, block, source, target),
             (true, Text::InPlace(text)) => key.seal_part_in_place(parts, block, text),

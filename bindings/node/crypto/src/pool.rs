@@ -229,7 +229,7 @@ fn start(state: &mut State) {
         // `step` catches what a job may raise; this is the last resort that keeps the count right.
         while catch_unwind(AssertUnwindSafe(|| POOL.work(priority))).is_err() {}
     };
-    if thread::Builder::new().name("fieldseal-crypto".into()).spawn(body).is_ok() {
+    if thread::Builder::new().name("leafseal-crypto".into()).spawn(body).is_ok() {
         state.started += 1;
     }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fieldseal_crypto::aead::{Nonce, OpenStream, SealStream};
-use fieldseal_crypto::{CipherStream, DigestState, MacState};
+use leafseal_crypto::aead::{Nonce, OpenStream, SealStream};
+use leafseal_crypto::{CipherStream, DigestState, MacState};
 
 use crate::fault::{Fault, Outcome};
 use crate::js::Bytes;

@@ -108,7 +108,7 @@ test('settings are checked, and changed together or not at all', () => {
 /** Policy and `nice` of every thread of the pool, by proc_pid_stat(5). */
 function scheduling() {
   const threads = readdirSync('/proc/self/task').map((id) => readFileSync(`/proc/self/task/${id}/stat`, 'utf8'));
-  return threads.filter((stat) => stat.includes('(fieldseal-crypt')).map((stat) => {
+  return threads.filter((stat) => stat.includes('(leafseal-crypt')).map((stat) => {
     // After the name, the fields from the third on.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     return { nice: Number(fields[16]), policy: Number(fields[38]) };

@@ -4,4 +4,4 @@
 
 import { build } from '../../scripts/build.mjs';
 
-build({ crate: 'fieldseal-wire', name: 'wire' }, process.argv[2]);
+build({ crate: 'leafseal-wire', name: 'wire' }, process.argv[2]);

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ffi::CStr;
 use std::ops::Range;
 
-use fieldseal_protocol::{
+use leafseal_protocol::{
     Authenticated, CONNECTION_ERROR, ContentError, DocumentResult, FileResult, FrameBuffer, FrameError, GOING_AWAY,
     GoingAway, Health, InfoResult, InspectResult, Inspected, Limits, Message, PublicKeys, READ_SIZE, RawValue,
     RemoteError, Reported, RewrapResult, Scalar, ValuesResult, connection_error,
@@ -528,7 +528,7 @@ pub(crate) fn whole_number(value: Js, name: &str, least: f64, most: f64) -> Resu
 
 #[cfg(test)]
 mod tests {
-    use fieldseal_protocol::{answer, write};
+    use leafseal_protocol::{answer, write};
 
     use super::*;
 
@@ -571,7 +571,7 @@ mod tests {
         write::array_header(0, &mut notification);
         assert!(Answer::of(notification).unwrap().is_none());
         let mut request = Vec::new();
-        fieldseal_protocol::request::health(1, &mut request);
+        leafseal_protocol::request::health(1, &mut request);
         assert_eq!(Answer::of(request).err().map(|fault| fault.status), Some(Code::InvalidMessage));
     }
 }

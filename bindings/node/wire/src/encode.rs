@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use fieldseal_protocol::{
+use leafseal_protocol::{
     Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Keying, Limits, OnFailure,
     OtherCase, RewrapOptions, Scalar, ValuesResult, request,
 };

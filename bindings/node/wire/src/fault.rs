@@ -1,6 +1,6 @@
 //! JavaScript errors: an `Error` whose `code` is one of a few stable words.
 
-use fieldseal_protocol::{ContentError, ErrorCode, FrameError, MessageError};
+use leafseal_protocol::{ContentError, ErrorCode, FrameError, MessageError};
 use napi::Status;
 
 /// The values of `code`.

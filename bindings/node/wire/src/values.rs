@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use fieldseal_protocol::{RawValues, Scalar};
+use leafseal_protocol::{RawValues, Scalar};
 use napi::ValueType;
 
 use crate::fault::{Code, Result, fault, invalid_argument, of_content};

@@ -98,9 +98,9 @@ test('exceeding the limit of a decoder ends only its connection', async () => {
 test('the example of README.md runs', async () => {
   const [, code] = /```js\n([^`]*(?:`[^`]+`[^`]*)*)```/.exec(readFileSync(new URL('../README.md', import.meta.url), 'utf8'));
   const script = code
-    .replace("'.fieldseal/certs'", JSON.stringify(dirname(engine.ca)))
+    .replace("'.leafseal/certs'", JSON.stringify(dirname(engine.ca)))
     .replace('3443', engine.port)
-    .replace("require('@fieldseal/wire')", `require(${JSON.stringify(require.resolve('..'))})`);
+    .replace("require('@leafseal/wire')", `require(${JSON.stringify(require.resolve('..'))})`);
   const child = spawn(process.execPath, ['--eval', script], { stdio: ['ignore', 'pipe', 'inherit'] });
   let printed = '';
   child.stdout.on('data', (text) => { printed += text; });

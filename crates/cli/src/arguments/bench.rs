@@ -1,24 +1,24 @@
-//! The command line of `fieldseal bench`.
+//! The command line of `leafseal bench`.
 
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use fieldseal_load::arrivals::Process;
-use fieldseal_load::echo::Exchange;
-use fieldseal_load::table::Operation;
+use leafseal_load::arrivals::Process;
+use leafseal_load::echo::Exchange;
+use leafseal_load::table::Operation;
 
 use super::{ConnectArguments, CurveName, Form, KeyingName, time};
 
-/// `fieldseal bench`.
+/// `leafseal bench`.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "\
 Examples:
-  fieldseal bench
-  fieldseal bench --quick
-  fieldseal bench --fields 30,2000 --curve r1 --keying request --json > bench.json
-  fieldseal bench --fields 30 --operation encrypt --rate 1000 --set server.workers=2"
+  leafseal bench
+  leafseal bench --quick
+  leafseal bench --fields 30,2000 --curve r1 --keying request --json > bench.json
+  leafseal bench --fields 30 --operation encrypt --rate 1000 --set server.workers=2"
 )]
 pub(crate) struct BenchArguments {
     /// The table.
@@ -33,28 +33,28 @@ pub(crate) struct BenchArguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
     /// Measure whether small requests wait for large ones: their latency alone and beside them, and the system's own share
-    #[command(after_help = "Example:\n  fieldseal bench interference --duration 40s --json")]
+    #[command(after_help = "Example:\n  leafseal bench interference --duration 40s --json")]
     Interference(InterferenceArguments),
     /// Open a new TLS connection for each request: with private-key operations one by one, in batches, and resuming sessions
     #[command(
-        after_help = "Examples:\n  fieldseal bench handshakes\n  fieldseal bench handshakes --key rsa2048 --open 64 --json"
+        after_help = "Examples:\n  leafseal bench handshakes\n  leafseal bench handshakes --key rsa2048 --open 64 --json"
     )]
     Handshakes(HandshakesArguments),
     /// Overload the engine, by default tenfold: health, memory, answers and recovery time
-    #[command(after_help = "Example:\n  fieldseal bench overload --duration 60s")]
+    #[command(after_help = "Example:\n  leafseal bench overload --duration 60s")]
     Overload(OverloadArguments),
     /// Run mixed requests for a long time, with cancellations and dropped connections; check every result and report growth
-    #[command(after_help = "Example:\n  fieldseal bench soak --duration 10m --seed 7")]
+    #[command(after_help = "Example:\n  leafseal bench soak --duration 10m --seed 7")]
     Soak(SoakArguments),
     /// A server that does nothing, for `interference`; exits when its standard input closes
     #[command(
         hide = true,
-        after_help = "Example:\n  fieldseal bench echo --exchange 1100:4100:0 --exchange 2000000:8000000:7500"
+        after_help = "Example:\n  leafseal bench echo --exchange 1100:4100:0 --exchange 2000000:8000000:7500"
     )]
     Echo(EchoArguments),
 }
 
-/// `fieldseal bench interference`.
+/// `leafseal bench interference`.
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |it| it.help("Print one line of JSON: the plan, the machine, and the latencies of each case")))]
 pub(crate) struct InterferenceArguments {
@@ -84,7 +84,7 @@ pub(crate) struct InterferenceArguments {
     pub form: Form,
 }
 
-/// `fieldseal bench handshakes`.
+/// `leafseal bench handshakes`.
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |it| it.help("Print one line of JSON: the machine, and rates, CPU time and latencies of each row")))]
 pub(crate) struct HandshakesArguments {
@@ -133,7 +133,7 @@ impl CertificateKey {
     }
 }
 
-/// `fieldseal bench overload`.
+/// `leafseal bench overload`.
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |it| it.help("Print one line of JSON: the plan, the machine, the capacity and the outcome of the requests")))]
 pub(crate) struct OverloadArguments {
@@ -169,7 +169,7 @@ pub(crate) struct OverloadArguments {
     pub form: Form,
 }
 
-/// `fieldseal bench soak`.
+/// `leafseal bench soak`.
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |it| it.help("Print one line of JSON: the plan, the machine, the counts and the memory over time")))]
 pub(crate) struct SoakArguments {
@@ -187,7 +187,7 @@ pub(crate) struct SoakArguments {
     pub form: Form,
 }
 
-/// `fieldseal bench echo`.
+/// `leafseal bench echo`.
 #[derive(Debug, Args)]
 pub(crate) struct EchoArguments {
     /// Per port: bytes of a request, bytes of its answer, and microseconds of work between them

@@ -1,4 +1,4 @@
-//! The command line of `fieldseal load`.
+//! The command line of `leafseal load`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use super::bench::ProcessName;
 use super::{Form, time};
 
-/// `fieldseal load`.
+/// `leafseal load`.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -18,10 +18,10 @@ Exit codes: 0 every request succeeded, 1 requests failed or stayed unanswered or
 measured, 4 the result could not be written (the table is still printed)
 
 Examples:
-  fieldseal load examples/load/printed.yml -o result.json
-  fieldseal load examples/load/incident.yml --start --set engine.curve=k1 --set server.workers=2 -o result.json
-  fieldseal load scenario.yml --metrics http://127.0.0.1:3444/metrics --json > result.json
-  fieldseal load report before.json after.json -o report.html"
+  leafseal load examples/load/printed.yml -o result.json
+  leafseal load examples/load/incident.yml --start --set engine.curve=k1 --set server.workers=2 -o result.json
+  leafseal load scenario.yml --metrics http://127.0.0.1:3444/metrics --json > result.json
+  leafseal load report before.json after.json -o report.html"
 )]
 pub(crate) struct LoadArguments {
     /// A run.
@@ -38,8 +38,8 @@ pub(crate) enum LoadCommand {
     /// Render the results of one or more runs as one page of plots and figures
     #[command(after_help = "\
 Examples:
-  fieldseal load report result.json -o report.html
-  fieldseal load report before.json after.json --name before --name after -o report.html")]
+  leafseal load report result.json -o report.html
+  leafseal load report before.json after.json --name before --name after -o report.html")]
     Report(LoadReportArguments),
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct LoadRunArguments {
     /// Scenario file in Artillery's YAML format (docs/load.md)
     #[arg(value_name = "SCENARIO.yml", required = true)]
     pub scenario: Option<PathBuf>,
-    /// Result file, JSON for `fieldseal load report`
+    /// Result file, JSON for `leafseal load report`
     #[arg(short, long, value_name = "RESULT.json")]
     pub output: Option<PathBuf>,
     /// Seed of arrivals, random choices and values
@@ -82,10 +82,10 @@ pub(crate) struct LoadRunArguments {
     pub form: Form,
 }
 
-/// `fieldseal load report`.
+/// `leafseal load report`.
 #[derive(Debug, Args)]
 pub(crate) struct LoadReportArguments {
-    /// Result files of `fieldseal load`; each is compared with the first
+    /// Result files of `leafseal load`; each is compared with the first
     #[arg(value_name = "RESULT.json", required = true)]
     pub results: Vec<PathBuf>,
     /// Report file [default: standard output]

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use fieldseal_engine::admin::{ApiKey, ApiKeyId, ApiOperation, AppName, NewApiKey, RoleName, Roles};
-use fieldseal_engine::{ApiKeySecret, system_random};
+use leafseal_engine::admin::{ApiKey, ApiKeyId, ApiOperation, AppName, NewApiKey, RoleName, Roles};
+use leafseal_engine::{ApiKeySecret, system_random};
 use serde_json::{Value, json};
 
 use crate::arguments::{ApiAllowed, ApiKeysCommand, Form};
@@ -11,9 +11,9 @@ use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::note::note;
 use crate::output::{print, print_json};
-use fieldseal_net::utc;
+use leafseal_net::utc;
 
-/// `fieldseal api-keys`.
+/// `leafseal api-keys`.
 pub(super) fn run(context: &Context, command: ApiKeysCommand) -> Outcome {
     match command {
         ApiKeysCommand::Create { app, allow, role, form } => {
@@ -25,7 +25,7 @@ pub(super) fn run(context: &Context, command: ApiKeysCommand) -> Outcome {
         ApiKeysCommand::List { form } => list(context, form),
         ApiKeysCommand::Revoke { id } => {
             // If a user pastes the whole key, errors must not contain it; only its id matters.
-            let id = id.strip_prefix("fsk_").map_or(&*id, |key| key.split('_').next().unwrap_or_default());
+            let id = id.strip_prefix("lsk_").map_or(&*id, |key| key.split('_').next().unwrap_or_default());
             let id = ApiKeyId::parse(id).map_err(|error| Failure::usage(error.to_string()))?;
             context.store()?.revoke_api_key(&id)?;
             print(&format!("revoked {id}: running engines refuse it within seconds\n"))

@@ -7,12 +7,12 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use fieldseal_engine::admin::{
+use leafseal_engine::admin::{
     AppName, Apps, ClientGrant, ClientName, Keystore, NewClient, Operation, Readers, RoleName, Roles, replace_file,
 };
-use fieldseal_engine::system_random;
-use fieldseal_net::tls::{Authority, CertificateError, Inspection, Issued, ServerName, Validity, inspect};
-use fieldseal_server::issue_client;
+use leafseal_engine::system_random;
+use leafseal_net::tls::{Authority, CertificateError, Inspection, Issued, ServerName, Validity, inspect};
+use leafseal_server::issue_client;
 use serde_json::{Value, json};
 
 use crate::arguments::{Allowed, CertsCommand, Form};
@@ -20,12 +20,12 @@ use crate::context::{Context, make_folder};
 use crate::failure::{Failure, Outcome};
 use crate::note::note;
 use crate::output::{print, print_json};
-use fieldseal_net::utc;
+use leafseal_net::utc;
 
 /// Names in DIR/certs that clients cannot have.
 const RESERVED: [&str; 3] = ["ca", "server", "relay-ca"];
 
-/// `fieldseal certs`.
+/// `leafseal certs`.
 pub(super) fn run(context: &Context, command: CertsCommand) -> Outcome {
     match command {
         CertsCommand::Init { name, ip, only, days } => {
@@ -144,7 +144,7 @@ pub(super) fn init(folder: &Path, names: &[ServerName], days: u32) -> Outcome<Ve
     let authority = if ca_path.exists() || ca_key_path.exists() {
         authority(folder)?
     } else {
-        let authority = Authority::create("Fieldseal CA", Validity::of_authority(now))?;
+        let authority = Authority::create("Leafseal CA", Validity::of_authority(now))?;
         // The key first: a certificate without one would look like an authority that lost it.
         write_key(&ca_key_path, &authority.private_key_pem()?)?;
         write_pem(&ca_path, &authority.certificate_pem()?)?;
@@ -163,7 +163,7 @@ pub(super) fn relay_authority(folder: &Path) -> Outcome<(PathBuf, PathBuf)> {
     make_folder(folder)?;
     let (certificate, key) = (folder.join("relay-ca.pem"), folder.join("relay-ca.key"));
     if !certificate.exists() || !key.exists() {
-        let authority = Authority::create("Fieldseal relay CA", Validity::of_authority(SystemTime::now()))?;
+        let authority = Authority::create("Leafseal relay CA", Validity::of_authority(SystemTime::now()))?;
         write_key(&key, &authority.private_key_pem()?)?;
         write_pem(&certificate, &authority.certificate_pem()?)?;
     }
@@ -174,8 +174,9 @@ fn authority(folder: &Path) -> Outcome<Authority> {
     let read = |name: &str| {
         let path = folder.join(name);
         std::fs::read(&path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Failure::usage(format!("no authority: {} is missing", path.display()))
-                .advise("run fieldseal certs init"),
+            std::io::ErrorKind::NotFound => {
+                Failure::usage(format!("no authority: {} is missing", path.display())).advise("run leafseal certs init")
+            }
             _ => Failure::reading(&path, &error),
         })
     };

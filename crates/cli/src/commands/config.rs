@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use fieldseal_config::Document;
-use fieldseal_relay::{Configuration, check_files};
+use leafseal_config::Document;
+use leafseal_relay::{Configuration, check_files};
 use serde_json::{Map, Value, json};
 
 use super::relay::RELAY_FILE;
@@ -17,11 +17,11 @@ use crate::identity::IdentityFiles;
 use crate::note::note;
 use crate::output::{print, print_json};
 
-/// `fieldseal config`.
+/// `leafseal config`.
 pub(super) fn run(context: &Context, command: &ConfigCommand) -> Outcome {
     let loaded = context.loaded();
     for warning in &loaded.warnings {
-        note(format_args!("fieldseal: warning: {warning}"));
+        note(format_args!("leafseal: warning: {warning}"));
     }
     match command {
         ConfigCommand::Check { relay, program } => check(context, relay.as_deref(), *program),
@@ -112,7 +112,7 @@ fn check(context: &Context, relay: Option<&Path>, program: Option<Program>) -> O
 fn engine_problems(context: &Context) -> Vec<String> {
     let folder = context.folder();
     if !folder.is_dir() {
-        let advice = "create it with fieldseal keys create APP and fieldseal certs init, or name another with --dir";
+        let advice = "create it with leafseal keys create APP and leafseal certs init, or name another with --dir";
         return vec![format!("the folder {} does not exist: {advice}", folder.display())];
     }
     let mut problems: Vec<String> = context.store_problems().into_iter().map(|failure| failure.message).collect();

@@ -10,7 +10,7 @@ use crate::context::make_folder;
 use crate::failure::{Failure, Outcome};
 
 /// The name of the program, its man pages and its completions.
-const PROGRAM: &str = "fieldseal";
+const PROGRAM: &str = "leafseal";
 /// The folder of man pages below the output folder; section 1 is for commands.
 const MAN_FOLDER: &str = "man/man1";
 /// The folder of completions below the output folder.
@@ -18,7 +18,7 @@ const COMPLETIONS_FOLDER: &str = "completions";
 /// Shells that completions are generated for.
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
 
-/// `fieldseal generate`.
+/// `leafseal generate`.
 pub(super) fn run(arguments: &GenerateArguments) -> Outcome {
     let (man, completions) = (arguments.folder.join(MAN_FOLDER), arguments.folder.join(COMPLETIONS_FOLDER));
     let failed = |folder: &Path, error: std::io::Error| Failure::writing(folder.display(), &error);
@@ -51,7 +51,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         run(&GenerateArguments { folder: folder.path().to_owned() }).expect("generated");
         let expected = pages(&Arguments::command(), "");
-        assert!(expected.contains(&"fieldseal-keys-create".to_owned()), "{expected:?}");
+        assert!(expected.contains(&"leafseal-keys-create".to_owned()), "{expected:?}");
         for name in &expected {
             let page = std::fs::read_to_string(folder.path().join(MAN_FOLDER).join(format!("{name}.1"))).expect(name);
             for part in [".TH ", ".SH NAME", ".SH SYNOPSIS", ".SH OPTIONS"] {
@@ -66,7 +66,7 @@ mod tests {
     fn completions_of_each_shell_contain_commands_and_flags() {
         let folder = tempfile::tempdir().expect("folder");
         run(&GenerateArguments { folder: folder.path().to_owned() }).expect("generated");
-        for file in ["fieldseal.bash", "_fieldseal", "fieldseal.fish"] {
+        for file in ["leafseal.bash", "_leafseal", "leafseal.fish"] {
             let text = std::fs::read_to_string(folder.path().join(COMPLETIONS_FOLDER).join(file)).expect(file);
             assert!(text.contains("rewrap") && text.contains("port-base"), "{file}");
         }

@@ -8,14 +8,14 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{print, print_json};
 use crate::transform::connect;
 
-/// `fieldseal info`.
+/// `leafseal info`.
 pub(super) fn run(context: &Context, arguments: &InfoArguments) -> Outcome {
     let facts: Vec<(String, String)> = match &arguments.engine.connect {
         Some(address) => {
             let connection = connect(context, address, &arguments.engine)?;
             connection.runtime.block_on(connection.client.info()).map_err(Failure::from)?
         }
-        None => fieldseal_engine::facts().into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect(),
+        None => leafseal_engine::facts().into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect(),
     };
     if arguments.form.json {
         let facts: Map<String, Value> = facts.into_iter().map(|(name, fact)| (name, Value::String(fact))).collect();

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use fieldseal_client::{Curve as WireCurve, Inspection, TextKind};
-use fieldseal_engine::{Caller, Engine, Inspected, Marking};
+use leafseal_client::{Curve as WireCurve, Inspection, TextKind};
+use leafseal_engine::{Caller, Engine, Inspected, Marking};
 use serde_json::{Map, Value, json};
 
 use crate::arguments::InspectArguments;
@@ -14,7 +14,7 @@ use crate::failure::{Failure, Outcome};
 use crate::input::{Bound, Input};
 use crate::output::Output;
 use crate::transform::{Connection, connect};
-use fieldseal_net::utc;
+use leafseal_net::utc;
 
 /// The printed properties of one envelope.
 struct Facts {
@@ -35,7 +35,7 @@ enum Backend {
     Remote(Connection),
 }
 
-/// `fieldseal inspect`.
+/// `leafseal inspect`.
 pub(super) fn run(context: &Context, arguments: &InspectArguments) -> Outcome {
     let texts = texts(context, &arguments.inputs)?;
     let backend = match &arguments.engine.connect {

@@ -1,9 +1,9 @@
 //! `keys`: apps and their key versions in the store.
 
-use fieldseal_engine::{Curve, EcContext, admin, system_random};
+use leafseal_engine::{Curve, EcContext, admin, system_random};
 use std::path::Path;
 
-use fieldseal_engine::admin::{
+use leafseal_engine::admin::{
     AppName, AppSummary, KeyState, NewKeys, VersionSummary, public_key_pem, read_private_key_pem,
 };
 use serde_json::{Value, json};
@@ -14,9 +14,9 @@ use crate::failure::{Failure, Outcome};
 use crate::note::note;
 use crate::output::{print, print_json};
 use crate::transform::connect;
-use fieldseal_net::utc;
+use leafseal_net::utc;
 
-/// `fieldseal keys`.
+/// `leafseal keys`.
 pub(super) fn run(context: &Context, command: KeysCommand) -> Outcome {
     match command {
         KeysCommand::Create { app, if_missing, form } => create(context, &AppName::parse(&app)?, if_missing, form),
@@ -109,7 +109,7 @@ fn list(context: &Context, form: Form) -> Outcome {
         return print_json(&Value::Array(apps.iter().map(app_json).collect()));
     }
     if apps.is_empty() {
-        note("no apps yet: run fieldseal keys create APP to create one");
+        note("no apps yet: run leafseal keys create APP to create one");
     }
     let width = apps.iter().map(|app| app.name.as_str().len()).max().unwrap_or(0);
     let mut out = String::new();

@@ -1,6 +1,6 @@
 //! `probe`: sends a synthetic request on a schedule, and raises an alarm if it fails or is slow.
 
-use fieldseal_relay::{Probe, ProbeError, ProbeSettings, Round};
+use leafseal_relay::{Probe, ProbeError, ProbeSettings, Round};
 use serde_json::json;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
@@ -12,7 +12,7 @@ use crate::output::{print, print_json};
 use crate::signals::{self, Signals};
 use crate::transform::client_settings;
 
-/// `fieldseal probe`.
+/// `leafseal probe`.
 pub(super) fn run(context: &Context, arguments: &ProbeArguments) -> Outcome {
     if arguments.engine.connect.is_none() && arguments.relay.is_none() {
         return Err(Failure::usage("there is nothing to probe: give --connect, --relay, or both"));

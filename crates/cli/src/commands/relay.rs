@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fieldseal_engine::admin::remove_abandoned_in;
-use fieldseal_relay::rules::route::HostPattern;
-use fieldseal_relay::{AccessLog, Configuration, Relay, RelayError};
-use fieldseal_server::{RelayDestination, RelayInformation};
+use leafseal_engine::admin::remove_abandoned_in;
+use leafseal_relay::rules::route::HostPattern;
+use leafseal_relay::{AccessLog, Configuration, Relay, RelayError};
+use leafseal_server::{RelayDestination, RelayInformation};
 use serde_json::json;
 use tokio::time::interval;
 
@@ -30,7 +30,7 @@ const FILE_SIZE_MAX: u64 = 4 << 20;
 /// Interval at which SDKs poll the destinations.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// `fieldseal relay`.
+/// `leafseal relay`.
 pub(super) fn run(context: &Context, arguments: &RelayArguments) -> Outcome {
     let file = arguments.file.clone().unwrap_or_else(|| context.folder().join(RELAY_FILE));
     let configuration = read(&file)?;
@@ -164,7 +164,7 @@ fn fitted(mut configuration: Configuration) -> Outcome<Configuration> {
 
 /// The files whose change triggers a reload.
 fn watched_files(configuration: &Configuration, context: &Context, file: &Path) -> Vec<PathBuf> {
-    let mut files = fieldseal_relay::files(configuration, context.folder());
+    let mut files = leafseal_relay::files(configuration, context.folder());
     files.extend([file.to_owned(), context.config_file()]);
     files
 }

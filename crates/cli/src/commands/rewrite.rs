@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use fieldseal_engine::{Keying, OnFailure};
+use leafseal_engine::{Keying, OnFailure};
 use serde_json::{Value, json};
 
 use crate::arguments::{
@@ -25,7 +25,7 @@ enum Content {
     File,
 }
 
-/// `fieldseal encrypt`.
+/// `leafseal encrypt`.
 pub(super) fn encrypt(context: &Context, arguments: EncryptArguments) -> Outcome {
     let content = content(&arguments.stream, arguments.file);
     let keying = arguments.keying.map(KeyingName::keying);
@@ -45,7 +45,7 @@ pub(super) fn encrypt(context: &Context, arguments: EncryptArguments) -> Outcome
     rewrite(context, job, content, arguments.strict, &arguments.stream, &arguments.engine)
 }
 
-/// `fieldseal decrypt`.
+/// `leafseal decrypt`.
 pub(super) fn decrypt(context: &Context, arguments: DecryptArguments) -> Outcome {
     let content = content(&arguments.stream, arguments.file);
     let job = Job {
@@ -61,7 +61,7 @@ pub(super) fn decrypt(context: &Context, arguments: DecryptArguments) -> Outcome
     rewrite(context, job, content, arguments.strict, &arguments.stream, &arguments.engine)
 }
 
-/// `fieldseal rewrap`.
+/// `leafseal rewrap`.
 pub(super) fn rewrap(context: &Context, arguments: RewrapArguments) -> Outcome {
     let content = content(&arguments.stream, false);
     let job = Job {
@@ -154,25 +154,25 @@ fn counted(count: u64, what: &str) -> String {
 /// Warns about unexpected results.
 fn warn(report: &Report, select: &[String], on_failure: OnFailure) {
     for selector in report.unmatched(select) {
-        note(format_args!("fieldseal: warning: {}", no_match(selector)));
+        note(format_args!("leafseal: warning: {}", no_match(selector)));
     }
     if report.count == 0 && report.skipped == 0 && report.failed == 0 && !select.is_empty() {
-        note("fieldseal: warning: nothing was changed: the output is identical to the input");
+        note("leafseal: warning: nothing was changed: the output is identical to the input");
     }
     if report.resealed > 0 {
         let values = counted(report.resealed, "value");
         note(format_args!(
-            "fieldseal: warning: encrypted {values} that already had the form of an envelope: add --skip-sealed to skip envelopes \
+            "leafseal: warning: encrypted {values} that already had the form of an envelope: add --skip-sealed to skip envelopes \
              of this app"
         ));
     }
     if report.skipped > 0 {
-        note(format_args!("fieldseal: skipped {}", counted(report.skipped, "sealed value")));
+        note(format_args!("leafseal: skipped {}", counted(report.skipped, "sealed value")));
     }
     if report.failed > 0 {
         let fate = if on_failure == OnFailure::Null { "replaced by null" } else { "left unchanged" };
         let envelopes = counted(report.failed, "envelope");
-        note(format_args!("fieldseal: warning: {envelopes} failed to decrypt, {fate}{}", places(report)));
+        note(format_args!("leafseal: warning: {envelopes} failed to decrypt, {fate}{}", places(report)));
     }
 }
 

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fieldseal_engine::Engine;
-use fieldseal_server::{FailureLog, Server, ServerSettings, SharedRelayInformation, ShutdownReport, StartError};
-use fieldseal_service::EngineService;
+use leafseal_engine::Engine;
+use leafseal_server::{FailureLog, Server, ServerSettings, SharedRelayInformation, ShutdownReport, StartError};
+use leafseal_service::EngineService;
 use serde_json::json;
 use tokio::time::interval;
 use tracing::Level;
@@ -23,7 +23,7 @@ use crate::output::print_json;
 use crate::signals::{self, Ending, Signals};
 use crate::watched::Watched;
 
-/// `fieldseal serve`.
+/// `leafseal serve`.
 pub(super) fn run(context: &Context, arguments: &ServeArguments) -> Outcome {
     log::start(context.config().log);
     let engine = context.engine()?;

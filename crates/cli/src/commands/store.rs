@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use fieldseal_engine::admin::{
+use leafseal_engine::admin::{
     AppName, CheckReport, Copied, Error, Extracted, LocalRootKey, RootKey, StoreAddress, copy_store, extract_apps,
 };
-use fieldseal_engine::system_random;
+use leafseal_engine::system_random;
 use serde_json::json;
 
 use crate::arguments::{Form, StoreCommand};
@@ -16,7 +16,7 @@ use crate::context::{Context, environment, make_folder, read_root_key};
 use crate::failure::{Failure, Outcome};
 use crate::output::{print, print_json};
 
-/// `fieldseal store`.
+/// `leafseal store`.
 pub(super) fn run(context: &Context, command: &StoreCommand) -> Outcome {
     match command {
         StoreCommand::Check { form } => check(context, *form),
@@ -105,7 +105,7 @@ fn extract(context: &Context, apps: &BTreeSet<AppName>, to: &Extract, form: Form
     let Extracted { left_out_count, report } =
         extract_apps(&place.address(), of_original, &to.store, apps, of_extract, limits)?;
     let faults: Vec<String> = report.faults.iter().map(ToString::to_string).collect();
-    refuse_faults(&faults, "remove the extract, and run fieldseal store check")?;
+    refuse_faults(&faults, "remove the extract, and run leafseal store check")?;
     let (store, root_key) = (to.store.display(), to.root_key.display());
     if form.json {
         return print_json(&json!({

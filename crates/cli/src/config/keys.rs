@@ -6,19 +6,19 @@ mod macros;
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use fieldseal_config::{Item, Kind, Value};
-use fieldseal_engine::admin::SslMode;
-use fieldseal_engine::{Curve, EmptyStrings, Keying};
-use fieldseal_net::tls::PrivateKeyBatching;
-use fieldseal_net::{LogFormat, Network};
-use fieldseal_server::Scheduling;
+use leafseal_config::{Item, Kind, Value};
+use leafseal_engine::admin::SslMode;
+use leafseal_engine::{Curve, EmptyStrings, Keying};
+use leafseal_net::tls::PrivateKeyBatching;
+use leafseal_net::{LogFormat, Network};
+use leafseal_server::Scheduling;
 
 use super::Config;
 use super::store::StoreUrl;
 
 /// One key of the configuration.
 pub(crate) struct Key {
-    /// `section.key`. The environment variable is `FIELDSEAL_SECTION_KEY`.
+    /// `section.key`. The environment variable is `LEAFSEAL_SECTION_KEY`.
     pub name: &'static str,
     /// The kind of value.
     pub kind: Kind<'static>,
@@ -50,7 +50,7 @@ impl Key {
 
     /// The environment variable.
     pub(crate) fn variable(&self) -> String {
-        format!("FIELDSEAL_{}", self.name.replace('.', "_").to_ascii_uppercase())
+        format!("LEAFSEAL_{}", self.name.replace('.', "_").to_ascii_uppercase())
     }
 }
 
@@ -232,7 +232,7 @@ pub(crate) static KEYS: &[Key] = &[
     path!(
         "keystore.root_key_file",
         store.root_key_file,
-        "The file with the root key. The environment variable `FIELDSEAL_ROOT_KEY`, which holds the key's text, overrides it."
+        "The file with the root key. The environment variable `LEAFSEAL_ROOT_KEY`, which holds the key's text, overrides it."
     ),
     Key {
         name: "keystore.url",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use fieldseal_config::{Document, Raw, line_column, nearest, raw};
+use leafseal_config::{Document, Raw, line_column, nearest, raw};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -18,7 +18,7 @@ pub(super) const FILE_SIZE_MAX: u64 = 1 << 20;
 
 /// Variables that commands read themselves.
 const OTHER_VARIABLES: [&str; 5] =
-    ["FIELDSEAL_DIR", "FIELDSEAL_CONFIG", "FIELDSEAL_ROOT_KEY", LANES_VARIABLE, CURVES_VARIABLE];
+    ["LEAFSEAL_DIR", "LEAFSEAL_CONFIG", "LEAFSEAL_ROOT_KEY", LANES_VARIABLE, CURVES_VARIABLE];
 
 /// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -183,11 +183,11 @@ fn keys_of<'t, 'i>(
 }
 
 fn apply_environment(loaded: &mut Loaded, environment: &[(String, String)]) {
-    for (name, value) in environment.iter().filter(|(name, _)| name.starts_with("FIELDSEAL_")) {
+    for (name, value) in environment.iter().filter(|(name, _)| name.starts_with("LEAFSEAL_")) {
         match KEYS.iter().find(|key| key.variable() == *name) {
             Some(key) => loaded.apply(key, &Raw::Untyped(value), Origin::Environment, name),
             None if OTHER_VARIABLES.contains(&name.as_str()) => {}
-            // Not an error: an orchestrator defines such variables for a service called fieldseal.
+            // Not an error: an orchestrator defines such variables for a service called leafseal.
             None => loaded.warnings.push(format!("{name}: no key has this environment variable; it is ignored")),
         }
     }
@@ -210,7 +210,7 @@ fn apply_settings(loaded: &mut Loaded, settings: &[String]) {
 fn suggestion(name: &str) -> String {
     match nearest(name, KEYS.iter().map(|key| key.name)) {
         Some(meant) => format!("; did you mean {meant}?"),
-        None => ": docs/configuration.md and fieldseal config show list them all".to_owned(),
+        None => ": docs/configuration.md and leafseal config show list them all".to_owned(),
     }
 }
 
@@ -220,7 +220,7 @@ mod tests {
 
     fn loaded(file: &str, environment: &[(&str, &str)], settings: &[&str]) -> Loaded {
         let folder = tempfile::tempdir().expect("folder");
-        let path = folder.path().join("fieldseal.toml");
+        let path = folder.path().join("leafseal.toml");
         std::fs::write(&path, file).expect("written");
         let mut loaded = load(&Sources {
             file: &path,
@@ -236,11 +236,11 @@ mod tests {
     #[test]
     fn later_sources_win() {
         let file = "[engine]\nkeying = \"field\"\nsession_age_max = \"3s\"\nstep_values_max = 7\n";
-        let environment = [("FIELDSEAL_ENGINE_SESSION_AGE_MAX", "4s"), ("FIELDSEAL_ENGINE_STEP_VALUES_MAX", "8")];
+        let environment = [("LEAFSEAL_ENGINE_SESSION_AGE_MAX", "4s"), ("LEAFSEAL_ENGINE_STEP_VALUES_MAX", "8")];
         let loaded = loaded(file, &environment, &["engine.step_values_max=9"]);
         assert_eq!(loaded.problems, Vec::<String>::new());
         let engine = &loaded.config.engine;
-        assert_eq!(engine.keying, fieldseal_engine::Keying::Field);
+        assert_eq!(engine.keying, leafseal_engine::Keying::Field);
         assert_eq!((engine.session_age_max.as_secs(), engine.step_values_max), (4, 9));
         let origin = |name| loaded.origin(Key::find(name).expect(name));
         assert_eq!(origin("engine.keying"), Origin::File(2));
@@ -255,21 +255,21 @@ mod tests {
                     step_bytes_max = -1\nblinding_age_max = 5\nwipe_buffers = \"yes\"\n\
                     [documents]\ndepth_max = 3\n[server]\nworkers = 0\n[server.tls]\nx = 1\n";
         let problems =
-            loaded(file, &[("FIELDSEAL_LOG_LEVEL", "loud"), ("FIELDSEAL_INPUT_STRICT", "no")], &["nothing", "a.b=1"])
+            loaded(file, &[("LEAFSEAL_LOG_LEVEL", "loud"), ("LEAFSEAL_INPUT_STRICT", "no")], &["nothing", "a.b=1"])
                 .problems;
         let expected = [
-            "fieldseal.toml:1:1: there is no key top: docs/",
-            "fieldseal.toml:4:1: there is no key engine.keyings; did you mean engine.keying?",
-            "fieldseal.toml:5:9: engine.curve must be one of \"r1\", \"k1\"",
-            "fieldseal.toml:6:19: engine.step_values_max must be a whole number from 1 to 65536",
-            "fieldseal.toml:7:18: engine.step_bytes_max must be a size from 1KiB",
-            "fieldseal.toml:8:20: engine.blinding_age_max must be a duration",
-            "fieldseal.toml:9:16: engine.wipe_buffers must be true or false: write true, not \"yes\"",
-            "fieldseal.toml:11:1: there is no key documents.depth_max; did you mean document.depth_max?",
-            "fieldseal.toml:13:11: server.workers must be a whole number from 1",
-            "fieldseal.toml:14:9: there is no key server.tls",
-            "FIELDSEAL_LOG_LEVEL: log.level must be one of",
-            "FIELDSEAL_INPUT_STRICT: input.strict must be true or false: write false, not \"no\"",
+            "leafseal.toml:1:1: there is no key top: docs/",
+            "leafseal.toml:4:1: there is no key engine.keyings; did you mean engine.keying?",
+            "leafseal.toml:5:9: engine.curve must be one of \"r1\", \"k1\"",
+            "leafseal.toml:6:19: engine.step_values_max must be a whole number from 1 to 65536",
+            "leafseal.toml:7:18: engine.step_bytes_max must be a size from 1KiB",
+            "leafseal.toml:8:20: engine.blinding_age_max must be a duration",
+            "leafseal.toml:9:16: engine.wipe_buffers must be true or false: write true, not \"yes\"",
+            "leafseal.toml:11:1: there is no key documents.depth_max; did you mean document.depth_max?",
+            "leafseal.toml:13:11: server.workers must be a whole number from 1",
+            "leafseal.toml:14:9: there is no key server.tls",
+            "LEAFSEAL_LOG_LEVEL: log.level must be one of",
+            "LEAFSEAL_INPUT_STRICT: input.strict must be true or false: write false, not \"no\"",
             "--set: write KEY=VALUE",
             "--set: there is no key a.b",
         ];
@@ -282,9 +282,9 @@ mod tests {
     #[test]
     fn invalid_toml_is_reported_with_its_line() {
         for (text, start) in [
-            ("[engine]\ncurve = r1\n", "fieldseal.toml:2:9: not TOML: "),
-            ("[engine]\ncurve = \"r1\"\ncurve = \"k1\"\n", "fieldseal.toml:3:1: not TOML: "),
-            ("[engine\n", "fieldseal.toml:1:8: not TOML: "),
+            ("[engine]\ncurve = r1\n", "leafseal.toml:2:9: not TOML: "),
+            ("[engine]\ncurve = \"r1\"\ncurve = \"k1\"\n", "leafseal.toml:3:1: not TOML: "),
+            ("[engine\n", "leafseal.toml:1:8: not TOML: "),
         ] {
             let problems = loaded(text, &[], &[]).problems;
             assert!(problems.len() == 1 && problems[0].starts_with(start), "{problems:?}");
@@ -309,10 +309,10 @@ mod tests {
 
     #[test]
     fn unknown_variables_are_warned_of_and_known_ones_are_not() {
-        let environment = [("FIELDSEAL_PORT_3443_TCP", "x"), ("FIELDSEAL_DIR", "d"), ("FIELDSEAL", "f")];
+        let environment = [("LEAFSEAL_PORT_3443_TCP", "x"), ("LEAFSEAL_DIR", "d"), ("LEAFSEAL", "f")];
         let loaded = loaded("", &environment, &[]);
         assert!(loaded.problems.is_empty());
         assert_eq!(loaded.warnings.len(), 1);
-        assert!(loaded.warnings[0].starts_with("FIELDSEAL_PORT_3443_TCP: "));
+        assert!(loaded.warnings[0].starts_with("LEAFSEAL_PORT_3443_TCP: "));
     }
 }

@@ -15,12 +15,12 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fieldseal_client::{ClientSettings, ClientTls, Limits};
-use fieldseal_engine::{Settings, admin};
-use fieldseal_net::LogFormat;
-use fieldseal_net::OperatorSettings;
-use fieldseal_net::tls::{PrivateKeySettings, SessionSettings, VerifiedChains};
-use fieldseal_server::{Scheduling, ServerSettings, TlsSettings};
+use leafseal_client::{ClientSettings, ClientTls, Limits};
+use leafseal_engine::{Settings, admin};
+use leafseal_net::LogFormat;
+use leafseal_net::OperatorSettings;
+use leafseal_net::tls::{PrivateKeySettings, SessionSettings, VerifiedChains};
+use leafseal_server::{Scheduling, ServerSettings, TlsSettings};
 
 pub(crate) use keys::{KEYS, Key};
 pub(crate) use load::{Loaded, Origin, Presence, Sources, load};

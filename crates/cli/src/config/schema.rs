@@ -1,6 +1,6 @@
 //! The JSON Schemas of both configuration files, for editors and other validators.
 
-use fieldseal_relay::Configuration;
+use leafseal_relay::Configuration;
 use serde_json::{Map, Value, json};
 
 use super::{Config, KEYS, Key};
@@ -21,7 +21,7 @@ pub(super) const SECTIONS: [(&str, &str); 9] = [
     ("log", "The log of `serve`, `relay`, `probe` and `dev`, on standard error."),
 ];
 
-/// The schema of `fieldseal.toml`, made from the table of keys.
+/// The schema of `leafseal.toml`, made from the table of keys.
 pub(crate) fn engine_schema() -> Value {
     let defaults = Config::default();
     let section = |(name, about): (&str, &str)| {
@@ -34,14 +34,14 @@ pub(crate) fn engine_schema() -> Value {
     };
     let properties: Map<String, Value> = SECTIONS.into_iter().map(section).collect();
     published(
-        "The configuration of a Fieldseal engine",
+        "The configuration of a Leafseal engine",
         json!({"type": "object", "properties": properties, "additionalProperties": false}),
     )
 }
 
 /// The schema of `relay.toml`, derived from the types of the relay.
 pub(crate) fn relay_schema() -> Value {
-    published("The configuration of a Fieldseal relay", Configuration::schema().clone())
+    published("The configuration of a Leafseal relay", Configuration::schema().clone())
 }
 
 fn key_schema(key: &Key, defaults: &Config) -> Value {
@@ -85,10 +85,10 @@ fn without_machine(schema: &mut Value) {
 mod tests {
     use super::*;
 
-    /// `UPDATE=1 cargo test -p fieldseal-cli schema` regenerates the files.
+    /// `UPDATE=1 cargo test -p leafseal-cli schema` regenerates the files.
     #[test]
     fn the_committed_schemas_are_those_of_the_code() {
-        for (name, schema) in [("fieldseal", engine_schema()), ("relay", relay_schema())] {
+        for (name, schema) in [("leafseal", engine_schema()), ("relay", relay_schema())] {
             let path = format!("{}/../../docs/schema/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
             let expected = format!("{}\n", serde_json::to_string_pretty(&schema).expect("JSON"));
             if std::env::var_os("UPDATE").is_some() {
@@ -107,9 +107,9 @@ mod tests {
             let (section, name) = key.parts();
             let read = |written: &str| {
                 let text = format!("[{section}]\n{name} = {written}\n");
-                let document = fieldseal_config::Document::parse(&text).expect("TOML");
+                let document = leafseal_config::Document::parse(&text).expect("TOML");
                 let value = document.root()[section].get_ref().as_table().expect("a table")[name].get_ref();
-                (key.kind.read(&fieldseal_config::raw(value)).is_ok(), document.check(&schema).is_empty())
+                (key.kind.read(&leafseal_config::raw(value)).is_ok(), document.check(&schema).is_empty())
             };
             let default = key.kind.write(&(key.get)(&Config::default()));
             assert_eq!(read(&default), (true, true), "{} = {default}", key.name);

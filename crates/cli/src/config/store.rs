@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fieldseal_engine::admin::{InvalidUrl, PostgresSettings, PostgresUrl, SslMode};
+use leafseal_engine::admin::{InvalidUrl, PostgresSettings, PostgresUrl, SslMode};
 
 /// The location of the store; relative paths start at the folder that `--dir` names.
 #[derive(Debug, Clone)]

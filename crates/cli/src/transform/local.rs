@@ -1,6 +1,6 @@
 //! Runs a job in this process, with an engine over the local store.
 
-use fieldseal_engine::{
+use leafseal_engine::{
     Caller, DecryptOptions, DocumentDecryption, DocumentEncryption, DocumentRewrap, EncryptOptions, Engine, Error,
     Progress as Step, RewrapOptions, Selection,
 };

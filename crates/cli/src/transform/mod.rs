@@ -10,7 +10,7 @@ pub(crate) use local::Local;
 pub(crate) use remote::{Connection, Remote, client_settings, connect, curve_on_the_wire, keying_on_the_wire};
 pub(crate) use report::Report;
 
-use fieldseal_engine::{Curve, Keying, OnFailure};
+use leafseal_engine::{Curve, Keying, OnFailure};
 
 use crate::failure::Outcome;
 use crate::input::Block;

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fieldseal_client::{
+use leafseal_client::{
     Client, ClientError, ClientSettings, ClientTls, DecryptFileOptions, DecryptOptions, Document, EncryptFileOptions,
     EncryptOptions, ErrorCode, ErrorKind, OnFailure, RewrapOptions,
 };
-use fieldseal_engine::{Curve, Keying};
+use leafseal_engine::{Curve, Keying};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
@@ -70,7 +70,7 @@ fn client_files(context: &Context, arguments: &ConnectArguments) -> Outcome<(Pat
                 (None, _) => {
                     let message = format!("no client certificate in {}", folder.display());
                     return Err(Failure::usage(message)
-                        .advise("create one with fieldseal certs issue, or name files with --cert and --key"));
+                        .advise("create one with leafseal certs issue, or name files with --cert and --key"));
                 }
                 (Some(_), false) => {
                     let message = format!("several client certificates in {}", folder.display());
@@ -253,7 +253,7 @@ fn check_json(document: &[u8]) -> Outcome {
 fn ended() -> ClientError {
     ClientError {
         kind: ErrorKind::Protocol,
-        retry: fieldseal_client::Retry::Never,
+        retry: leafseal_client::Retry::Never,
         message: "a call ended before it was answered".to_owned(),
         index: None,
         offset: None,
@@ -262,28 +262,28 @@ fn ended() -> ClientError {
 }
 
 /// The protocol's curve.
-pub(crate) fn curve_on_the_wire(curve: Curve) -> fieldseal_client::Curve {
+pub(crate) fn curve_on_the_wire(curve: Curve) -> leafseal_client::Curve {
     match curve {
-        Curve::P256 => fieldseal_client::Curve::R1,
-        Curve::Secp256k1 => fieldseal_client::Curve::K1,
+        Curve::P256 => leafseal_client::Curve::R1,
+        Curve::Secp256k1 => leafseal_client::Curve::K1,
     }
 }
 
 /// The action for envelopes that fail to decrypt, as a request field: `None` for the default, so that older engines accept it.
-fn on_failure_on_the_wire(on_failure: fieldseal_engine::OnFailure) -> Option<OnFailure> {
+fn on_failure_on_the_wire(on_failure: leafseal_engine::OnFailure) -> Option<OnFailure> {
     match on_failure {
-        fieldseal_engine::OnFailure::Fail => None,
-        fieldseal_engine::OnFailure::Leave => Some(OnFailure::Leave),
-        fieldseal_engine::OnFailure::Null => Some(OnFailure::Null),
+        leafseal_engine::OnFailure::Fail => None,
+        leafseal_engine::OnFailure::Leave => Some(OnFailure::Leave),
+        leafseal_engine::OnFailure::Null => Some(OnFailure::Null),
     }
 }
 
 /// The protocol's keying.
-pub(crate) fn keying_on_the_wire(keying: Keying) -> fieldseal_client::Keying {
+pub(crate) fn keying_on_the_wire(keying: Keying) -> leafseal_client::Keying {
     match keying {
-        Keying::Field => fieldseal_client::Keying::Field,
-        Keying::Request => fieldseal_client::Keying::Request,
-        Keying::Session => fieldseal_client::Keying::Session,
+        Keying::Field => leafseal_client::Keying::Field,
+        Keying::Request => leafseal_client::Keying::Request,
+        Keying::Session => leafseal_client::Keying::Session,
     }
 }
 
@@ -308,7 +308,7 @@ impl From<ClientError> for Failure {
             message.push_str(&format!(" (at byte {offset})"));
         }
         let advice = match error.kind {
-            ErrorKind::Connect => ": is the engine running there? fieldseal dev or fieldseal serve starts one",
+            ErrorKind::Connect => ": is the engine running there? leafseal dev or leafseal serve starts one",
             ErrorKind::Timeout => ": try again, or raise client.request_timeout",
             ErrorKind::ConnectionLost { .. } | ErrorKind::GoingAway => {
                 ": nothing was written; run the command again once the engine is back"

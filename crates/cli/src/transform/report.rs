@@ -50,17 +50,17 @@ impl Report {
     }
 }
 
-impl From<fieldseal_engine::Report> for Report {
-    fn from(report: fieldseal_engine::Report) -> Self {
-        let fieldseal_engine::Report { matched, resealed, skipped, failed, failures } = report;
+impl From<leafseal_engine::Report> for Report {
+    fn from(report: leafseal_engine::Report) -> Self {
+        let leafseal_engine::Report { matched, resealed, skipped, failed, failures } = report;
         let failures = failures.into_iter().map(|failure| failure.path).collect();
         Self { count: 0, matched, resealed, skipped, failed, failures }
     }
 }
 
-impl From<&fieldseal_client::Document> for Report {
-    fn from(document: &fieldseal_client::Document) -> Self {
-        let fieldseal_client::Report { matched, resealed, skipped, failed } = document.report.clone();
+impl From<&leafseal_client::Document> for Report {
+    fn from(document: &leafseal_client::Document) -> Self {
+        let leafseal_client::Report { matched, resealed, skipped, failed } = document.report.clone();
         Self { count: document.count, matched, resealed, skipped, failed, failures: document.failures.clone() }
     }
 }

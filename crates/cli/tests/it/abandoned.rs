@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use crate::common::{Running, TestFolder};
-use fieldseal_client::{
+use leafseal_client::{
     Client, ClientError, ClientSettings, Curve, EncryptOptions, ErrorCode, ErrorKind, Keying, Scalar,
 };
-use fieldseal_load::accounting::Process;
+use leafseal_load::accounting::Process;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
@@ -69,12 +69,12 @@ impl TestEngine {
         };
         self.wait_until(|test_engine| {
             let metrics = test_engine.engine.probe("/metrics");
-            let ended = sample(&metrics, &format!("fieldseal_requests_total{labels}")) == Some(1.0);
+            let ended = sample(&metrics, &format!("leafseal_requests_total{labels}")) == Some(1.0);
             let is_idle = |name| sample(&metrics, name) == Some(0.0);
-            ended && is_idle("fieldseal_queue_jobs") && is_idle("fieldseal_workers_busy")
+            ended && is_idle("leafseal_queue_jobs") && is_idle("leafseal_workers_busy")
         });
         let metrics = self.engine.probe("/metrics");
-        let done = sample(&metrics, &format!("fieldseal_fields_total{labels}")).unwrap_or(0.0);
+        let done = sample(&metrics, &format!("leafseal_fields_total{labels}")).unwrap_or(0.0);
         assert!(done < FIELDS as f64, "all {done} values were encrypted");
     }
 }

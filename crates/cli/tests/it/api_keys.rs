@@ -1,12 +1,12 @@
-//! `fieldseal api-keys` from a user's point of view: a key is printed once, listed without its secret, and revoked by its id.
+//! `leafseal api-keys` from a user's point of view: a key is printed once, listed without its secret, and revoked by its id.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
 
-fn fieldseal(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fieldseal"));
+fn leafseal(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_leafseal"));
     command.arg("--dir").arg(folder).args(arguments).output().expect("it runs")
 }
 
@@ -19,31 +19,31 @@ fn text(output: &Output) -> String {
 fn a_key_is_shown_once_listed_by_its_id_and_revoked() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = folder.path().join("store");
-    text(&fieldseal(&store, &["keys", "create", "acme"]));
+    text(&leafseal(&store, &["keys", "create", "acme"]));
     let create = ["api-keys", "create", "acme", "--allow", "decrypt,client-side-tokens", "--role", "pci", "--json"];
-    let made: Value = serde_json::from_str(&text(&fieldseal(&store, &create))).expect("JSON");
+    let made: Value = serde_json::from_str(&text(&leafseal(&store, &create))).expect("JSON");
     let (id, key) = (made["id"].as_str().expect("an id"), made["key"].as_str().expect("a key"));
-    let secret = key.strip_prefix(&format!("fsk_{id}_")).expect("the id is in the key");
+    let secret = key.strip_prefix(&format!("lsk_{id}_")).expect("the id is in the key");
     assert_eq!(secret.len(), 64);
-    let plain = text(&fieldseal(&store, &["api-keys", "create", "acme", "--allow", "encrypt"]));
-    assert!(plain.starts_with("fsk_") && plain.len() == 86, "the key alone, for scripts");
-    let listed = text(&fieldseal(&store, &["api-keys", "list", "--json"]));
+    let plain = text(&leafseal(&store, &["api-keys", "create", "acme", "--allow", "encrypt"]));
+    assert!(plain.starts_with("lsk_") && plain.len() == 86, "the key alone, for scripts");
+    let listed = text(&leafseal(&store, &["api-keys", "list", "--json"]));
     assert!(!listed.contains(secret));
     let keys: Vec<Value> = serde_json::from_str(&listed).expect("JSON");
     let found = keys.iter().find(|found| found["id"] == id).expect("listed");
     assert_eq!(found["allow"], serde_json::json!(["decrypt", "client-side-tokens"]));
     assert_eq!((&found["roles"], &found["revoked_at"]), (&serde_json::json!(["pci"]), &Value::Null));
     // The whole key instead of its id is accepted, and not printed.
-    let revoked = text(&fieldseal(&store, &["api-keys", "revoke", key]));
+    let revoked = text(&leafseal(&store, &["api-keys", "revoke", key]));
     assert!(revoked.starts_with(&format!("revoked {id}")) && !revoked.contains(secret));
-    assert!(text(&fieldseal(&store, &["api-keys", "list"])).contains("  revoked 20"));
+    assert!(text(&leafseal(&store, &["api-keys", "list"])).contains("  revoked 20"));
 }
 
 #[test]
 fn invalid_key_material_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = folder.path().join("store");
-    text(&fieldseal(&store, &["keys", "create", "acme"]));
+    text(&leafseal(&store, &["keys", "create", "acme"]));
     let cases: &[&[&str]] = &[
         &["api-keys", "create", "acme"],
         &["api-keys", "create", "acme", "--allow", "everything"],
@@ -53,7 +53,7 @@ fn invalid_key_material_is_refused() {
         &["api-keys", "revoke", "0123"],
     ];
     for case in cases {
-        assert!(!fieldseal(&store, case).status.success(), "{case:?}");
+        assert!(!leafseal(&store, case).status.success(), "{case:?}");
     }
-    assert_eq!(text(&fieldseal(&store, &["api-keys", "list"])), "");
+    assert_eq!(text(&leafseal(&store, &["api-keys", "list"])), "");
 }

@@ -20,7 +20,7 @@ fn bench(test_folder: &TestFolder, arguments: &[&str]) -> CommandResult {
     let ran = common::finish(command.env("TMPDIR", &folder), b"");
     let left: Vec<_> = std::fs::read_dir(&folder).expect("read").collect();
     assert!(left.is_empty(), "{left:?}");
-    assert!(!test_folder.path(".fieldseal").exists());
+    assert!(!test_folder.path(".leafseal").exists());
     ran
 }
 
@@ -165,10 +165,7 @@ fn a_signal_ends_it_quietly_with_its_engine_and_its_folder() {
     // Its engine shares the pipe: the end comes when both have exited.
     bench.stderr.take().expect("piped").read_to_string(&mut message).expect("text");
     assert_eq!(bench.wait().expect("ended").code(), Some(130), "{message}");
-    assert_eq!(
-        message.replace("fieldseal: warning: not a release build: the figures are not representative\n", ""),
-        ""
-    );
+    assert_eq!(message.replace("leafseal: warning: not a release build: the figures are not representative\n", ""), "");
     assert_eq!(std::fs::read_dir(&folder).expect("read").count(), 0);
 }
 

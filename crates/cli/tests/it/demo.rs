@@ -8,7 +8,7 @@ use crate::common::{PROGRAM, finish, root};
 fn the_demonstration_returns_every_document_unchanged() {
     let mut demo = Command::new(root().join("examples/demo.sh"));
     // A setting for another engine must not lead the demonstration there.
-    demo.env("FIELDSEAL", PROGRAM).env("ONCE", "1").env("FIELDSEAL_SERVER_ADDRESS", "nowhere:1").env_remove("DIR");
+    demo.env("LEAFSEAL", PROGRAM).env("ONCE", "1").env("LEAFSEAL_SERVER_ADDRESS", "nowhere:1").env_remove("DIR");
     let output = finish(&mut demo, b"").text();
     for line in [
         "It came back byte for byte.",
@@ -25,6 +25,6 @@ fn the_demonstration_returns_every_document_unchanged() {
 #[test]
 fn without_a_program_the_demonstration_says_how_to_build_one() {
     let mut demo = Command::new(root().join("examples/demo.sh"));
-    let message = finish(demo.env("FIELDSEAL", "target/none").env("ONCE", "1"), b"").fails(2);
+    let message = finish(demo.env("LEAFSEAL", "target/none").env("ONCE", "1"), b"").fails(2);
     assert!(message.contains("build it with 'make run'"), "{message}");
 }

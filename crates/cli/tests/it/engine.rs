@@ -6,10 +6,10 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::common::{Running, TestFolder, finish, repository, with};
-use fieldseal_engine::admin::{Readers, replace_file};
-use fieldseal_engine::system_random;
-use fieldseal_net::tls::{Authority, Validity};
-use fieldseal_server::issue_client;
+use leafseal_engine::admin::{Readers, replace_file};
+use leafseal_engine::system_random;
+use leafseal_net::tls::{Authority, Validity};
+use leafseal_server::issue_client;
 use serde_json::Value;
 
 /// The flags of both backends: the local store and the running engine.
@@ -189,7 +189,7 @@ fn clients_have_exactly_their_granted_permissions() {
     refused(as_client("reader", &["rewrap"], &plain), "may not encrypt");
     // A certificate that was replaced is refused, as is one that was revoked.
     for ending in ["pem", "key"] {
-        let from = format!(".fieldseal/certs/sealer.{ending}");
+        let from = format!(".leafseal/certs/sealer.{ending}");
         std::fs::copy(test_folder.path(&from), test_folder.path(&format!("old.{ending}"))).expect("copied");
     }
     issue("sealer", &["--app", "acme", "--allow", "encrypt"]);
@@ -214,21 +214,21 @@ fn invalid_certificates_are_reported() {
     elsewhere.run(&["keys", "create", "acme"]).ok();
     elsewhere.run(&["certs", "init"]).ok();
     elsewhere.run(&["certs", "issue", "dev", "--app", "acme", "--allow", "encrypt"]).ok();
-    let theirs = |name: &str| elsewhere.path(&format!(".fieldseal/certs/{name}")).to_string_lossy().into_owned();
+    let theirs = |name: &str| elsewhere.path(&format!(".leafseal/certs/{name}")).to_string_lossy().into_owned();
     let (certificate, key, authority) = (theirs("dev.pem"), theirs("dev.key"), theirs("ca.pem"));
     let message = encrypt(&["--cert", &certificate, "--key", &key]).fails(3);
     assert!(message.contains("certificate"), "{message}");
     let message = encrypt(&["--client", "dev", "--ca", &authority]).fails(3);
     assert!(message.contains("certificate"), "{message}");
     // A key of another certificate, files that are missing or have other content.
-    let message = encrypt(&["--cert", ".fieldseal/certs/dev.pem", "--key", &key]).fails(2);
+    let message = encrypt(&["--cert", ".leafseal/certs/dev.pem", "--key", &key]).fails(2);
     assert!(message.contains("does not belong"), "{message}");
     let message = encrypt(&["--cert", "missing.pem", "--key", &key]).fails(2);
     assert!(message.contains("missing.pem"), "{message}");
     test_folder.write("junk.pem", "junk");
     encrypt(&["--cert", "junk.pem", "--key", &key]).fails(2);
     // Expired yesterday.
-    let folder = test_folder.path(".fieldseal/certs");
+    let folder = test_folder.path(".leafseal/certs");
     let read = |name: &str| std::fs::read(folder.join(name)).expect("read");
     let ours = Authority::from_pem(&read("ca.pem"), &read("ca.key")).expect("the authority");
     let now = SystemTime::now() - Duration::from_secs(2 * 86_400);
@@ -433,12 +433,12 @@ fn dev_twice_in_one_folder_keeps_existing_files() {
     let (sealed, files) = {
         let engine = test_folder.engine(&[]);
         let sealed = test_folder.run_with(&with(&["encrypt", "--app", "acme"], &engine.flags()), b"[\"x\"]").ok();
-        (sealed, ["ca.pem", "server.pem", "dev.pem"].map(|name| test_folder.read(&format!(".fieldseal/certs/{name}"))))
+        (sealed, ["ca.pem", "server.pem", "dev.pem"].map(|name| test_folder.read(&format!(".leafseal/certs/{name}"))))
     };
     let engine = test_folder.engine(&[]);
     assert_eq!(
         files,
-        ["ca.pem", "server.pem", "dev.pem"].map(|name| test_folder.read(&format!(".fieldseal/certs/{name}")))
+        ["ca.pem", "server.pem", "dev.pem"].map(|name| test_folder.read(&format!(".leafseal/certs/{name}")))
     );
     assert_eq!(test_folder.run_with(&with(&["decrypt", "--app", "acme"], &engine.flags()), &sealed).ok(), b"[\"x\"]");
     for field in ["ca", "certificate", "key"] {

@@ -80,7 +80,7 @@ fn a_refused_extract_leaves_nothing() {
     let disabled = folder.run(&["store", "extract", "other", "--to", "out"]).fails(1);
     assert!(disabled.contains("app other is disabled"), "{disabled}");
     assert!(!folder.path("out/root.key").exists() && !folder.path("out/keystore.db").exists());
-    let over = folder.run(&["store", "extract", "acme", "--to", ".fieldseal", "--root-key-file", "other.key"]).fails(1);
+    let over = folder.run(&["store", "extract", "acme", "--to", ".leafseal", "--root-key-file", "other.key"]).fails(1);
     assert!(over.contains("has a keystore already"), "{over}");
     assert!(!folder.path("other.key").exists());
     folder.run(&["store", "extract", "--to", "out"]).fails(2);
@@ -93,6 +93,6 @@ fn a_refused_extract_leaves_nothing() {
     std::fs::set_permissions(folder.path("payment.json"), std::fs::Permissions::from_mode(0o600)).expect("set");
     assert!(folder.run(&no_key).fails(3).contains("payment.json: not a root key"));
     // The root key of the original is never that of an extract, even where the file is named.
-    let same = ["store", "extract", "acme", "--to", "out", "--root-key-file", ".fieldseal/root.key"];
+    let same = ["store", "extract", "acme", "--to", "out", "--root-key-file", ".leafseal/root.key"];
     assert!(folder.run(&same).fails(2).contains("must not be that of the original"));
 }

@@ -30,7 +30,7 @@ fn pages() -> Vec<(String, String)> {
             }
         }
     }
-    pages.retain(|(_, page)| !page.contains("fieldseal dev &"));
+    pages.retain(|(_, page)| !page.contains("leafseal dev &"));
     pages.sort();
     assert!(pages.iter().any(|(path, _)| path == "docs/guides/operations.md"));
     pages
@@ -100,8 +100,8 @@ fn every_command_of_a_page_works() {
         for block in blocks(&page) {
             match block.kind {
                 _ if block.not_run.is_some() => {}
-                "toml fieldseal.toml" => {
-                    std::fs::write(folder.path().join("fieldseal.toml"), &block.text).expect("the file of the page");
+                "toml leafseal.toml" => {
+                    std::fs::write(folder.path().join("leafseal.toml"), &block.text).expect("the file of the page");
                 }
                 "sh" => script.push_str(&block.text),
                 kind => assert!(is_covered(&name, &block), "{name}: no test runs or reads this block of kind {kind:?}"),
@@ -110,12 +110,12 @@ fn every_command_of_a_page_works() {
         if script.is_empty() {
             continue;
         }
-        let programs = Path::new(env!("CARGO_BIN_EXE_fieldseal")).parent().expect("a folder").to_path_buf();
+        let programs = Path::new(env!("CARGO_BIN_EXE_leafseal")).parent().expect("a folder").to_path_buf();
         let path = std::env::var_os("PATH").expect("a path");
         let path = std::env::join_paths([programs].into_iter().chain(std::env::split_paths(&path))).expect("a path");
         let mut command = Command::new("bash");
         command.args(["-c", &format!("set -euo pipefail\n{script}")]).current_dir(folder.path()).env("PATH", path);
-        for (key, _) in std::env::vars().filter(|(key, _)| key.starts_with("FIELDSEAL_")) {
+        for (key, _) in std::env::vars().filter(|(key, _)| key.starts_with("LEAFSEAL_")) {
             command.env_remove(key);
         }
         println!("{name}");
@@ -127,7 +127,7 @@ fn every_command_of_a_page_works() {
 /// Names of metrics in `text`, without the suffixes of histograms.
 fn metrics(text: &str) -> BTreeSet<&str> {
     let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
-    words.filter(|word| word.starts_with("fieldseal_")).collect()
+    words.filter(|word| word.starts_with("leafseal_")).collect()
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn codes_beside_statuses(source: &str) -> BTreeSet<String> {
 /// The codes of RPC, the API and the relay, and the kinds of the client's errors, as the code has them.
 fn codes_of_the_code() -> BTreeSet<String> {
     let mut codes: BTreeSet<String> =
-        fieldseal_client::ErrorCode::ALL.iter().map(|code| code.as_str().to_owned()).collect();
+        leafseal_client::ErrorCode::ALL.iter().map(|code| code.as_str().to_owned()).collect();
     for entry in std::fs::read_dir(root().join("crates/server/src/api")).expect("the API") {
         let path = entry.expect("an entry").path();
         if path.is_file() {

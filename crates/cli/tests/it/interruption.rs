@@ -75,8 +75,8 @@ fn a_signal_leaves_no_plaintext_and_reports_that_nothing_was_written() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let (status, message) = stop(begin(&test_folder), signal);
         assert_eq!(status.code(), Some(code), "{message}");
-        assert_eq!(message, "fieldseal: interrupted: nothing was written to out.jsonl\n");
-        assert_eq!(files(&test_folder), [".fieldseal"]);
+        assert_eq!(message, "leafseal: interrupted: nothing was written to out.jsonl\n");
+        assert_eq!(files(&test_folder), [".leafseal"]);
     }
     // An existing file stays unchanged.
     test_folder.write("out.jsonl", "before");
@@ -84,7 +84,7 @@ fn a_signal_leaves_no_plaintext_and_reports_that_nothing_was_written() {
     assert!(message.contains("nothing was written"), "{message}");
     assert_eq!(
         (test_folder.read("out.jsonl"), files(&test_folder)),
-        (b"before".to_vec(), vec![".fieldseal".to_owned(), "out.jsonl".to_owned()])
+        (b"before".to_vec(), vec![".leafseal".to_owned(), "out.jsonl".to_owned()])
     );
 }
 
@@ -123,7 +123,7 @@ fn a_kill_leaves_no_plaintext_where_files_without_a_name_exist() {
         existing.iter().for_each(|name| drop(test_folder.write(name, "before")));
         let (status, _) = stop(begin(&test_folder), Signal::KILL);
         assert_eq!(status.signal(), Some(Signal::KILL.as_raw()));
-        assert_eq!(files(&test_folder), [&[".fieldseal"][..], existing].concat());
+        assert_eq!(files(&test_folder), [&[".leafseal"][..], existing].concat());
     }
 }
 
@@ -134,6 +134,6 @@ fn a_file_is_complete_or_absent() {
     for _ in 0..2 {
         test_folder.run_with(&with(&["decrypt", "--app", "acme"], &["-o", "out.json"]), &sealed).ok();
         assert_eq!(test_folder.read("out.json"), br#"["4242"]"#);
-        assert_eq!(files(&test_folder), [".fieldseal", "out.json"]);
+        assert_eq!(files(&test_folder), [".leafseal", "out.json"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Integration tests of fieldseal-cli, in one program, so that it is compiled and linked once.
+//! Integration tests of leafseal-cli, in one program, so that it is compiled and linked once.
 
 #[cfg(target_os = "linux")]
 mod abandoned;

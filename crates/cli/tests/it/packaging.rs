@@ -8,7 +8,7 @@ use crate::common;
 /// Maximum exposure of a unit, in tenths, as `systemd-analyze security` rates it.
 const EXPOSURE_MAX: &str = "20";
 /// The program as the units name it.
-const INSTALLED: &str = "/usr/bin/fieldseal";
+const INSTALLED: &str = "/usr/bin/leafseal";
 
 fn units() -> Vec<PathBuf> {
     let folder = common::root().join("deploy/systemd");
@@ -45,7 +45,7 @@ fn systemd_understands_every_line_of_each_unit() {
     let folder = tempfile::tempdir().expect("folder");
     for unit in units() {
         // systemd checks that the program exists, so the copy names this one.
-        let text = std::fs::read_to_string(&unit).expect("read").replace(INSTALLED, env!("CARGO_BIN_EXE_fieldseal"));
+        let text = std::fs::read_to_string(&unit).expect("read").replace(INSTALLED, env!("CARGO_BIN_EXE_leafseal"));
         assert!(text.contains("NoNewPrivileges=yes") && text.contains("ProtectSystem=strict"));
         let copy = folder.path().join(unit.file_name().expect("a name"));
         std::fs::write(&copy, text).expect("written");
@@ -59,7 +59,7 @@ fn systemd_understands_every_line_of_each_unit() {
 #[test]
 fn the_relay_of_the_package_test_is_valid() {
     let text = include_str!("../../../../tests/packaging/relay.toml");
-    let relay = fieldseal_relay::Configuration::parse(text).expect("valid");
+    let relay = leafseal_relay::Configuration::parse(text).expect("valid");
     assert!(relay.warnings.is_empty(), "{:?}", relay.warnings);
 }
 
@@ -72,15 +72,15 @@ fn units_wait_longer_than_a_shutdown_takes() {
         let line = text.lines().find_map(|line| line.strip_prefix("TimeoutStopSec=")).expect("set");
         line.trim_end_matches('s').parse().expect("whole seconds")
     };
-    let shown = Command::new(env!("CARGO_BIN_EXE_fieldseal")).args(["config", "show"]).output().expect("runs");
+    let shown = Command::new(env!("CARGO_BIN_EXE_leafseal")).args(["config", "show"]).output().expect("runs");
     let shown = String::from_utf8(shown.stdout).expect("UTF-8");
     let default = |key: &str| -> u64 {
         let line = shown.lines().find(|line| line.contains(key)).unwrap_or_else(|| panic!("{key}: {shown}"));
         let value = line.split('"').nth(1).expect("a time");
         value.trim_end_matches('s').parse().expect("whole seconds")
     };
-    assert!(seconds("fieldseal.service") > default("drain_delay = ") + default("drain_timeout = "));
-    let relay = fieldseal_relay::Configuration::parse(include_str!("../../../../examples/relay.toml")).expect("valid");
+    assert!(seconds("leafseal.service") > default("drain_delay = ") + default("drain_timeout = "));
+    let relay = leafseal_relay::Configuration::parse(include_str!("../../../../examples/relay.toml")).expect("valid");
     let relay = relay.process;
-    assert!(seconds("fieldseal-relay.service") > (relay.drain_delay + relay.drain_timeout).as_secs());
+    assert!(seconds("leafseal-relay.service") > (relay.drain_delay + relay.drain_timeout).as_secs());
 }

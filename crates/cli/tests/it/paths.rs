@@ -5,7 +5,7 @@ use crate::common;
 use crate::common::{TestFolder, document, finish};
 use serde_json::Value;
 
-/// Values of `FIELDSEAL_LANES` and whether this CPU has the instructions, according to the standard library.
+/// Values of `LEAFSEAL_LANES` and whether this CPU has the instructions, according to the standard library.
 fn lanes() -> [(&'static str, bool); 5] {
     #[cfg(target_arch = "x86_64")]
     let [aesni, vaes256, vaes512, armv8] = [
@@ -23,7 +23,7 @@ fn lanes() -> [(&'static str, bool); 5] {
     [("portable", true), ("aesni", aesni), ("vaes256", vaes256), ("vaes512", vaes512), ("armv8", armv8)]
 }
 
-/// The same for `FIELDSEAL_CURVES`.
+/// The same for `LEAFSEAL_CURVES`.
 fn curves() -> [(&'static str, bool); 5] {
     #[cfg(target_arch = "x86_64")]
     let [adx, avx512, ifma] = {
@@ -71,12 +71,12 @@ fn values_of_one_kernel_decrypt_with_every_other() {
     let (test_folder, original) = (TestFolder::with_app(), values());
     let paths = those_here(lanes());
     for &sealing in &paths {
-        let variables = [("FIELDSEAL_LANES", sealing)];
+        let variables = [("LEAFSEAL_LANES", sealing)];
         assert_eq!(info(&test_folder, &variables, "aes-gcm-lanes"), sealing);
         let sealed = run(&test_folder, &variables, &["encrypt", "--app", "acme"], &original).ok();
         assert_ne!(sealed, original);
         for &opening in &paths {
-            let variables = [("FIELDSEAL_LANES", opening)];
+            let variables = [("LEAFSEAL_LANES", opening)];
             let opened = run(&test_folder, &variables, &["decrypt", "--app", "acme"], &sealed).ok();
             assert!(opened == original, "sealed by {sealing}, opened by {opening}");
         }
@@ -87,7 +87,7 @@ fn values_of_one_kernel_decrypt_with_every_other() {
 fn every_key_path_round_trips() {
     let (test_folder, original) = (TestFolder::with_app(), values());
     for path in those_here(curves()) {
-        let variables = [("FIELDSEAL_CURVES", path)];
+        let variables = [("LEAFSEAL_CURVES", path)];
         assert_eq!(info(&test_folder, &variables, "encapsulation"), path);
         for curve in ["r1", "k1"] {
             let arguments = ["encrypt", "--app", "acme", "--curve", curve, "--keying", "field"];
@@ -100,7 +100,7 @@ fn every_key_path_round_trips() {
 #[test]
 fn unsupported_and_unknown_paths_are_refused() {
     let test_folder = TestFolder::new();
-    for (variable, all) in [("FIELDSEAL_LANES", lanes().as_slice()), ("FIELDSEAL_CURVES", &curves())] {
+    for (variable, all) in [("LEAFSEAL_LANES", lanes().as_slice()), ("LEAFSEAL_CURVES", &curves())] {
         for &(name, is_here) in all.iter().filter(|(_, is_here)| !is_here) {
             let message = run(&test_folder, &[(variable, name)], &["info"], b"").fails(2);
             assert!(!is_here && message.contains(&format!("{variable}: this CPU cannot run `{name}`")), "{message}");
@@ -109,7 +109,7 @@ fn unsupported_and_unknown_paths_are_refused() {
             for arguments in [["info"].as_slice(), &["config", "show"]] {
                 let message = run(&test_folder, &[(variable, unknown)], arguments, b"").fails(2);
                 let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
-                assert_eq!(message, format!("fieldseal: {variable}: it must be one of auto, {}\n", names.join(", ")));
+                assert_eq!(message, format!("leafseal: {variable}: it must be one of auto, {}\n", names.join(", ")));
             }
         }
     }
@@ -120,11 +120,11 @@ fn unsupported_and_unknown_paths_are_refused() {
 fn nothing_is_forced_by_default() {
     let test_folder = TestFolder::new();
     let by_default = info(&test_folder, &[], "aes-gcm-lanes");
-    assert_eq!(by_default, info(&test_folder, &[("FIELDSEAL_LANES", "auto")], "aes-gcm-lanes"));
+    assert_eq!(by_default, info(&test_folder, &[("LEAFSEAL_LANES", "auto")], "aes-gcm-lanes"));
     assert!(those_here(lanes()).contains(&by_default.as_str()));
-    let portable = [("FIELDSEAL_LANES", "portable")];
+    let portable = [("LEAFSEAL_LANES", "portable")];
     assert_eq!(info(&test_folder, &portable, "encapsulation"), "portable");
     let [but_for_curves] = those_here(curves())[..1] else { panic!("some") };
-    let both = [("FIELDSEAL_LANES", "portable"), ("FIELDSEAL_CURVES", but_for_curves)];
+    let both = [("LEAFSEAL_LANES", "portable"), ("LEAFSEAL_CURVES", but_for_curves)];
     assert_eq!(info(&test_folder, &both, "encapsulation"), but_for_curves);
 }

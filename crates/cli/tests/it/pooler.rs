@@ -3,8 +3,8 @@
 
 use std::time::Instant;
 
-use fieldseal_testkit::pgbouncer::{PgBouncer, PoolMode};
-use fieldseal_testkit::postgres::{PostgresServer, ROLE};
+use leafseal_testkit::pgbouncer::{PgBouncer, PoolMode};
+use leafseal_testkit::postgres::{PostgresServer, ROLE};
 use serde_json::{Value, json};
 
 use crate::common::{Running, until};

@@ -33,7 +33,7 @@ fn start_relay(test_folder: &TestFolder, engine: &Running) -> Running {
 
 #[test]
 fn a_disconnecting_client_cancels_the_engines_work() {
-    const CANCELLED: &str = "fieldseal_requests_total{method=\"encrypt_document\",outcome=\"cancelled\"}";
+    const CANCELLED: &str = "leafseal_requests_total{method=\"encrypt_document\",outcome=\"cancelled\"}";
     let test_folder = TestFolder::new();
     let engine = test_folder.engine(&["--no-relay", "--set", "server.workers=1", "--set", "engine.keying=field"]);
     let relay = start_relay(&test_folder, &engine);
@@ -41,9 +41,9 @@ fn a_disconnecting_client_cancels_the_engines_work() {
     let mut client = TcpStream::connect(relay.ready["api"].as_str().expect("an address")).expect("connected");
     let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length:";
     write!(client, "{head} {}\r\n\r\n{document}", document.len()).expect("written");
-    until("the engine works", || metric(&engine, "fieldseal_queue_jobs") > 0);
+    until("the engine works", || metric(&engine, "leafseal_queue_jobs") > 0);
     assert_eq!(metric(&engine, CANCELLED), 0);
     drop(client);
     until("the engine has cancelled", || metric(&engine, CANCELLED) == 1);
-    until("nothing is in flight", || metric(&engine, "fieldseal_queue_jobs") == 0);
+    until("nothing is in flight", || metric(&engine, "leafseal_queue_jobs") == 0);
 }

@@ -65,11 +65,11 @@ fn what_killed_creations_of_keys_left_is_gone_after_the_start() {
     workplace.run(&["certs", "init"]).ok();
     let left = ["server.key.new-0123456789abcdef", "ca.key.new-0123456789abcdef", "shop.key.new-0123456789abcdef"];
     left.iter()
-        .for_each(|name| drop(workplace.write(&format!(".fieldseal/certs/{name}"), "-----BEGIN PRIVATE KEY-----")));
-    let kept = workplace.write(".fieldseal/certs/notes.new-0123456789abcdef", "another's");
+        .for_each(|name| drop(workplace.write(&format!(".leafseal/certs/{name}"), "-----BEGIN PRIVATE KEY-----")));
+    let kept = workplace.write(".leafseal/certs/notes.new-0123456789abcdef", "another's");
     let (engine, _) = serve(&workplace, &[]);
     for name in left {
-        assert!(!workplace.path(&format!(".fieldseal/certs/{name}")).exists(), "{name}");
+        assert!(!workplace.path(&format!(".leafseal/certs/{name}")).exists(), "{name}");
     }
     assert!(kept.exists());
     drop(engine);
@@ -83,13 +83,13 @@ fn an_engine_reloads_on_sighup_all_or_nothing() {
     let (mut engine, log) = serve(&test_folder, &[]);
     let started = log.wait_for("engine started", 1);
     assert_eq!((&started["level"], &started["address"]), (&"info".into(), &engine.ready["address"]));
-    let family = "fieldseal_certificate_expiry_timestamp_seconds";
+    let family = "leafseal_certificate_expiry_timestamp_seconds";
     let before = expiry(&engine, family);
     assert_eq!(before.len(), 3, "server, api and client-authorities: {before:?}");
 
     // A renewed certificate is in use and warned about: it is valid for a week.
     test_folder.run(&["certs", "init", "--days", "6"]).ok();
-    test_folder.write(".fieldseal/fieldseal.toml", "[log]\nlevel = \"debug\"\n[server]\nworkers = 3\n");
+    test_folder.write(".leafseal/leafseal.toml", "[log]\nlevel = \"debug\"\n[server]\nworkers = 3\n");
     signal(&engine, Signal::HUP);
     log.wait_for("engine reloaded", 1);
     assert_ne!(expiry(&engine, family), before);
@@ -105,7 +105,7 @@ fn an_engine_reloads_on_sighup_all_or_nothing() {
 
     // Nothing changes if a key does not match.
     let now = expiry(&engine, family);
-    test_folder.write(".fieldseal/certs/server.key", "no key");
+    test_folder.write(".leafseal/certs/server.key", "no key");
     signal(&engine, Signal::HUP);
     let refused = log.wait_for("engine not reloaded", 1);
     assert!(refused["failure"].as_str().is_some_and(|failure| failure.contains("private key")), "{refused}");
@@ -122,20 +122,20 @@ fn an_engine_reloads_on_sighup_all_or_nothing() {
 fn session_ticket_keys_are_reloaded_and_a_file_without_keys_changes_nothing() {
     let test_folder = TestFolder::with_app();
     test_folder.run(&["certs", "init"]).ok();
-    test_folder.write(".fieldseal/tickets.keys", "0f".repeat(32));
-    test_folder.write(".fieldseal/fieldseal.toml", "[server]\nsession_ticket_keys = \"tickets.keys\"\n");
+    test_folder.write(".leafseal/tickets.keys", "0f".repeat(32));
+    test_folder.write(".leafseal/leafseal.toml", "[server]\nsession_ticket_keys = \"tickets.keys\"\n");
     let (engine, log) = serve(&test_folder, &["--set", "log.format=json"]);
     log.wait_for("engine started", 1);
 
-    test_folder.write(".fieldseal/tickets.keys", "secret");
+    test_folder.write(".leafseal/tickets.keys", "secret");
     signal(&engine, Signal::HUP);
     let refused = log.wait_for("engine not reloaded", 1);
     let failure = refused["failure"].as_str().expect("text");
     assert!(failure.contains("tickets.keys: session ticket keys: line 1") && !failure.contains("secret"), "{failure}");
 
-    test_folder.write(".fieldseal/tickets.keys", format!("{}\n{}\n", "0f".repeat(32), "a0".repeat(32)));
+    test_folder.write(".leafseal/tickets.keys", format!("{}\n{}\n", "0f".repeat(32), "a0".repeat(32)));
     test_folder.write(
-        ".fieldseal/fieldseal.toml",
+        ".leafseal/leafseal.toml",
         "[server]\nsession_ticket_keys = \"tickets.keys\"\nsession_lifetime = \"10m\"\n",
     );
     signal(&engine, Signal::HUP);
@@ -188,7 +188,7 @@ fn a_relay_reopens_its_access_log_on_sighup_and_logs_what_it_loses() {
     let log = Log::of(&mut relay);
     log.wait_for("relay started", 1);
     log.wait_for("a certificate expires in ", 1);
-    assert!(!expiry(&relay, "fieldseal_relay_certificate_expiry_timestamp_seconds").is_empty());
+    assert!(!expiry(&relay, "leafseal_relay_certificate_expiry_timestamp_seconds").is_empty());
 
     assert!(call(&relay, "/first").starts_with("HTTP/1.1 502 "));
     assert!(call(&relay, "/second").starts_with("HTTP/1.1 502 "));

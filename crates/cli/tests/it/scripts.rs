@@ -1,7 +1,7 @@
 //! Runs `vectors/cli/*.txt`: each contains files, commands and their output in one text.
 //!
 //! A script begins with its purpose. `== NAME` begins a file, up to the next `==` or command. `$ COMMAND` is run by a shell in an empty
-//! folder with `fieldseal` in its path and `$KEYS` for `vectors/keys`; the lines after it, up to the next command or file, are its standard
+//! folder with `leafseal` in its path and `$KEYS` for `vectors/keys`; the lines after it, up to the next command or file, are its standard
 //! output and standard error together. `[N]` as the last of them is the exit code, unless it is 0. `[..]` matches any text within a line, a
 //! line `...` any lines. A line that begins with `// ` is a comment.
 
@@ -101,7 +101,7 @@ fn run(path: &Path) -> Vec<String> {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("exec 2>&1\n{}", step.command)]).current_dir(folder.path()).env("PATH", &paths);
         command.env("KEYS", common::root().join("vectors/keys"));
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("FIELDSEAL")) {
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LEAFSEAL")) {
             command.env_remove(name);
         }
         let ran = common::finish(&mut command, b"");

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Stdio;
 
-use fieldseal_testkit::postgres::{Durability, PASSWORD, PostgresServer, ROLE};
+use leafseal_testkit::postgres::{Durability, PASSWORD, PostgresServer, ROLE};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -40,7 +40,7 @@ impl Place<'static> {
 impl<'s> Place<'s> {
     pub(crate) fn on(server: &'s PostgresServer) -> Self {
         let place = Self { folder: TestFolder::new(), server, database: server.database() };
-        std::fs::create_dir(place.folder.path(".fieldseal")).expect("a folder");
+        std::fs::create_dir(place.folder.path(".leafseal")).expect("a folder");
         place.configure("");
         place
     }
@@ -68,12 +68,12 @@ impl<'s> Place<'s> {
             server.file("ca.pem").display(),
             server.file("password").display(),
         );
-        self.folder.write(".fieldseal/fieldseal.toml", configuration);
+        self.folder.write(".leafseal/leafseal.toml", configuration);
     }
 
     /// Keeps the store in a file instead.
     pub(crate) fn use_file(&mut self) {
-        self.folder.write(".fieldseal/fieldseal.toml", "[server]\ndrain_delay = \"0s\"\n");
+        self.folder.write(".leafseal/leafseal.toml", "[server]\ndrain_delay = \"0s\"\n");
     }
 
     pub(crate) fn run(&self, arguments: &[&str]) -> CommandResult {
@@ -106,12 +106,12 @@ fn every_command_works_on_a_database() {
     let created = place.run(&["keys", "create", "acme"]);
     assert!(created.stderr.contains("created the keystore postgres://") && created.stderr.contains("root.key"));
     created.ok();
-    assert!(!place.folder.path(".fieldseal/keystore.db").exists());
+    assert!(!place.folder.path(".leafseal/keystore.db").exists());
     place.run(&["keys", "rotate", "acme"]).ok();
     place.run(&["certs", "init"]).ok();
     place.run(&["certs", "issue", "shop", "--app", "acme", "--allow", "encrypt,decrypt"]).ok();
     let key = place.run(&["api-keys", "create", "acme", "--allow", "encrypt"]).text();
-    assert!(key.starts_with("fsk_"));
+    assert!(key.starts_with("lsk_"));
     let listed: Value = serde_json::from_slice(&place.run(&["keys", "list", "--json"]).ok()).expect("JSON");
     assert_eq!(listed[0]["versions"].as_array().map(Vec::len), Some(2));
     place.folder.write("payment.json", r#"{"card": "4111111111111111"}"#);
@@ -127,9 +127,9 @@ fn every_command_works_on_a_database() {
     assert!(place.run(&["decrypt", "--app", "acme", "sealed.json"]).text().contains("4111111111111111"));
     drop(engine);
     // Another root key is refused and not created.
-    std::fs::rename(place.folder.path(".fieldseal/root.key"), place.folder.path("root.key")).expect("moved");
+    std::fs::rename(place.folder.path(".leafseal/root.key"), place.folder.path("root.key")).expect("moved");
     assert!(place.run(&["keys", "create", "other"]).fails(3).contains("no root key at"));
-    assert!(!place.folder.path(".fieldseal/root.key").exists());
+    assert!(!place.folder.path(".leafseal/root.key").exists());
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn a_store_is_copied_to_a_database_and_back() {
     let file = ["--set", "keystore.url="];
     place.run(&[&["keys", "create", "acme"], &file[..]].concat()).ok();
     place.run(&[&["keys", "rotate", "acme"], &file[..]].concat()).ok();
-    let from = place.folder.path(".fieldseal/keystore.db");
+    let from = place.folder.path(".leafseal/keystore.db");
     let from = from.to_str().expect("text");
     let copied = place.run(&["store", "copy", "--from", from]).text();
     let counts = "apps 1, key versions 2, clients 0: every row was compared, every key was opened";
@@ -224,7 +224,7 @@ fn engines_on_one_database_follow_its_changes() {
     place.run(&["certs", "revoke", "shop"]).ok();
     for engine in &engines {
         until("the engine refuses the client", || place.encrypt(engine).code != 0);
-        assert!(engine.probe("/metrics").contains("fieldseal_keystore_silence_seconds "));
+        assert!(engine.probe("/metrics").contains("leafseal_keystore_silence_seconds "));
     }
 }
 
@@ -273,7 +273,7 @@ fn a_new_password_needs_no_restart_and_a_new_url_does() {
     place.configure("busy_timeout = \"7s\"");
     signal(&engine, Signal::HUP);
     assert_eq!(log.wait_for("requires a restart", 1)["keys"], "keystore.busy_timeout");
-    let file = place.folder.path(".fieldseal/fieldseal.toml");
+    let file = place.folder.path(".leafseal/leafseal.toml");
     let text = std::fs::read_to_string(&file).expect("there");
     std::fs::write(&file, text.replace(&format!("{ROLE}@"), &format!("{ROLE}:hunter2@"))).expect("written");
     signal(&engine, Signal::HUP);

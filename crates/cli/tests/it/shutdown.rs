@@ -4,8 +4,8 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use crate::common::{Running, TestFolder};
-use fieldseal_client::raw::{EncodedRequest, Message, RawConnection, RawConnector, request};
-use fieldseal_client::{Client, ClientError, ClientSettings, EncryptOptions, ErrorKind, Keying, Scalar, Value};
+use leafseal_client::raw::{EncodedRequest, Message, RawConnection, RawConnector, request};
+use leafseal_client::{Client, ClientError, ClientSettings, EncryptOptions, ErrorKind, Keying, Scalar, Value};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::task::JoinHandle;
 
@@ -36,8 +36,7 @@ impl TestEngine {
             let options = EncryptOptions { keying: Some(Keying::Field), ..EncryptOptions::new("acme") };
             client.encrypt(&options, &vec![Scalar::from("x"); values]).await
         });
-        self.wait_until(|test_engine| test_engine.engine.probe("/metrics").contains("\nfieldseal_queue_jobs 1\n"))
-            .await;
+        self.wait_until(|test_engine| test_engine.engine.probe("/metrics").contains("\nleafseal_queue_jobs 1\n")).await;
         running
     }
 

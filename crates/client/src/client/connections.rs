@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use fieldseal_protocol::ErrorCode;
+use leafseal_protocol::ErrorCode;
 
 use super::places::{self, Place, Places, connect_any};
 use super::*;

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use fieldseal_protocol::ErrorCode;
+use leafseal_protocol::ErrorCode;
 use tokio::time::{Instant, sleep};
 
 use super::Inner;

@@ -1,6 +1,6 @@
 //! ChaCha20-Poly1305 (RFC 8439, 2.8) in pieces, from its two halves.
 
-use fieldseal_lanes::chacha::Kernel;
+use leafseal_lanes::chacha::Kernel;
 use zeroize::Zeroizing;
 
 use crate::aead::{Nonce, TAG_SIZE};

@@ -1,6 +1,6 @@
 //! Whole messages that are no work for lanes: by the library, or long ones of ChaCha20-Poly1305 by their kernel.
 
-use fieldseal_lanes::chacha;
+use leafseal_lanes::chacha;
 
 use super::chacha_stream::ChaChaStream;
 use super::{AeadKey, Nonce, TAG_SIZE};

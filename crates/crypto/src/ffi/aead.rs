@@ -5,7 +5,7 @@ use std::ptr::{NonNull, null};
 
 use boring_sys as bssl;
 
-use fieldseal_lanes::gcm::TAG_SIZE;
+use leafseal_lanes::gcm::TAG_SIZE;
 
 use super::stream_cipher::Text;
 use crate::aead::algorithm::AeadAlgorithm;

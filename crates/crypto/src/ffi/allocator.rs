@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// is always copied. Memory that was freed before wiping was turned on stays as it is.
 ///
 /// ```
-/// use fieldseal_crypto::WipingAllocator;
+/// use leafseal_crypto::WipingAllocator;
 ///
 /// #[global_allocator]
 /// static ALLOCATOR: WipingAllocator<std::alloc::System> = WipingAllocator::new(std::alloc::System);

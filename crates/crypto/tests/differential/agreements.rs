@@ -1,8 +1,8 @@
 //! One scalar with compressed points that are not known before, through the kernels in lanes and their model against two libraries.
 //! Scalars are of every kind that [`products`](super::products) has; among the points are some that are none, in any lane.
 
-use fieldseal_crypto::{Curve, EcContext, PublicKey};
-use fieldseal_lanes::ec::{Agreement, COMPRESSED_SIZE, Kernel, Scalar, agree};
+use leafseal_crypto::{Curve, EcContext, PublicKey};
+use leafseal_lanes::ec::{Agreement, COMPRESSED_SIZE, Kernel, Scalar, agree};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 

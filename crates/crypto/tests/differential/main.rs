@@ -1,5 +1,5 @@
 //! The kernels of the lanes against two libraries each, on random input by seeds that are always the same. Longer runs are
-//! `cargo bench -p fieldseal-crypto --bench differential`.
+//! `cargo bench -p leafseal-crypto --bench differential`.
 
 mod agreements;
 mod ecdsa;
@@ -7,9 +7,9 @@ mod messages;
 mod products;
 mod signatures;
 
-use fieldseal_crypto::Curve;
-use fieldseal_lanes::ec::FixedBase;
-use fieldseal_lanes::{ec, rsa};
+use leafseal_crypto::Curve;
+use leafseal_lanes::ec::FixedBase;
+use leafseal_lanes::{ec, rsa};
 
 const MESSAGES: u64 = 40_000;
 const PRODUCTS: u64 = 600;

@@ -3,8 +3,8 @@
 //! again with some of them damaged.
 
 use aes_gcm::aead::{Aead, KeyInit, Payload};
-use fieldseal_crypto::aead::{AeadAlgorithm, AeadKey, Nonce, OpenItem, SealItem, TAG_SIZE};
-use fieldseal_crypto::{DecryptFailed, Lanes};
+use leafseal_crypto::aead::{AeadAlgorithm, AeadKey, Nonce, OpenItem, SealItem, TAG_SIZE};
+use leafseal_crypto::{DecryptFailed, Lanes};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 

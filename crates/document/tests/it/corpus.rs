@@ -2,9 +2,7 @@
 
 use std::path::PathBuf;
 
-use fieldseal_document::fuzzing::{
-    check_document, check_form, check_media_type, check_multipart_form, check_selectors,
-};
+use leafseal_document::fuzzing::{check_document, check_form, check_media_type, check_multipart_form, check_selectors};
 
 fn replay(name: &str, check: fn(&[u8])) {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(name);

@@ -1,7 +1,7 @@
 //! Edge cases and hostile input: faults and their positions, every limit at and past its bound, and slow shapes.
 
-use fieldseal_document::fuzzing::walk;
-use fieldseal_document::{
+use leafseal_document::fuzzing::walk;
+use leafseal_document::{
     DocumentError, DocumentErrorKind as Kind, Expected, Limits, Match, Progress, Purpose, ScalarKind, Selection,
     SelectorErrorKind, Strategy, TextErrorKind, Walk, Walker, escape_into, is_number, select, unescape,
 };
@@ -286,13 +286,13 @@ fn depth_bombs_end_at_the_limit_without_reading_on() {
     let limits = Limits { depth_max: usize::MAX, ..Limits::default() };
     let document = "[".repeat(2000) + &"]".repeat(2000);
     let error = walk_with(document.as_bytes(), &parse(&["$[?@ == $[0]]"]), &limits).expect_err("above the ceiling");
-    assert_eq!(error.kind, Kind::TooDeep(fieldseal_document::DEPTH_CEILING));
+    assert_eq!(error.kind, Kind::TooDeep(leafseal_document::DEPTH_CEILING));
 }
 
 #[test]
 fn deep_equality_at_the_depth_ceiling_stays_on_the_stack_of_a_thread() {
     let limits = Limits { depth_max: usize::MAX, ..Limits::default() };
-    let half = fieldseal_document::DEPTH_CEILING - 1;
+    let half = leafseal_document::DEPTH_CEILING - 1;
     let nest = "{\"a\":".repeat(half) + "1" + &"}".repeat(half);
     let document = format!("[{nest},{nest}]");
     let found = walk_with(document.as_bytes(), &parse(&["$[?@ == $[1]]"]), &limits).expect("well-formed");

@@ -1,8 +1,8 @@
 //! `vectors/forms`: forms in which a field is found, or that are refused because parsers could split them differently or read a name as
 //! another.
 
-use fieldseal_document::OtherCase;
-use fieldseal_document::form::{
+use leafseal_document::OtherCase;
+use leafseal_document::form::{
     FieldNames, FormErrorKind, FormLimits, MediaType, encode_field, find_fields, find_parts, holds_field,
 };
 use serde_json::Value;

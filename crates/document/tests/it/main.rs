@@ -1,4 +1,4 @@
-//! Integration tests of fieldseal-document, in one program, so that it is compiled and linked once.
+//! Integration tests of leafseal-document, in one program, so that it is compiled and linked once.
 
 mod compliance;
 mod corpus;

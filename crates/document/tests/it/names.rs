@@ -1,8 +1,6 @@
 //! Member names that differ from selected ones only in case: refused, selected or ignored, on the automaton and on the tree.
 
-use fieldseal_document::{
-    DocumentErrorKind, Limits, OtherCase, Progress, Purpose, Selection, Strategy, Walker, select,
-};
+use leafseal_document::{DocumentErrorKind, Limits, OtherCase, Progress, Purpose, Selection, Strategy, Walker, select};
 
 fn selection(selectors: &[&str], other_case: OtherCase) -> Selection {
     let mut builder = Selection::builder(&Limits::default()).other_case(other_case);

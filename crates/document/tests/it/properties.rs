@@ -5,9 +5,9 @@
 
 use std::ops::Range;
 
-use fieldseal_document::fuzzing::slow::{self, SlowKind, SlowValue};
-use fieldseal_document::fuzzing::{check_document, check_selectors, walk};
-use fieldseal_document::{
+use leafseal_document::fuzzing::slow::{self, SlowKind, SlowValue};
+use leafseal_document::fuzzing::{check_document, check_selectors, walk};
+use leafseal_document::{
     DocumentErrorKind, Limits, Progress, Purpose, Selection, Strategy as NodeStrategy, Walk, escape_into, is_number,
     select, unescape,
 };

@@ -6,8 +6,8 @@
 
 use std::path::PathBuf;
 
-use fieldseal_document::fuzzing::walk;
-use fieldseal_document::{Limits, Purpose, Selection, Strategy, select};
+use leafseal_document::fuzzing::walk;
+use leafseal_document::{Limits, Purpose, Selection, Strategy, select};
 use serde_json::Value;
 
 fn strings(value: &Value) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! The replacements of a document's values by encrypting, decrypting and rewrapping, and the text of a value in JSON.
 
-use fieldseal_envelope::ENVELOPE_OVERHEAD;
+use leafseal_envelope::ENVELOPE_OVERHEAD;
 
 use super::*;
 

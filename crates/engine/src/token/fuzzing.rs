@@ -3,10 +3,10 @@
 //!
 //! Not part of the crate's interface. Every function panics where a property does not hold.
 
-use fieldseal_crypto::hash::sha256;
-use fieldseal_document::Selection;
-use fieldseal_document::fuzzing::slow::{self, SlowKind, SlowValue};
-use fieldseal_keystore::{AppName, RoleName, Roles};
+use leafseal_crypto::hash::sha256;
+use leafseal_document::Selection;
+use leafseal_document::fuzzing::slow::{self, SlowKind, SlowValue};
+use leafseal_keystore::{AppName, RoleName, Roles};
 
 use super::{FORM, OPTION_SIZE_MAX, PayloadDigest, PayloadReading, TokenRequest, TokenRequestReading};
 use crate::api_key::{hex, read_api_key, unhex};
@@ -34,7 +34,7 @@ pub fn check_api_key(text: &str) {
     let is_digits = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let parts: Vec<&str> = text.split('_').collect();
     let expected = match parts.as_slice() {
-        ["fsk", id, secret] if id.len() == 16 && secret.len() == 64 && is_digits(id) && is_digits(secret) => {
+        ["lsk", id, secret] if id.len() == 16 && secret.len() == 64 && is_digits(id) && is_digits(secret) => {
             let byte = |at| u8::from_str_radix(&secret[at..at + 2], 16).expect("two digits");
             let bytes: Vec<u8> = (0..64).step_by(2).map(byte).collect();
             Some(((*id).to_owned(), sha256(&[&bytes])))

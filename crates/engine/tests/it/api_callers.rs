@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::common::{ManualClock, TestEngine, app, grant, rewritten, test_engine};
-use fieldseal_engine::admin::{ApiOperation, NewApiKey, Operation, RoleName, Roles};
-use fieldseal_engine::{
+use leafseal_engine::admin::{ApiOperation, NewApiKey, Operation, RoleName, Roles};
+use leafseal_engine::{
     ApiKeySecret, Caller, DecryptOptions, EncryptOptions, Engine, Error, ErrorKind, PayloadDigest, Settings,
     read_api_key, system_random,
 };
@@ -135,7 +135,7 @@ fn a_wrong_secret_an_unknown_id_and_a_revoked_key_give_the_same_error() {
     assert!(engine.known_api_caller(&id, secret_sha256).is_some());
     assert!(engine.known_api_caller(&id, [0; 32]).is_none());
     let wrong = engine.api_caller(&id, [0; 32]).expect_err("another secret");
-    let unknown = fieldseal_engine::admin::ApiKeyId::parse("0123456789abcdef").expect("an id");
+    let unknown = leafseal_engine::admin::ApiKeyId::parse("0123456789abcdef").expect("an id");
     assert_eq!(engine.api_caller(&unknown, secret_sha256).expect_err("unknown"), wrong);
     engine.store().revoke_api_key(&id).expect("revoked");
     assert!(engine.api_caller(&id, secret_sha256).is_ok(), "not noticed yet");

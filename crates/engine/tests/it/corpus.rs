@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use fieldseal_engine::fuzzing;
+use leafseal_engine::fuzzing;
 
 #[test]
 fn the_corpus_holds_every_property() {

@@ -6,17 +6,17 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::common::{TestEngine, app, grant, rewritten, test_engine, test_engine_with};
-use fieldseal_crypto::aead::SealItem;
-use fieldseal_crypto::hash::sha256;
-use fieldseal_crypto::recipient::TABLE_PIECES;
-use fieldseal_crypto::{AeadAlgorithm, AeadKey, EcContext, Nonce, Recipient};
-use fieldseal_engine::admin::{ClientName, Operation, RoleName, Roles};
-use fieldseal_engine::{
+use leafseal_crypto::aead::SealItem;
+use leafseal_crypto::hash::sha256;
+use leafseal_crypto::recipient::TABLE_PIECES;
+use leafseal_crypto::{AeadAlgorithm, AeadKey, EcContext, Nonce, Recipient};
+use leafseal_engine::admin::{ClientName, Operation, RoleName, Roles};
+use leafseal_engine::{
     CacheCounters, Caller, Counters, Curve, DecryptOptions, DocumentLimits, DocumentWork, EmptyStrings, EncryptOptions,
     Engine, Error, ErrorKind, Keying, Planned, Progress, RewrapOptions, Rewriter, Selection, Settings, Value,
     ValueType, system_random,
 };
-use fieldseal_envelope::Envelope;
+use leafseal_envelope::Envelope;
 use proptest::prelude::*;
 
 mod files;

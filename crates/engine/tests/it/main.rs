@@ -1,4 +1,4 @@
-//! Integration tests of fieldseal-engine, in one program, so that it is compiled and linked once.
+//! Integration tests of leafseal-engine, in one program, so that it is compiled and linked once.
 
 mod api_callers;
 mod common;

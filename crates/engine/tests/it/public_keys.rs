@@ -1,7 +1,7 @@
 //! An engine that knows public keys alone: it encrypts as every other, and refuses everything that needs a private key.
 
 use crate::common::{TestEngine, app, rewritten, test_engine};
-use fieldseal_engine::{
+use leafseal_engine::{
     Caller, Curve, DecryptOptions, EncryptOptions, Engine, Error, ErrorKind, Keying, OnFailure, RewrapOptions, Settings,
 };
 

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use crate::common::{TestEngine, app, grant, test_engine, test_engine_with};
-use fieldseal_engine::admin::{Operation, RoleName, Roles};
-use fieldseal_engine::{
+use leafseal_engine::admin::{Operation, RoleName, Roles};
+use leafseal_engine::{
     Caller, Curve, DecryptOptions, DocumentWork, EncryptOptions, Engine, Error, ErrorKind, Keying, OnFailure, Planned,
     Progress, Report, Rewriter, Selection, Settings,
 };

@@ -5,16 +5,16 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use crate::common::{ManualClock, app, grant, rewritten};
-use fieldseal_engine::admin::{
+use leafseal_engine::admin::{
     ClientName, Environment, Keystore, Limits, LocalRootKey, NewKeys, OpenMode, Operation, PostgresKeystore,
     PostgresSettings, Roles, system_clock,
 };
-use fieldseal_engine::{
+use leafseal_engine::{
     Caller, DecryptOptions, EncryptOptions, Engine, Error, ErrorKind, OnFailure, Settings, system_random,
 };
-use fieldseal_testkit::postgres::{Durability, PostgresServer};
+use leafseal_testkit::postgres::{Durability, PostgresServer};
 
-const ROOT_KEY: &str = "fieldseal-root-key-1:WlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlo=";
+const ROOT_KEY: &str = "leafseal-root-key-1:WlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlo=";
 
 /// An engine on the store, with a clock of its own.
 fn engine(settings: &PostgresSettings) -> (Engine, ManualClock) {
@@ -250,7 +250,7 @@ fn an_engine_whose_store_hangs_fails_closed_too() {
     engine.maintain().expect("refreshed");
     engine.admit(&caller).expect("granted");
     let of_store =
-        format!("SELECT pid FROM pg_stat_activity WHERE datname = '{database}' AND application_name = 'fieldseal'");
+        format!("SELECT pid FROM pg_stat_activity WHERE datname = '{database}' AND application_name = 'leafseal'");
     let pid = server.sql("postgres", &of_store);
     let signal = |name: &str| assert!(Command::new("kill").args([name, &pid]).status().expect("kill runs").success());
     signal("-STOP");

@@ -6,7 +6,7 @@ fn the_corpus_replays() {
     let mut replayed = 0;
     for entry in std::fs::read_dir(folder).expect("the corpus") {
         let bytes = std::fs::read(entry.expect("readable").path()).expect("readable");
-        fieldseal_envelope::fuzzing::check_envelope(&bytes);
+        leafseal_envelope::fuzzing::check_envelope(&bytes);
         replayed += 1;
     }
     assert!(replayed >= 10, "the corpus holds {replayed} inputs");

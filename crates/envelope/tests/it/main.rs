@@ -1,4 +1,4 @@
-//! Integration tests of fieldseal-envelope: one program, so that it is compiled and linked once.
+//! Integration tests of leafseal-envelope: one program, so that it is compiled and linked once.
 
 mod common;
 mod corpus;

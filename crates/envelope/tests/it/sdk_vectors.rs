@@ -5,8 +5,8 @@
 use crate::common::{App, vectors};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use fieldseal_envelope::file::EncryptedFile;
-use fieldseal_envelope::fuzzing::open_file;
+use leafseal_envelope::file::EncryptedFile;
+use leafseal_envelope::fuzzing::open_file;
 use serde_json::{Value as Json, json};
 
 const FILE_CONTENT: &[u8] = b"file bytes \x00\x01";

@@ -4,12 +4,12 @@
 use std::collections::HashSet;
 
 use crate::common::{App, Owned, owned};
-use fieldseal_crypto::aead::SealItem;
-use fieldseal_crypto::hash::sha256;
-use fieldseal_crypto::{AeadAlgorithm, AeadKey, Curve, Nonce, PrivateKey, PublicKey, Recipient, Secret};
-use fieldseal_envelope::file::{EncryptedFile, FILE_OVERHEAD};
-use fieldseal_envelope::fuzzing::{open_file, open_in_pieces, seal_file};
-use fieldseal_envelope::{
+use leafseal_crypto::aead::SealItem;
+use leafseal_crypto::hash::sha256;
+use leafseal_crypto::{AeadAlgorithm, AeadKey, Curve, Nonce, PrivateKey, PublicKey, Recipient, Secret};
+use leafseal_envelope::file::{EncryptedFile, FILE_OVERHEAD};
+use leafseal_envelope::fuzzing::{open_file, open_in_pieces, seal_file};
+use leafseal_envelope::{
     ENVELOPE_OVERHEAD, Envelope, KeySpent, Malformed, Marking, Metadata, OpenError, OpenScratch, Profile, Role,
     SealScratch, SealingKey, Value, ValueType, Version, seal_each,
 };
@@ -311,7 +311,7 @@ fn legacy_versions_open() {
 /// Rule 10.
 #[test]
 fn a_legacy_value_with_a_role_does_not_pass_for_something_without() {
-    use fieldseal_envelope::file::FILE_MAGIC;
+    use leafseal_envelope::file::FILE_MAGIC;
     let app = App::of_the_vectors();
     let forge = Forge::new(&app, Curve::P256);
     let aad = forge.app_public().compressed();
@@ -329,9 +329,9 @@ fn a_legacy_value_with_a_role_does_not_pass_for_something_without() {
     let body = [header, sealed].concat();
     let file = [body.as_slice(), &crc32fast::hash(&body).to_le_bytes()].concat();
     let content = open_file(&file, &app.opening_key(&forge.ephemeral), 10).expect("opens");
-    let metadata = fieldseal_envelope::metadata_in_file(&content).expect("metadata");
+    let metadata = leafseal_envelope::metadata_in_file(&content).expect("metadata");
     assert_eq!(metadata.role, Some("health"));
-    assert!(fieldseal_envelope::metadata_in_file(b"file bytes").is_none());
+    assert!(leafseal_envelope::metadata_in_file(b"file bytes").is_none());
 }
 
 /// Rule 10.

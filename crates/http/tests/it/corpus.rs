@@ -1,11 +1,11 @@
 //! Replays the fuzzer's corpus of client streams and the smuggling corpus, and keeps the fuzzer's seeds.
 //!
-//! `FIELDSEAL_UPDATE=1` regenerates the seeds.
+//! `LEAFSEAL_UPDATE=1` regenerates the seeds.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fieldseal_http::fuzzing;
+use leafseal_http::fuzzing;
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -67,12 +67,12 @@ fn the_corpus_holds_the_seeds_and_every_property() {
     let all = good.iter().map(|(name, _, text)| (*name, text)).collect::<Vec<_>>();
     for (name, text) in all.into_iter().chain(refused().iter().map(|(name, text)| (*name, text))) {
         let path = corpus.join(name);
-        if std::env::var_os("FIELDSEAL_UPDATE").is_some() {
+        if std::env::var_os("LEAFSEAL_UPDATE").is_some() {
             fs::create_dir_all(&corpus).expect("the corpus can be made");
             fs::write(&path, text).expect("the seed can be written");
         }
         let stored = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        assert_eq!(stored, text.as_bytes(), "{name} is as the code writes it; FIELDSEAL_UPDATE=1 renews it");
+        assert_eq!(stored, text.as_bytes(), "{name} is as the code writes it; LEAFSEAL_UPDATE=1 renews it");
     }
     assert!(replay(&corpus) >= good.len() + refused().len());
     assert!(replay(&root().join("vectors/http-smuggling")) > 50);

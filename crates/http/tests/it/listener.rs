@@ -4,10 +4,10 @@ use crate::common;
 use std::time::{Duration, Instant};
 
 use crate::common::{Answer, Client, Served, settings};
-use fieldseal_http::HttpSettings;
-use fieldseal_net::{ClientBound, Leaving};
 use hyper::StatusCode;
 use hyper_util::rt::TokioIo;
+use leafseal_http::HttpSettings;
+use leafseal_net::{ClientBound, Leaving};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};

@@ -14,7 +14,7 @@ use boring::rsa::Rsa;
 use boring::ssl::{Ssl, SslConnector, SslMethod, SslVerifyMode, SslVersion};
 use boring::x509::extension::SubjectAlternativeName;
 use boring::x509::{X509, X509NameBuilder};
-use fieldseal_net::tls::{
+use leafseal_net::tls::{
     Acceptor, BATCH_SIZE_MAX, PrivateKeyBatching, PrivateKeyFigures, PrivateKeySettings, ServerIdentity,
     SessionSettings, sign_before_parking,
 };

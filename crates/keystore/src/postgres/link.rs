@@ -101,7 +101,7 @@ impl Link {
         });
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (handle, of_thread) = (runtime.handle().clone(), Arc::clone(&shared));
-        let thread = std::thread::Builder::new().name("fieldseal-store".to_owned()).spawn(move || {
+        let thread = std::thread::Builder::new().name("leafseal-store".to_owned()).spawn(move || {
             runtime.block_on(keep_connected(&of_thread));
             // Lookups of names cannot be interrupted, and nobody waits for them any more.
             runtime.shutdown_background();
@@ -423,7 +423,7 @@ impl Drop for Unfinished {
 
 fn config(settings: &PostgresSettings) -> Result<Config, String> {
     let mut config = Config::new();
-    config.user(&settings.url.user).dbname(&settings.url.database).application_name("fieldseal");
+    config.user(&settings.url.user).dbname(&settings.url.database).application_name("leafseal");
     config.ssl_mode(tokio_postgres::config::SslMode::Disable);
     if let Some(path) = &settings.password_file {
         let file = files::open_private(SecretPath::PasswordFile, path).map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! The tables in PostgreSQL's words. They are in a schema of their own, `fieldseal`, so that they meet nobody else's.
+//! The tables in PostgreSQL's words. They are in a schema of their own, `leafseal`, so that they meet nobody else's.
 //!
 //! Names sort by their bytes, as in SQLite, whatever the language of the database. `mark` is random and new with each change: after a
 //! failover to a standby that had lost changes, the same `generation` may stand for others.
@@ -6,10 +6,10 @@
 use crate::sql::schema::Tables;
 
 /// The schema, and the name of its notifications.
-pub(super) const SCHEMA: &str = "fieldseal";
+pub(super) const SCHEMA: &str = "leafseal";
 
 /// The comment on the table `store`, by which a store is recognised. Dumps keep it.
-pub(super) const MARK: &str = "Fieldseal keystore FSK1";
+pub(super) const MARK: &str = "Leafseal keystore FSK1";
 
 /// A public key is unique over the whole store: a key shared by two apps would let one open the other's envelopes.
 const FIRST: &str = r#"
@@ -21,7 +21,7 @@ const FIRST: &str = r#"
         generation BIGINT NOT NULL,
         mark BIGINT NOT NULL DEFAULT 0
     );
-    COMMENT ON TABLE store IS 'Fieldseal keystore FSK1';
+    COMMENT ON TABLE store IS 'Leafseal keystore FSK1';
     CREATE TABLE app (
         name TEXT COLLATE "C" PRIMARY KEY,
         created_at BIGINT NOT NULL CHECK (created_at >= 0),

@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn urls_round_trip() {
         let cases = [
-            ("postgres://fieldseal@db/keys", "postgres://fieldseal@db:5432/keys"),
+            ("postgres://leafseal@db/keys", "postgres://leafseal@db:5432/keys"),
             ("postgresql://u@db.example.com:6432/k", "postgres://u@db.example.com:6432/k"),
             ("postgres://u@a:1,b,[::1]:3,[::2]/k", "postgres://u@a:1,b:5432,[::1]:3,[::2]:5432/k"),
             ("postgres://u%40x@%2Frun%2Fpostgresql/k%20y", "postgres://u%40x@%2Frun%2Fpostgresql:5432/k%20y"),

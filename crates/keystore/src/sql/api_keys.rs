@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fieldseal_crypto::{CryptoRng, Secret};
+use leafseal_crypto::{CryptoRng, Secret};
 
 use super::apps::{self, app_name};
 use super::roles;

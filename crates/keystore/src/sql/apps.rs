@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fieldseal_crypto::{Curve, PrivateKey, PublicKey};
+use leafseal_crypto::{Curve, PrivateKey, PublicKey};
 
 use super::value::{Row, Sql, Type, Value, params};
 use super::{Backend, SqlKeystore, Standing};

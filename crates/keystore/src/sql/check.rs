@@ -1,6 +1,6 @@
 //! The integrity check: the database by its own means, then every key and every count.
 
-use fieldseal_crypto::Curve;
+use leafseal_crypto::Curve;
 
 use super::value::Sql;
 use super::{Backend, SCHEMA_VERSION, SqlKeystore, api_keys, apps, clients};

@@ -14,7 +14,7 @@ pub(crate) mod value;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use fieldseal_crypto::{CryptoRng, EcContext, Secret};
+use leafseal_crypto::{CryptoRng, EcContext, Secret};
 
 pub use schema::SCHEMA_VERSION;
 use value::Sql;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::common::{NOW, Place, Store, app, assert_sound, environment, on_both_databases};
-use fieldseal_keystore::{
+use leafseal_keystore::{
     ApiKeyId, ApiOperation, Counted, Error, Fault, Limits, NewApiKey, NewKeys, OpenMode, RoleName, Roles,
 };
 

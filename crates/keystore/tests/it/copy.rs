@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use crate::common::{Kind, Place, app, client, environment, grant, key};
-use fieldseal_crypto::Curve;
-use fieldseal_keystore::{
+use leafseal_crypto::Curve;
+use leafseal_keystore::{
     ApiOperation, Apps, Copied, Error, Limits, NewApiKey, NewClient, NewKeys, OpenMode, RoleName, Roles, StoreAddress,
     copy_store,
 };
@@ -112,7 +112,7 @@ fn every_column_is_copied() {
     let place = Place::new(Kind::Postgres);
     fill(&place);
     let columns = place.tamper(
-        "SELECT count(*) FROM information_schema.columns WHERE table_schema = 'fieldseal'
+        "SELECT count(*) FROM information_schema.columns WHERE table_schema = 'leafseal'
          AND NOT (table_name = 'store' AND column_name = 'mark')",
     );
     let file = Place::new(Kind::Sqlite);

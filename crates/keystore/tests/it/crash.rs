@@ -14,17 +14,17 @@ use std::time::Duration;
 use crate::common::{
     Kind, Place, app, assert_file_sound, assert_sound, context, environment, key, open_with, place, rng,
 };
-use fieldseal_crypto::Curve;
-use fieldseal_keystore::{
+use leafseal_crypto::Curve;
+use leafseal_keystore::{
     AppName, Error, Keystore, Limits, LocalRootKey, NewKeys, OpenMode, PostgresKeystore, PostgresSettings, PostgresUrl,
     SqliteKeystore,
 };
 use rand::RngExt;
 
 /// Tells the child what to do; unset in an ordinary test run.
-const TASK: &str = "FIELDSEAL_KEYSTORE_TEST_TASK";
+const TASK: &str = "LEAFSEAL_KEYSTORE_TEST_TASK";
 /// Tells the child where.
-const FOLDER: &str = "FIELDSEAL_KEYSTORE_TEST_FOLDER";
+const FOLDER: &str = "LEAFSEAL_KEYSTORE_TEST_FOLDER";
 /// Starts a line that reports a change; the child writes it after the change returned.
 const DONE: &str = "change done";
 /// Rounds of each kind. A round takes some 20 ms.
@@ -222,9 +222,9 @@ fn folder_for_child(place: &Place) -> tempfile::TempDir {
     folder
 }
 
-/// The number of kills of processes that change a database; `FIELDSEAL_KILLS` sets another.
+/// The number of kills of processes that change a database; `LEAFSEAL_KILLS` sets another.
 fn database_rounds() -> u32 {
-    std::env::var("FIELDSEAL_KILLS").map_or(12, |count| count.parse().expect("a number"))
+    std::env::var("LEAFSEAL_KILLS").map_or(12, |count| count.parse().expect("a number"))
 }
 
 #[test]

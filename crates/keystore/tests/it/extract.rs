@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use crate::common::{Kind, NOW, Place, app, environment, grant, key, rng};
-use fieldseal_crypto::Curve;
-use fieldseal_keystore::{
+use leafseal_crypto::Curve;
+use leafseal_keystore::{
     ApiOperation, AppKeys, Environment, Error, Extracted, KeyFault, KeyState, Keystore, Limits, LocalRootKey,
     NewApiKey, NewKeys, OpenMode, Roles, SqliteKeystore, StoreAddress, extract_apps,
 };
 
 /// The root key of every extract. It protects nothing.
-const ROOT_KEY: &str = "fieldseal-root-key-1:pqampqampqampqampqampqampqampqampqampqampqY=";
+const ROOT_KEY: &str = "leafseal-root-key-1:pqampqampqampqampqampqampqampqampqampqampqY=";
 
 fn environment_of_extract() -> Environment {
     let root_key = Box::new(LocalRootKey::from_text(ROOT_KEY).expect("valid"));
@@ -31,7 +31,7 @@ fn open(extract: &Place) -> SqliteKeystore {
 
 fn scalars(keys: &AppKeys) -> Vec<(u32, u64, Vec<u8>, Vec<u8>)> {
     let scalar =
-        |curve, version: &fieldseal_keystore::KeyVersion| version.pair(curve).private().scalar().expose().to_vec();
+        |curve, version: &leafseal_keystore::KeyVersion| version.pair(curve).private().scalar().expose().to_vec();
     keys.versions
         .iter()
         .map(|it| (it.version, it.created_at, scalar(Curve::P256, it), scalar(Curve::Secp256k1, it)))

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::client;
 use crate::common::{app, assert_file_sound as assert_sound, environment, grant, key, open, open_with, place};
-use fieldseal_crypto::Curve;
-use fieldseal_keystore::{Error, Keystore, Limits, NewKeys, OpenMode, SecretPath, SqliteKeystore};
+use leafseal_crypto::Curve;
+use leafseal_keystore::{Error, Keystore, Limits, NewKeys, OpenMode, SecretPath, SqliteKeystore};
 
 #[test]
 fn a_full_store_refuses_and_stays_as_it_was() {

@@ -1,4 +1,4 @@
-//! Integration tests of fieldseal-keystore: one program, so that it is compiled and linked once.
+//! Integration tests of leafseal-keystore: one program, so that it is compiled and linked once.
 
 mod api_keys;
 mod common;

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::common::context;
-use fieldseal_crypto::{Curve, PrivateKey};
-use fieldseal_keystore::{
+use leafseal_crypto::{Curve, PrivateKey};
+use leafseal_keystore::{
     Error, ImportError, PEM_SIZE_MAX, parse_private_key_pem, public_key_pem, read_private_key_pem,
 };
 use proptest::prelude::*;

@@ -5,9 +5,9 @@ use std::net::TcpListener;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use fieldseal_keystore::{Error, Limits, OpenMode, PostgresKeystore, PostgresSettings, PostgresUrl, SslMode};
-use fieldseal_testkit::pgbouncer::{PgBouncer, PoolMode};
-use fieldseal_testkit::postgres::PostgresServer;
+use leafseal_keystore::{Error, Limits, OpenMode, PostgresKeystore, PostgresSettings, PostgresUrl, SslMode};
+use leafseal_testkit::pgbouncer::{PgBouncer, PoolMode};
+use leafseal_testkit::postgres::PostgresServer;
 
 use crate::common::environment;
 use crate::postgres::under_load;

@@ -7,11 +7,11 @@ use std::sync::{Mutex, mpsc};
 use std::time::{Duration, SystemTime};
 
 use crate::common::{Kind, Place, app, client, environment, grant, key};
-use fieldseal_crypto::Curve;
-use fieldseal_keystore::{
+use leafseal_crypto::Curve;
+use leafseal_keystore::{
     Error, Keystore, Limits, NewKeys, OpenMode, PostgresKeystore, PostgresSettings, PostgresUrl, SslMode,
 };
-use fieldseal_testkit::postgres::{CERTIFICATE_ROLE, Durability, PASSWORD, PLAIN_ROLE, PostgresServer, ROLE, Validity};
+use leafseal_testkit::postgres::{CERTIFICATE_ROLE, Durability, PASSWORD, PLAIN_ROLE, PostgresServer, ROLE, Validity};
 
 fn open(settings: &PostgresSettings) -> Result<PostgresKeystore, Error> {
     PostgresKeystore::open(settings, OpenMode::CreateIfMissing, environment(), Limits::default())
@@ -132,13 +132,13 @@ fn other_content_of_a_database_is_left_alone() {
     let (server, database) = (place.server(), place.database());
     let open = |mode| place.try_open(mode, environment(), Limits::default()).err();
     assert!(matches!(open(OpenMode::Existing), Some(Error::NoStore(_))));
-    server.sql(database, &format!("CREATE SCHEMA fieldseal AUTHORIZATION {ROLE}"));
+    server.sql(database, &format!("CREATE SCHEMA leafseal AUTHORIZATION {ROLE}"));
     assert!(matches!(open(OpenMode::Existing), Some(Error::NoStore(_))));
-    server.sql(database, "CREATE TABLE fieldseal.store (x int)");
+    server.sql(database, "CREATE TABLE leafseal.store (x int)");
     for mode in [OpenMode::Existing, OpenMode::CreateIfMissing] {
         assert!(matches!(open(mode), Some(Error::NotAStore(_))));
     }
-    server.sql(database, "DROP TABLE fieldseal.store");
+    server.sql(database, "DROP TABLE leafseal.store");
     drop(place.open());
     // A store that is exchanged while it is open is noticed, as is one that is gone.
     let store = place.open();
@@ -149,7 +149,7 @@ fn other_content_of_a_database_is_left_alone() {
     assert!(matches!(store.rotate(&app("a")), Err(Error::OtherStore(_))));
     place.tamper("DELETE FROM store");
     assert!(matches!(store.rotate(&app("a")), Err(Error::NoStore(_))));
-    server.sql(database, "DROP SCHEMA fieldseal CASCADE");
+    server.sql(database, "DROP SCHEMA leafseal CASCADE");
     assert!(matches!(store.generation(), Err(Error::NoStore(_))));
     assert!(matches!(store.load_app(&app("a")), Err(Error::NoStore(_))));
 }
@@ -177,8 +177,8 @@ fn a_role_that_only_reads_is_enough_for_an_engine() {
     place.server().sql(
         place.database(),
         &format!(
-            "CREATE ROLE {name} LOGIN PASSWORD '{PASSWORD}'; GRANT USAGE ON SCHEMA fieldseal TO {name};
-             GRANT SELECT ON ALL TABLES IN SCHEMA fieldseal TO {name}"
+            "CREATE ROLE {name} LOGIN PASSWORD '{PASSWORD}'; GRANT USAGE ON SCHEMA leafseal TO {name};
+             GRANT SELECT ON ALL TABLES IN SCHEMA leafseal TO {name}"
         ),
     );
     let settings = place.server().settings(place.database());
@@ -240,14 +240,14 @@ fn reads_whose_connection_ends_are_repeated_once_and_changes_are_not() {
                  END IF;
                  RETURN true;
              END $$;
-             CREATE POLICY sparing ON fieldseal.key_pair USING (public.spare());
-             ALTER TABLE fieldseal.key_pair ENABLE ROW LEVEL SECURITY;
-             ALTER TABLE fieldseal.key_pair FORCE ROW LEVEL SECURITY"
+             CREATE POLICY sparing ON leafseal.key_pair USING (public.spare());
+             ALTER TABLE leafseal.key_pair ENABLE ROW LEVEL SECURITY;
+             ALTER TABLE leafseal.key_pair FORCE ROW LEVEL SECURITY"
         ),
     );
     let doom = |pid: &str| place.server().sql(place.database(), &format!("INSERT INTO public.doomed {pid}"));
     let doom_current = || {
-        let of_store = "application_name = 'fieldseal' AND datname = current_database()";
+        let of_store = "application_name = 'leafseal' AND datname = current_database()";
         doom(&format!("SELECT pid FROM pg_stat_activity WHERE {of_store}"));
     };
     let before = store.generation().expect("read");
@@ -275,7 +275,7 @@ fn a_lock_is_waited_for_and_then_reported_busy() {
     let limits = Limits { busy_timeout: Duration::from_millis(100), ..Limits::default() };
     let store = place.open_with(limits);
     store.create_app(&app("a"), NewKeys::generated()).expect("made");
-    let hold = "BEGIN; SELECT generation FROM fieldseal.store FOR UPDATE; SELECT pg_sleep(60)";
+    let hold = "BEGIN; SELECT generation FROM leafseal.store FOR UPDATE; SELECT pg_sleep(60)";
     std::thread::scope(|scope| {
         scope.spawn(|| {
             // Ended below.
@@ -305,7 +305,7 @@ fn a_full_disk_is_reported_and_changes_nothing() {
          $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$",
     );
     for timing in
-        ["AFTER INSERT ON fieldseal.key_pair", "AFTER INSERT ON fieldseal.key_pair DEFERRABLE INITIALLY DEFERRED"]
+        ["AFTER INSERT ON leafseal.key_pair", "AFTER INSERT ON leafseal.key_pair DEFERRABLE INITIALLY DEFERRED"]
     {
         place.server().sql(
             place.database(),
@@ -313,7 +313,7 @@ fn a_full_disk_is_reported_and_changes_nothing() {
         );
         assert!(matches!(store.rotate(&app("a")), Err(Error::Full)), "{timing}");
         assert_eq!(store.generation().expect("read"), before);
-        place.server().sql(place.database(), "DROP TRIGGER full_disk ON fieldseal.key_pair");
+        place.server().sql(place.database(), "DROP TRIGGER full_disk ON leafseal.key_pair");
     }
     assert_eq!(store.rotate(&app("a")).expect("room again").version, 2);
 }
@@ -518,7 +518,7 @@ fn a_server_that_hangs_is_given_up_and_found_again() {
     let store = PostgresKeystore::open(&settings, OpenMode::CreateIfMissing, environment(), limits).expect("opened");
     store.create_app(&app("a"), NewKeys::generated()).expect("made");
     let of_store = format!(
-        "SELECT pid FROM pg_stat_activity WHERE datname = '{}' AND application_name = 'fieldseal'",
+        "SELECT pid FROM pg_stat_activity WHERE datname = '{}' AND application_name = 'leafseal'",
         place.database()
     );
     let pid = place.server().sql("postgres", &of_store);
@@ -550,14 +550,14 @@ fn no_private_key_shows_in_a_dump_or_the_log_of_the_server() {
     let keys = store.load_app(&app("a")).expect("read").expect("there");
     assert_eq!(keys.versions[0].r1.private().scalar(), secret.scalar());
     let (log, dump) = (server.log(), server.dump(&database));
-    assert!(log.contains("INSERT INTO key_pair") && dump.contains("COPY fieldseal.key_pair"));
+    assert!(log.contains("INSERT INTO key_pair") && dump.contains("COPY leafseal.key_pair"));
     for secret in [secret.scalar().expose(), token.expose()] {
         let digits = hex::encode(&secret[..8]);
         for (what, text) in [("log", &log), ("dump", &dump)] {
             assert!(!text.to_lowercase().contains(&digits), "in the {what}");
         }
     }
-    assert!(!log.contains(PASSWORD) || !log.contains("fieldseal.store"), "logins are no statements");
+    assert!(!log.contains(PASSWORD) || !log.contains("leafseal.store"), "logins are no statements");
     let shown = format!("{store:?} {:?}", server.settings(&database));
     assert!(!shown.contains(PASSWORD), "{shown}");
 }

@@ -8,8 +8,8 @@ use std::path::Path;
 use crate::common::{
     Kind, NOW, Place, Store, app, assert_sound, client, context, environment, grant, key, on_both_databases, rng,
 };
-use fieldseal_crypto::{Curve, PrivateKey, PublicKey, Secret};
-use fieldseal_keystore::{
+use leafseal_crypto::{Curve, PrivateKey, PublicKey, Secret};
+use leafseal_keystore::{
     Apps, Counted, Environment, Error, KeyState, Limits, LocalRootKey, NewClient, NewKeys, OpenMode, Operation,
     RoleName, Roles, RootKey, VersionSummary,
 };

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::{Kind, Place, Store, app, assert_sound, context, environment, key, on_both_databases};
-use fieldseal_crypto::Curve;
-use fieldseal_keystore::{AppKeys, Error, Fault, KeyFault, Keystore, Limits, NewKeys, OpenMode, SqliteKeystore};
+use leafseal_crypto::Curve;
+use leafseal_keystore::{AppKeys, Error, Fault, KeyFault, Keystore, Limits, NewKeys, OpenMode, SqliteKeystore};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 

@@ -83,7 +83,7 @@ fn about(index: usize, named: &Named) -> String {
     let whole = |path: &str, value: u64| count(&Place::here(path), value);
     let seconds = number(&Place::here("elapsed_s"), result.elapsed_s, &result.elapsed_s.round().to_string());
     let run = format!(
-        "{}, seed {}, {seconds} seconds, {} requests. fieldseal {} on {}, {} cores, Linux {}.{}",
+        "{}, seed {}, {seconds} seconds, {} requests. leafseal {} on {}, {} cores, Linux {}.{}",
         escaped(&result.scenario),
         whole("settings.seed", result.settings.seed),
         whole("totals.sent", result.totals.sent),

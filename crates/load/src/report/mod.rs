@@ -42,7 +42,7 @@ impl Provenance {
     pub fn new(engine_settings: Vec<String>) -> Self {
         Provenance {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            commit: option_env!("FIELDSEAL_COMMIT"),
+            commit: option_env!("LEAFSEAL_COMMIT"),
             is_release: !cfg!(debug_assertions),
             machine: Machine::this(),
             engine_settings,
@@ -70,7 +70,7 @@ impl Provenance {
         } else {
             format!("; {}", self.engine_settings.join(" "))
         };
-        format!("fieldseal {}{commit}{build} on {cpu}, {cores} cores, Linux {kernel}{settings}\n", self.version)
+        format!("leafseal {}{commit}{build} on {cpu}, {cores} cores, Linux {kernel}{settings}\n", self.version)
     }
 }
 

@@ -14,8 +14,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 
-use fieldseal_client::raw::{EncodedRequest, RawConnection, RawConnector};
-use fieldseal_client::{ClientError, EncryptOptions};
+use leafseal_client::raw::{EncodedRequest, RawConnection, RawConnector};
+use leafseal_client::{ClientError, EncryptOptions};
 use tokio::sync::watch;
 use tokio::task::{JoinSet, LocalSet};
 
@@ -74,7 +74,7 @@ pub trait Connect: 'static {
 }
 
 impl Connect for RawConnector {
-    type Stream = fieldseal_client::raw::TlsStream;
+    type Stream = leafseal_client::raw::TlsStream;
 
     fn connect(&self) -> impl Future<Output = Result<RawConnection, ClientError>> {
         RawConnector::connect(self)

@@ -5,8 +5,8 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
-use fieldseal_client::ClientError;
-use fieldseal_client::raw::{Message, RawConnection};
+use leafseal_client::ClientError;
+use leafseal_client::raw::{Message, RawConnection};
 use slab::Slab;
 use tokio::sync::watch;
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use fieldseal_config::parse_duration;
+use leafseal_config::parse_duration;
 
 use super::yaml::{Content, Node, Place, Problem, short};
 

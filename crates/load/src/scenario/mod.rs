@@ -8,7 +8,7 @@ mod yaml;
 
 use std::time::Duration;
 
-use fieldseal_client::{Curve, Keying};
+use leafseal_client::{Curve, Keying};
 
 use crate::arrivals::Process;
 pub use flow::{Cursor, Flow, Next, Step};

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use fieldseal_client::{Curve, Keying};
+use leafseal_client::{Curve, Keying};
 
 use super::fields::{Fields, Problems, Value};
 use super::flow::{Flow, Step};
@@ -17,7 +17,7 @@ const PORT: u16 = 3443;
 const CONNECTIONS: usize = 2;
 /// Maximum warm-up requests, which Artillery needs for its just-in-time compiler. They are accepted and ignored here.
 const WARM_UP_MAX: u64 = 100_000;
-/// The app that `fieldseal dev` creates.
+/// The app that `leafseal dev` creates.
 const APP: &str = "app_dev";
 const FIELD_SIZE: usize = 32;
 /// Maximum bytes of all values of a request.

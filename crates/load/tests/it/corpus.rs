@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use fieldseal_load::fuzzing;
+use leafseal_load::fuzzing;
 
 #[test]
 fn the_corpus_holds_every_property() {

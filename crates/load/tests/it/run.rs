@@ -4,15 +4,15 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use fieldseal_client::raw::{Message, RawConnection};
-use fieldseal_client::{ClientError, EncryptOptions, Limits};
-use fieldseal_load::LoadError;
-use fieldseal_load::material::{to_encrypt, values_of};
-use fieldseal_load::metrics::Buckets;
-use fieldseal_load::report::{Provenance, load_text};
-use fieldseal_load::result::{LoadResult, QueueWait, Requests, ResultSeries};
-use fieldseal_load::run::{self, Connect, Ended, Observed, Outcome, Settings, Snapshot};
-use fieldseal_load::scenario::Script;
+use leafseal_client::raw::{Message, RawConnection};
+use leafseal_client::{ClientError, EncryptOptions, Limits};
+use leafseal_load::LoadError;
+use leafseal_load::material::{to_encrypt, values_of};
+use leafseal_load::metrics::Buckets;
+use leafseal_load::report::{Provenance, load_text};
+use leafseal_load::result::{LoadResult, QueueWait, Requests, ResultSeries};
+use leafseal_load::run::{self, Connect, Ended, Observed, Outcome, Settings, Snapshot};
+use leafseal_load::scenario::Script;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::watch;
 
@@ -88,7 +88,7 @@ async fn serve(server: Rc<Server>, mut stream: DuplexStream) {
     let request_size = to_encrypt(&EncryptOptions::new("app_dev"), &values).size() + 3;
     let cancel_size = {
         let mut out = Vec::new();
-        fieldseal_client::raw::request::cancel(1, &mut out);
+        leafseal_client::raw::request::cancel(1, &mut out);
         out.len()
     };
     let behaviour = server.behaviour;

@@ -10,7 +10,7 @@ use prometheus_client::registry::{Registry, Unit};
 use super::histogram::HistogramSnapshot;
 use crate::process::ProcessFigures;
 
-const PREFIX: &str = "fieldseal_";
+const PREFIX: &str = "leafseal_";
 /// Prometheus' prefix for metrics of any process.
 const PROCESS_PREFIX: &str = "process_";
 
@@ -197,14 +197,14 @@ mod tests {
             out.process(&ProcessFigures { cpu, memory, ..ProcessFigures::default() })
         });
         for line in [
-            "# TYPE fieldseal_open gauge",
-            "fieldseal_open{name=\"a \\\"b\\\"\\n\\\\\"} 7",
-            "# UNIT fieldseal_moved_bytes bytes",
-            "fieldseal_moved_bytes_total{from=\"a\",to=\"b\"} 3",
-            "fieldseal_wait_seconds_bucket{le=\"0.0005\",kind=\"x\"} 0",
-            "fieldseal_wait_seconds_bucket{le=\"0.001\",kind=\"x\"} 1",
-            "fieldseal_wait_seconds_bucket{le=\"+Inf\",kind=\"x\"} 1",
-            "fieldseal_wait_seconds_sum{kind=\"x\"} 0.001",
+            "# TYPE leafseal_open gauge",
+            "leafseal_open{name=\"a \\\"b\\\"\\n\\\\\"} 7",
+            "# UNIT leafseal_moved_bytes bytes",
+            "leafseal_moved_bytes_total{from=\"a\",to=\"b\"} 3",
+            "leafseal_wait_seconds_bucket{le=\"0.0005\",kind=\"x\"} 0",
+            "leafseal_wait_seconds_bucket{le=\"0.001\",kind=\"x\"} 1",
+            "leafseal_wait_seconds_bucket{le=\"+Inf\",kind=\"x\"} 1",
+            "leafseal_wait_seconds_sum{kind=\"x\"} 0.001",
             "process_cpu_seconds_total 1.5",
             "process_resident_memory_bytes 4096",
         ] {

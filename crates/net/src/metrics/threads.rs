@@ -18,8 +18,8 @@ const WORDS: [&str; 3] = ["network", "workers", "other"];
 impl Part {
     fn of(name: &str) -> Self {
         match name {
-            "fieldseal-net" => Part::Network,
-            name if name.starts_with("fieldseal-work") => Part::Workers,
+            "leafseal-net" => Part::Network,
+            name if name.starts_with("leafseal-work") => Part::Workers,
             _ => Part::Other,
         }
     }
@@ -137,7 +137,7 @@ mod tests {
         let before = times.read();
         assert_eq!(before.iter().map(|(part, _)| *part).collect::<Vec<_>>(), WORDS);
         let (part, spent) = (1, MS(30));
-        let worker = std::thread::Builder::new().name("fieldseal-work-7".to_owned());
+        let worker = std::thread::Builder::new().name("leafseal-work-7".to_owned());
         let (done, wait) = std::sync::mpsc::channel::<()>();
         let (ready, is_ready) = std::sync::mpsc::channel();
         let worker = worker.spawn(move || {

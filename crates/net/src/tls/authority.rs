@@ -140,7 +140,7 @@ impl Authority {
         }
         // The common name is only for people; a host name that is too long for it is omitted.
         let shown = Some(first.to_string()).filter(|name| name.len() <= COMMON_NAME_SIZE_MAX);
-        let subject = common_name(shown.as_deref().unwrap_or("fieldseal server"))?;
+        let subject = common_name(shown.as_deref().unwrap_or("leafseal server"))?;
         let usage = ExtendedKeyUsage::new().server_auth().build()?;
         self.issue(&subject, &subject_names, usage, validity)
     }
@@ -261,7 +261,7 @@ mod tests {
         Validity { now: UNIX_EPOCH + Duration::from_secs(NOW), days }
     }
 
-    const URI: &str = "fieldseal://client/till-7";
+    const URI: &str = "leafseal://client/till-7";
 
     fn issue_client(authority: &Authority, validity: Validity) -> Result<Issued, CertificateError> {
         authority.issue_client("till-7", URI, validity)

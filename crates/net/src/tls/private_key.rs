@@ -21,7 +21,7 @@ use boring::ssl::{
     AsyncPrivateKeyMethod, AsyncPrivateKeyMethodError, BoxPrivateKeyMethodFuture, SslContextBuilder, SslRef,
     SslSignatureAlgorithm,
 };
-use fieldseal_crypto::{
+use leafseal_crypto::{
     Curve, EcdsaPrivateKey, HashFunction, PrivateKey, RsaComponents, RsaPrivateKey, RsaScheme, Secret,
 };
 use tokio::sync::Notify;

@@ -7,8 +7,8 @@ use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use boring::ssl::SslContextBuilder;
-use fieldseal_crypto::Secret;
-use fieldseal_crypto::tickets::{TICKET_KEY_SIZE, TicketKeys, TicketSource, set_session_tickets};
+use leafseal_crypto::Secret;
+use leafseal_crypto::tickets::{TICKET_KEY_SIZE, TicketKeys, TicketSource, set_session_tickets};
 use rand::Rng;
 
 use super::error::TlsError;

@@ -1,5 +1,5 @@
 //! Thousands of schedules of virtual workers in virtual time: random jobs arrive, spread over workers, are cancelled, are late, panic or
-//! are refused; the scheduler's guarantees are checked after every event. A failing seed is printed; `FIELDSEAL_SEED=N` replays it.
+//! are refused; the scheduler's guarantees are checked after every event. A failing seed is printed; `LEAFSEAL_SEED=N` replays it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -29,7 +29,7 @@ struct PrintSeedOnPanic(u64);
 impl Drop for PrintSeedOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("replay with FIELDSEAL_SEED={}", self.0);
+            eprintln!("replay with LEAFSEAL_SEED={}", self.0);
         }
     }
 }
@@ -37,7 +37,7 @@ impl Drop for PrintSeedOnPanic {
 /// Runs `schedule` for each of `count` seeds, or for the one that the environment names. Returns true if all ran.
 fn play(count: u64, mut schedule: impl FnMut(StdRng)) -> bool {
     let named: Option<u64> =
-        std::env::var("FIELDSEAL_SEED").ok().map(|seed| seed.parse().expect("FIELDSEAL_SEED is a number"));
+        std::env::var("LEAFSEAL_SEED").ok().map(|seed| seed.parse().expect("LEAFSEAL_SEED is a number"));
     for seed in named.map_or(0..count, |seed| seed..seed + 1) {
         let _naming = PrintSeedOnPanic(seed);
         schedule(StdRng::seed_from_u64(seed));

@@ -1,4 +1,4 @@
-//! Integration tests of fieldseal-pool, in one program, so that it is compiled and linked once.
+//! Integration tests of leafseal-pool, in one program, so that it is compiled and linked once.
 
 mod pool;
 mod several;

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use fieldseal_pool::{
+use leafseal_pool::{
     Abandoned, Admission, Bound, Cancellation, Drained, Job, Measure, Pool, PoolSettings, Reason, Rejection, Scope,
     Slice, Turn,
 };

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-use fieldseal_pool::{
+use leafseal_pool::{
     Abandoned, Admission, Cancellation, Clock, Drained, Job, Observer, Pool, PoolSettings, Reason, Scheduling, Slice,
     Turn,
 };
@@ -270,7 +270,7 @@ impl ManualPool {
         tenant: u64,
         slices: u64,
         microseconds: u64,
-    ) -> (fieldseal_pool::Ticket, Arc<Cancellation>) {
+    ) -> (leafseal_pool::Ticket, Arc<Cancellation>) {
         let cancellation = Arc::new(Cancellation::new());
         self.submit_with(name, tenant, (slices, microseconds), &cancellation)
     }
@@ -281,7 +281,7 @@ impl ManualPool {
         tenant: u64,
         (slices, microseconds): (u64, u64),
         cancellation: &Arc<Cancellation>,
-    ) -> (fieldseal_pool::Ticket, Arc<Cancellation>) {
+    ) -> (leafseal_pool::Ticket, Arc<Cancellation>) {
         let job = Noting {
             name,
             slices: AtomicU64::new(slices),

@@ -1,11 +1,11 @@
 //! Replays the fuzzer's corpus, and keeps its seeds: one message of every kind, and what breaks each limit.
 //!
-//! `FIELDSEAL_UPDATE=1` regenerates the seeds after the format of a message has changed.
+//! `LEAFSEAL_UPDATE=1` regenerates the seeds after the format of a message has changed.
 
 use std::fs;
 use std::path::PathBuf;
 
-use fieldseal_protocol::{
+use leafseal_protocol::{
     Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode, ErrorObject, GoingAway,
     Health, Inspected, Keying, PublicKeys, RewrapOptions, Scalar, TextKind, answer, fuzzing, request, write,
 };
@@ -58,7 +58,7 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
         ("rewrap", seed(|out| request::rewrap(5, &rewrap, envelopes(), out))),
         ("inspect", seed(|out| request::inspect(6, Some("acme"), envelopes(), out))),
         ("public_keys", seed(|out| request::public_keys(7, "acme", out))),
-        ("authenticate", seed(|out| request::authenticate(10, "fsk_00ff", out))),
+        ("authenticate", seed(|out| request::authenticate(10, "lsk_00ff", out))),
         (
             "health_info_cancel",
             seed(|out| {
@@ -159,12 +159,12 @@ fn hostile() -> Vec<(&'static str, Vec<u8>)> {
 fn the_corpus_holds_the_seeds_and_every_property() {
     for (name, bytes) in [requests(), answers(), hostile()].concat() {
         let path = corpus().join(name);
-        if std::env::var_os("FIELDSEAL_UPDATE").is_some() {
+        if std::env::var_os("LEAFSEAL_UPDATE").is_some() {
             fs::create_dir_all(corpus()).expect("the corpus can be made");
             fs::write(&path, &bytes).expect("the seed can be written");
         }
         let stored = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        assert_eq!(stored, bytes, "{name} is as the code writes it; FIELDSEAL_UPDATE=1 renews it");
+        assert_eq!(stored, bytes, "{name} is as the code writes it; LEAFSEAL_UPDATE=1 renews it");
     }
     let mut replayed = 0;
     for entry in fs::read_dir(corpus()).expect("the corpus is there") {

@@ -1,4 +1,4 @@
-//! Integration tests of fieldseal-protocol: one program, so that it is compiled and linked once.
+//! Integration tests of leafseal-protocol: one program, so that it is compiled and linked once.
 
 mod corpus;
 mod messages;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fieldseal_protocol::{
+use leafseal_protocol::{
     AuthenticateParams, ContentError, DecryptDocumentParams, DecryptFileParams, DecryptParams, DocumentResult,
     EncryptDocumentParams, EncryptFileParams, EncryptParams, ErrorCode, ErrorObject, FrameError, GOING_AWAY, GoingAway,
     Health, HealthParams, InfoParams, InspectParams, Limits, Message, MessageFault, Method, PublicKeysParams,
@@ -82,7 +82,7 @@ fn fields_of(method: Method) -> (Fields, Fields) {
         Method::Rewrap => (vec![app, values], vec![curve, deadline]),
         Method::Inspect => (vec![values], vec![app]),
         Method::PublicKeys => (vec![app], vec![]),
-        Method::Authenticate => (vec![("api_key", Value::from("fsk_00ff"))], vec![]),
+        Method::Authenticate => (vec![("api_key", Value::from("lsk_00ff"))], vec![]),
         Method::Health | Method::Info => (vec![], vec![]),
     }
 }
@@ -238,15 +238,15 @@ fn every_request_reads_as_it_was_written() {
         assert_eq!(Method::parse(method.as_str()), Some(*method));
         assert_eq!(Method::require(method.as_str()), Ok(*method));
     }
-    let options = fieldseal_protocol::EncryptOptions {
+    let options = leafseal_protocol::EncryptOptions {
         app: "acme",
-        curve: Some(fieldseal_protocol::Curve::K1),
-        keying: Some(fieldseal_protocol::Keying::Field),
+        curve: Some(leafseal_protocol::Curve::K1),
+        keying: Some(leafseal_protocol::Keying::Field),
         role: Some("card"),
         deadline_ms: Some(500),
         skip_sealed: true,
         strict: true,
-        other_case: Some(fieldseal_protocol::OtherCase::Refuse),
+        other_case: Some(leafseal_protocol::OtherCase::Refuse),
     };
     let mut out = Vec::new();
     request::encrypt_document(u32::MAX, &options, Some(&["$.a", "$..b"]), b"{\"a\":1}", &mut out);
@@ -269,7 +269,7 @@ fn fault(message: Value) -> (Option<u32>, MessageFault) {
 
 #[test]
 fn malformed_messages_are_refused() {
-    use fieldseal_protocol::Kind;
+    use leafseal_protocol::Kind;
     let [id, method, params] = [Value::from(5), Value::from("health"), array(&[])];
     let request = |id: Value| array(&[Value::from(0), id, method.clone(), params.clone()]);
     let rows = [
@@ -452,7 +452,7 @@ fn results_of_a_newer_engine_are_understood() {
     let frame = encode(&array(&[Value::from(1), Value::from(4), Value::Nil, result]));
     let (4, Ok(result)) = response(&frame) else { panic!("a result") };
     let values = ValuesResult::decode(result).expect("a list").values;
-    assert_eq!(values.iter().collect::<Vec<_>>(), [Ok(fieldseal_protocol::Scalar::Bool(true))]);
+    assert_eq!(values.iter().collect::<Vec<_>>(), [Ok(leafseal_protocol::Scalar::Bool(true))]);
     assert_eq!(Health::decode(result).expect_err("no status").to_string(), "field `status` is missing");
 }
 
@@ -499,7 +499,7 @@ fn results_carry_a_report_after_the_requested_values() {
 
     let mut list = Vec::new();
     let open = answer::OpenValues::begin(7, 1, &mut list);
-    fieldseal_protocol::write::string("ev:x:$", &mut list);
+    leafseal_protocol::write::string("ev:x:$", &mut list);
     let failures = answer::Failures::Indexes(&[0]);
     open.finish(&answer::Report { failed: Some(1), failures, ..answer::Report::default() }, &mut list);
     let Ok(Message::Response { result: Ok(result), .. }) = Message::parse(&list) else { panic!("a response") };

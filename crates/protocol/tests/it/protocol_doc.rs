@@ -1,6 +1,6 @@
 //! Compares `docs/protocol.md` with the code: every name, code and limit is in it, and the worked example is what is sent.
 
-use fieldseal_protocol::{
+use leafseal_protocol::{
     ALPN, CANCEL, CONNECTION_ERROR, Curve, EncryptOptions, ErrorCode, ErrorObject, Field, GOING_AWAY, GoingAway,
     Keying, Limits, Method, OnFailure, PORT, Retry, Scalar, answer, request, write,
 };

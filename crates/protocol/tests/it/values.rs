@@ -1,6 +1,6 @@
 //! Frames and lists of values against `rmpv`, an independent implementation of MessagePack.
 
-use fieldseal_protocol::{
+use leafseal_protocol::{
     EncryptOptions, EncryptParams, Limits, Message, NumberBuffer, RawValues, Scalar, Scanner, Text, TextKind,
     ValueFault, request, write,
 };

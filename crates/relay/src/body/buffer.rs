@@ -6,11 +6,11 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use fieldseal_client::AnswerMemory;
-use fieldseal_http::{BodyError, Pieces};
-use fieldseal_net::client_of;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes};
+use leafseal_client::AnswerMemory;
+use leafseal_http::{BodyError, Pieces};
+use leafseal_net::client_of;
 use tokio::time::timeout;
 
 use crate::body::offload::{Cost, Offload};
@@ -343,7 +343,7 @@ mod tests {
 
     use super::*;
     use crate::body::offload::OffloadThreads;
-    use fieldseal_net::SchedulingClass;
+    use leafseal_net::SchedulingClass;
 
     fn budget(size: usize, of_client: usize) -> Arc<Budget> {
         Budget::new(&Limits { bodies_size_max: size, client_bodies_size_max: of_client, ..Limits::default() })

@@ -8,7 +8,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use fieldseal_net::SchedulingClass;
+use leafseal_net::SchedulingClass;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 /// Work up to this cost runs on the calling thread.
@@ -67,7 +67,7 @@ impl OffloadThreads {
                 .on_thread_start(move || lower_priority(scheduling))
                 .build()
         };
-        Ok(OffloadThreads { short: Some(lane("fieldseal-short")?), long: Some(lane("fieldseal-long")?) })
+        Ok(OffloadThreads { short: Some(lane("leafseal-short")?), long: Some(lane("leafseal-long")?) })
     }
 
     pub(crate) fn way(&self) -> Offload {
@@ -164,7 +164,7 @@ mod tests {
             let looking = tokio::task::spawn_blocking(move || released.recv());
             let work = offload.way();
             let done = timeout(Duration::from_secs(60), work.run(Cost::of_nanoseconds(1_000_000), thread_name));
-            assert_eq!(done.await.expect("nobody waits for a name").as_deref(), Some("fieldseal-short"));
+            assert_eq!(done.await.expect("nobody waits for a name").as_deref(), Some("leafseal-short"));
             release.send(()).unwrap();
             looking.await.unwrap().unwrap();
         });
@@ -193,15 +193,15 @@ mod tests {
             let inline = way.run(INLINE_COST_MAX, thread_name).await;
             assert_eq!(inline, here);
             for (cost, name) in [
-                (Cost::of_nanoseconds(20_001), "fieldseal-short"),
-                (SHORT_COST_MAX, "fieldseal-short"),
-                (Cost::of_nanoseconds(2_000_001), "fieldseal-long"),
-                (Cost::UNKNOWN, "fieldseal-long"),
+                (Cost::of_nanoseconds(20_001), "leafseal-short"),
+                (SHORT_COST_MAX, "leafseal-short"),
+                (Cost::of_nanoseconds(2_000_001), "leafseal-long"),
+                (Cost::UNKNOWN, "leafseal-long"),
             ] {
                 assert_eq!(way.run(cost, thread_name).await.as_deref(), Some(name), "{cost:?}");
             }
             let of_slices = way.run_in_slices((), |()| ControlFlow::Break(thread_name())).await;
-            assert_eq!(of_slices.as_deref(), Some("fieldseal-short"), "even the shortest");
+            assert_eq!(of_slices.as_deref(), Some("leafseal-short"), "even the shortest");
         });
     }
 

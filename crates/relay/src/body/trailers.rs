@@ -4,9 +4,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use fieldseal_http::BodyError;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::header::{HeaderMap, HeaderName};
+use leafseal_http::BodyError;
 
 use crate::access::Record;
 use crate::config::Actions;

@@ -15,16 +15,16 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use fieldseal_document::form::FieldNames;
-use fieldseal_document::{OtherCase as NameCase, Selection};
-use fieldseal_http::HttpSettings;
-use fieldseal_net::ClientBound;
-use fieldseal_net::tls::PrivateKeySettings;
 use hyper::Method;
 use hyper::header::HeaderName;
+use leafseal_document::form::FieldNames;
+use leafseal_document::{OtherCase as NameCase, Selection};
+use leafseal_http::HttpSettings;
+use leafseal_net::ClientBound;
+use leafseal_net::tls::PrivateKeySettings;
 use schemars::generate::SchemaSettings;
 
-pub use fieldseal_config::Problem;
+pub use leafseal_config::Problem;
 pub use schema::{Limits, OnFailure, Process, UpstreamSettings};
 
 pub use crate::rules::choice::OtherCase;
@@ -331,10 +331,10 @@ impl Rule {
     }
 
     /// The value of [`Rule::names`] in calls to the engine; `None` for the engine's default.
-    pub(crate) fn names_on_the_wire(&self) -> Option<fieldseal_client::OtherCase> {
+    pub(crate) fn names_on_the_wire(&self) -> Option<leafseal_client::OtherCase> {
         match self.names {
-            NameCase::Refuse => Some(fieldseal_client::OtherCase::Refuse),
-            NameCase::Same => Some(fieldseal_client::OtherCase::Same),
+            NameCase::Refuse => Some(leafseal_client::OtherCase::Refuse),
+            NameCase::Same => Some(leafseal_client::OtherCase::Same),
             NameCase::Other => None,
         }
     }
@@ -457,7 +457,7 @@ static SCHEMA: LazyLock<serde_json::Value> = LazyLock::new(|| {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
     let mut schema = settings.into_generator().into_root_schema_for::<schema::File>().to_value();
-    fieldseal_config::without_null(&mut schema);
+    leafseal_config::without_null(&mut schema);
     schema
 });
 

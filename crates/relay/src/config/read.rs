@@ -4,12 +4,12 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fieldseal_config::{Document, Problem, line_column};
-use fieldseal_document::form::{FieldNames, is_field_name};
-use fieldseal_document::{Limits as DocumentLimits, OtherCase as NameCase, Selection};
-use fieldseal_net::tls::PrivateKeySettings;
 use hyper::Method;
 use hyper::header::{self, HeaderName, HeaderValue};
+use leafseal_config::{Document, Problem, line_column};
+use leafseal_document::form::{FieldNames, is_field_name};
+use leafseal_document::{Limits as DocumentLimits, OtherCase as NameCase, Selection};
+use leafseal_net::tls::PrivateKeySettings;
 use toml::Spanned;
 
 use super::reach::{Candidate, Unreachable, find_unreachable};

@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fieldseal_net::tls::PrivateKeyBatching;
-use fieldseal_net::{Network, SchedulingClass};
+use leafseal_net::tls::PrivateKeyBatching;
+use leafseal_net::{Network, SchedulingClass};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;

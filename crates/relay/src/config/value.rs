@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use fieldseal_config::{Kind, Raw, Value};
-use fieldseal_net::tls::PrivateKeyBatching;
-use fieldseal_net::{Network, SchedulingClass};
+use leafseal_config::{Kind, Raw, Value};
+use leafseal_net::tls::PrivateKeyBatching;
+use leafseal_net::{Network, SchedulingClass};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize, Serializer};

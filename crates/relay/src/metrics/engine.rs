@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fieldseal_client::{CallObserver, CallOutcome, ClientError, ErrorCode, ErrorKind, Method};
-use fieldseal_net::metrics::{Histogram, Named, Writer};
+use leafseal_client::{CallObserver, CallOutcome, ClientError, ErrorCode, ErrorKind, Method};
+use leafseal_net::metrics::{Histogram, Named, Writer};
 
 use crate::outages::Outages;
 
@@ -151,8 +151,8 @@ fn outcomes<'m>(threads: impl Iterator<Item = &'m MethodCounts>) -> BTreeMap<&'s
 
 #[cfg(test)]
 mod tests {
-    use fieldseal_client::Retry;
-    use fieldseal_net::metrics::openmetrics;
+    use leafseal_client::Retry;
+    use leafseal_net::metrics::openmetrics;
 
     use super::*;
 
@@ -175,18 +175,18 @@ mod tests {
         threads.iter().for_each(|thread| thread.retried(Method::Decrypt, &failed(ErrorKind::GoingAway)));
         let text = openmetrics(move |out| write(&threads, out));
         for line in [
-            "fieldseal_relay_engine_calls_total{method=\"encrypt\",outcome=\"ok\"} 2",
-            "fieldseal_relay_engine_calls_total{method=\"encrypt\",outcome=\"overloaded\"} 1",
-            "fieldseal_relay_engine_calls_total{method=\"encrypt\",outcome=\"timeout\"} 1",
-            "fieldseal_relay_engine_calls_total{method=\"encrypt\",outcome=\"unreachable\"} 1",
-            "fieldseal_relay_engine_calls_total{method=\"decrypt\",outcome=\"ok\"} 0",
-            "fieldseal_relay_engine_calls_total{method=\"authenticate\",outcome=\"abandoned\"} 1",
-            "fieldseal_relay_engine_retries_total{method=\"decrypt\"} 2",
-            "fieldseal_relay_engine_retries_total{method=\"encrypt\"} 0",
-            "fieldseal_relay_engine_call_seconds_bucket{le=\"0.0002\",method=\"encrypt\"} 1",
-            "fieldseal_relay_engine_call_seconds_bucket{le=\"+Inf\",method=\"encrypt\"} 5",
-            "fieldseal_relay_engine_call_seconds_count{method=\"encrypt\"} 5",
-            "fieldseal_relay_engine_call_seconds_sum{method=\"authenticate\"} 0.0001",
+            "leafseal_relay_engine_calls_total{method=\"encrypt\",outcome=\"ok\"} 2",
+            "leafseal_relay_engine_calls_total{method=\"encrypt\",outcome=\"overloaded\"} 1",
+            "leafseal_relay_engine_calls_total{method=\"encrypt\",outcome=\"timeout\"} 1",
+            "leafseal_relay_engine_calls_total{method=\"encrypt\",outcome=\"unreachable\"} 1",
+            "leafseal_relay_engine_calls_total{method=\"decrypt\",outcome=\"ok\"} 0",
+            "leafseal_relay_engine_calls_total{method=\"authenticate\",outcome=\"abandoned\"} 1",
+            "leafseal_relay_engine_retries_total{method=\"decrypt\"} 2",
+            "leafseal_relay_engine_retries_total{method=\"encrypt\"} 0",
+            "leafseal_relay_engine_call_seconds_bucket{le=\"0.0002\",method=\"encrypt\"} 1",
+            "leafseal_relay_engine_call_seconds_bucket{le=\"+Inf\",method=\"encrypt\"} 5",
+            "leafseal_relay_engine_call_seconds_count{method=\"encrypt\"} 5",
+            "leafseal_relay_engine_call_seconds_sum{method=\"authenticate\"} 0.0001",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in:\n{text}");
         }

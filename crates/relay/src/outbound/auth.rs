@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use boring::sha::sha256;
-use fieldseal_client::{ApiKeyFacts, Client, ErrorCode, ErrorKind};
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, PROXY_AUTHORIZATION};
+use leafseal_client::{ApiKeyFacts, Client, ErrorCode, ErrorKind};
 use zeroize::Zeroizing;
 
 use crate::config::{Action, Actions};

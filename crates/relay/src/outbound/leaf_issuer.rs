@@ -18,7 +18,7 @@ use boring::x509::extension::{
     AuthorityKeyIdentifier, BasicConstraints, ExtendedKeyUsage, KeyUsage, SubjectAlternativeName,
 };
 use boring::x509::{X509, X509NameBuilder};
-use fieldseal_net::tls::{SessionSettings, TlsError, server_context};
+use leafseal_net::tls::{SessionSettings, TlsError, server_context};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
@@ -157,7 +157,7 @@ impl LeafIssuer {
         };
         let (not_before, not_after) = (seconds(now - VALID_SINCE)?, seconds(now + VALID_FOR)?);
         let mut subject = X509NameBuilder::new()?;
-        let common_name = if host.len() <= COMMON_NAME_SIZE_MAX { host } else { "fieldseal relay" };
+        let common_name = if host.len() <= COMMON_NAME_SIZE_MAX { host } else { "leafseal relay" };
         subject.append_entry_by_nid(Nid::COMMONNAME, common_name)?;
         let mut names = SubjectAlternativeName::new();
         match host.parse::<IpAddr>() {

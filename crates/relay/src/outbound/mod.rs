@@ -10,13 +10,13 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use fieldseal_client::ApiKeyFacts;
-use fieldseal_http::{Handler, Hold, Peer, Protocol, RequestBody, ResponseBody, StreamServer, empty, protocol_of};
 use http_body_util::BodyExt;
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use leafseal_client::ApiKeyFacts;
+use leafseal_http::{Handler, Hold, Peer, Protocol, RequestBody, ResponseBody, StreamServer, empty, protocol_of};
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 

@@ -4,8 +4,8 @@ use std::io;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use fieldseal_net::Report;
-use fieldseal_net::metrics::{Histogram, HistogramSnapshot, Named, openmetrics};
+use leafseal_net::Report;
+use leafseal_net::metrics::{Histogram, HistogramSnapshot, Named, openmetrics};
 
 use super::{ProbeTarget, Sample};
 
@@ -115,28 +115,28 @@ mod tests {
     async fn a_target_that_is_not_probed_has_no_samples() {
         let metrics = ProbeMetrics::default();
         let text = metrics.metrics().await;
-        assert!(!text.contains("way=") && text.contains("fieldseal_probe_alarm 0\n"), "{text}");
+        assert!(!text.contains("way=") && text.contains("leafseal_probe_alarm 0\n"), "{text}");
         let failure = Some("no".to_owned());
         metrics.count(&[Sample { target: ProbeTarget::Relay, time: Duration::from_millis(1500), failure }], true);
         let text = metrics.metrics().await;
         for line in [
-            "fieldseal_probe_last_request_seconds{way=\"relay\"} 1.5",
-            "fieldseal_probe_request_seconds_sum{way=\"relay\"} 1.5",
-            "fieldseal_probe_requests_total{way=\"relay\",outcome=\"ok\"} 0",
-            "fieldseal_probe_requests_total{way=\"relay\",outcome=\"failed\"} 1",
-            "fieldseal_probe_alarms_total 1",
+            "leafseal_probe_last_request_seconds{way=\"relay\"} 1.5",
+            "leafseal_probe_request_seconds_sum{way=\"relay\"} 1.5",
+            "leafseal_probe_requests_total{way=\"relay\",outcome=\"ok\"} 0",
+            "leafseal_probe_requests_total{way=\"relay\",outcome=\"failed\"} 1",
+            "leafseal_probe_alarms_total 1",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in:\n{text}");
         }
         assert!(!text.contains("way=\"engine\""), "{text}");
     }
 
-    /// `UPDATE=1 cargo test -p fieldseal-relay --lib metrics` regenerates the table.
+    /// `UPDATE=1 cargo test -p leafseal-relay --lib metrics` regenerates the table.
     #[tokio::test]
     async fn the_documentation_has_every_metric() {
         let metrics = ProbeMetrics::default();
         metrics.count(&[Sample { target: ProbeTarget::Relay, time: Duration::from_millis(1), failure: None }], false);
         let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/relay.md");
-        fieldseal_testkit::check_metrics_table(document, "## The probe", &metrics.metrics().await);
+        leafseal_testkit::check_metrics_table(document, "## The probe", &metrics.metrics().await);
     }
 }

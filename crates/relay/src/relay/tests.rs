@@ -46,7 +46,7 @@ impl Fixture {
     fn start() -> Fixture {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("fieldseal-relay-{}-{number}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("leafseal-relay-{}-{number}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let mut fixture = Fixture { folder, relay: None };
         for name in ["engine", "first", "second", "upstream"] {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use fieldseal_document::form::{FieldNames, FormError, FormLimits, Part, decode_field, find_fields, find_parts};
+use leafseal_document::form::{FieldNames, FormError, FormLimits, Part, decode_field, find_fields, find_parts};
 use thiserror::Error;
 
 use crate::body::buffer::Buffer;

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use fieldseal_document::folded;
+use leafseal_document::folded;
 use thiserror::Error;
 
 use crate::rules::choice::Case;

@@ -12,16 +12,16 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fieldseal_client::{
-    Answer, Client, ClientError, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode,
-    ErrorKind, OtherCase, Prepared, Scalar, Value, Values,
-};
-use fieldseal_document::form::{FieldNames, FormLimits, encode_field};
-use fieldseal_document::{DocumentError, Limits as DocumentLimits, Progress, Purpose, Selection, Walker, escape_into};
-use fieldseal_http::BodyError;
 use hyper::StatusCode;
 use hyper::body::{Body, Bytes};
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use leafseal_client::{
+    Answer, Client, ClientError, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode,
+    ErrorKind, OtherCase, Prepared, Scalar, Value, Values,
+};
+use leafseal_document::form::{FieldNames, FormLimits, encode_field};
+use leafseal_document::{DocumentError, Limits as DocumentLimits, Progress, Purpose, Selection, Walker, escape_into};
+use leafseal_http::BodyError;
 
 use crate::body::buffer::{AnswerShare, Budget, BudgetShare, Buffer, read_whole};
 use crate::body::coding::{Coding, DecodeBounds, DecodeError, Decoding};
@@ -518,8 +518,8 @@ impl CallParams {
         let on_failure = match self.on_failure {
             // Omitted, so that older engines accept the request.
             OnFailure::Fail => None,
-            OnFailure::Leave => Some(fieldseal_client::OnFailure::Leave),
-            OnFailure::Null => Some(fieldseal_client::OnFailure::Null),
+            OnFailure::Leave => Some(leafseal_client::OnFailure::Leave),
+            OnFailure::Null => Some(leafseal_client::OnFailure::Null),
         };
         let (role, key_id, other_case) = (self.role.as_deref(), self.key_id.as_deref(), self.other_case);
         DecryptOptions { role, deadline_ms, on_failure, other_case, key_id, ..DecryptOptions::new(&self.app) }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use fieldseal_http::{BodyError, RequestBody};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use leafseal_http::{BodyError, RequestBody};
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::body::trailers::Guarded;

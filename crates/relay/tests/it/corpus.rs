@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use fieldseal_relay::fuzzing;
+use leafseal_relay::fuzzing;
 
 #[test]
 fn the_corpus_holds_every_property() {

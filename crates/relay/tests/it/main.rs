@@ -1,4 +1,4 @@
-//! Integration tests of fieldseal-relay, in one program, so that it is compiled and linked once. Tests that need a process of their own are
+//! Integration tests of leafseal-relay, in one program, so that it is compiled and linked once. Tests that need a process of their own are
 //! beside this folder.
 
 mod common;

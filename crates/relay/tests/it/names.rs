@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use crate::common::{Answer, Client, Identity, Pieces, TestRelay};
-use fieldseal_http::{
-    Event, Handler, HttpSettings, Listener, ListenerOptions, Observer, Peer, RequestBody, ResponseBody, bytes,
-};
 use http_body_util::BodyExt;
 use hyper::body::{Bytes, Frame};
 use hyper::header::HeaderValue;
 use hyper::{Request, Response, Version};
+use leafseal_http::{
+    Event, Handler, HttpSettings, Listener, ListenerOptions, Observer, Peer, RequestBody, ResponseBody, bytes,
+};
 
 const FORM: &str = "application/x-www-form-urlencoded";
 const JSON: &str = "application/json";

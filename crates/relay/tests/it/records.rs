@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-const RECEIVED: &str = "fieldseal_relay_body_bytes_total{listener=\"inbound-0\",direction=\"received\"}";
+const RECEIVED: &str = "leafseal_relay_body_bytes_total{listener=\"inbound-0\",direction=\"received\"}";
 const ROUTES: &str = "[[inbound.route]]\npath = \"/held\"\nrequest = [{ action = \"redact\", json = [\"$.a\"] }]\n\
     [[inbound.route]]\npath = \"/sealed\"\napp = \"shop\"\nrequest = [{ action = \"encrypt\", json = [\"$.a\"] }]";
 
@@ -71,11 +71,11 @@ async fn calls_to_an_engine_that_is_not_there_are_counted_and_the_relay_is_not_r
     request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     assert_eq!(client.begin(request).await.status(), StatusCode::SERVICE_UNAVAILABLE);
     let calls =
-        |outcome| format!("fieldseal_relay_engine_calls_total{{method=\"encrypt_document\",outcome=\"{outcome}\"}}");
+        |outcome| format!("leafseal_relay_engine_calls_total{{method=\"encrypt_document\",outcome=\"{outcome}\"}}");
     assert_eq!(test_relay.metric(&calls("unreachable")).await, 1.0);
     assert_eq!(test_relay.metric(&calls("ok")).await, 0.0);
-    assert_eq!(test_relay.metric("fieldseal_relay_engine_call_seconds_count{method=\"encrypt_document\"}").await, 1.0);
-    assert_eq!(test_relay.metric("fieldseal_relay_ready").await, 0.0);
-    let version = concat!("fieldseal_relay_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"}");
+    assert_eq!(test_relay.metric("leafseal_relay_engine_call_seconds_count{method=\"encrypt_document\"}").await, 1.0);
+    assert_eq!(test_relay.metric("leafseal_relay_ready").await, 0.0);
+    let version = concat!("leafseal_relay_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"}");
     assert_eq!(test_relay.metric(version).await, 1.0);
 }

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{Answer, CHECKSUM, Client, Identity, PATIENCE, Pieces, TestRelay, data, trailers, until};
-use fieldseal_http::{
-    Event, Handler, HttpSettings, Listener, ListenerOptions, Observer, Peer, RequestBody, ResponseBody, bytes,
-};
-use fieldseal_net::tls::Acceptor;
 use http_body_util::BodyExt;
 use hyper::body::Frame;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, TRAILER};
 use hyper::{Request, Response, StatusCode, Version};
+use leafseal_http::{
+    Event, Handler, HttpSettings, Listener, ListenerOptions, Observer, Peer, RequestBody, ResponseBody, bytes,
+};
+use leafseal_net::tls::Acceptor;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -213,8 +213,7 @@ async fn a_client_that_sends_a_body_too_slowly_receives_an_error() {
                 );
                 drop(teller);
             }
-            let sample =
-                format!("fieldseal_relay_refusals_total{{listener=\"inbound-{listener}\",code=\"slow-body\"}}");
+            let sample = format!("leafseal_relay_refusals_total{{listener=\"inbound-{listener}\",code=\"slow-body\"}}");
             assert_eq!(test_relay.metric(&sample).await, 3.0);
         }
     }

@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use fieldseal_http::{BodyError, Buffers, Pieces, Problem, RequestBody, ResponseBody, bytes, empty};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes};
 use hyper::header::{
@@ -11,12 +10,13 @@ use hyper::header::{
     CONTENT_TYPE, HeaderValue, ORIGIN, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{HeaderMap, Method, Response, StatusCode};
+use leafseal_http::{BodyError, Buffers, Pieces, Problem, RequestBody, ResponseBody, bytes, empty};
 use tokio::time::timeout_at;
 
 use super::problem::{forbidden, invalid, overloaded, too_large};
 use super::settings::ApiSettings;
-use fieldseal_service::Rope;
-use fieldseal_service::Share;
+use leafseal_service::Rope;
+use leafseal_service::Share;
 
 /// The form of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

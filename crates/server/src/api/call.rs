@@ -4,11 +4,11 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
-use fieldseal_engine::Caller;
-use fieldseal_engine::pool::{Abandoned, Admission, Cancellation, Job, Reason, Rejection, Ticket};
-use fieldseal_http::{Peer, Problem};
-use fieldseal_net::client_of;
-use fieldseal_protocol::{ErrorCode, ErrorObject, Method};
+use leafseal_engine::Caller;
+use leafseal_engine::pool::{Abandoned, Admission, Cancellation, Job, Reason, Rejection, Ticket};
+use leafseal_http::{Peer, Problem};
+use leafseal_net::client_of;
+use leafseal_protocol::{ErrorCode, ErrorObject, Method};
 use tokio::sync::oneshot;
 use tokio::time::sleep_until;
 
@@ -19,11 +19,11 @@ use crate::clock;
 use crate::metrics::Arrival;
 use crate::request_record::RequestRecord;
 use crate::server_state::{Memory, ServerState};
-use fieldseal_service::RequestJob;
-use fieldseal_service::Rope;
-use fieldseal_service::Share;
-use fieldseal_service::{Answered, Effort, Receiver, Reply};
-use fieldseal_service::{Request, Tenant};
+use leafseal_service::RequestJob;
+use leafseal_service::Rope;
+use leafseal_service::Share;
+use leafseal_service::{Answered, Effort, Receiver, Reply};
+use leafseal_service::{Request, Tenant};
 
 /// The parameters of a call that is to be submitted.
 pub(super) struct Submission<'a> {

@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fieldseal_http::HttpCounters;
-use fieldseal_net::metrics::{Histogram, HistogramSnapshot};
+use leafseal_http::HttpCounters;
+use leafseal_net::metrics::{Histogram, HistogramSnapshot};
 
 use super::route::{Call, PATHS};
 

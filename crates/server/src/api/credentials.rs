@@ -98,13 +98,13 @@ mod tests {
 
     #[test]
     fn each_kind_is_read_and_two_are_refused() {
-        let basic = format!("Basic {}", base64::encode_block(b"app_1:fsk_x:y"));
-        assert_eq!(read(&[("authorization", &basic)]).as_deref(), Ok("app_1|fsk_x:y"));
-        assert_eq!(read(&[("authorization", &basic.replace("Basic", "bASIC "))]).as_deref(), Ok("app_1|fsk_x:y"));
-        assert_eq!(read(&[("api-key", "fsk_z")]).as_deref(), Ok("|fsk_z"));
+        let basic = format!("Basic {}", base64::encode_block(b"app_1:lsk_x:y"));
+        assert_eq!(read(&[("authorization", &basic)]).as_deref(), Ok("app_1|lsk_x:y"));
+        assert_eq!(read(&[("authorization", &basic.replace("Basic", "bASIC "))]).as_deref(), Ok("app_1|lsk_x:y"));
+        assert_eq!(read(&[("api-key", "lsk_z")]).as_deref(), Ok("|lsk_z"));
         assert_eq!(read(&[("Authorization", "Token fst_1")]).as_deref(), Ok("fst_1"));
         assert_eq!(read(&[]), Err(NoCredentials::Missing));
-        let both = [("api-key", "fsk_z"), ("authorization", basic.as_str())];
+        let both = [("api-key", "lsk_z"), ("authorization", basic.as_str())];
         assert_eq!(read(&both), Err(NoCredentials::Several));
         assert_eq!(read(&[("api-key", "a"), ("api-key", "a")]), Err(NoCredentials::Several));
     }
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn any_input_is_parsed_or_refused() {
         let mut rng = StdRng::seed_from_u64(17);
-        let basic = format!("Basic {}", base64::encode_block(b"app_1:fsk_00ff00ff00ff00ff_0123456789abcdef"));
+        let basic = format!("Basic {}", base64::encode_block(b"app_1:lsk_00ff00ff00ff00ff_0123456789abcdef"));
         for _ in 0..20_000 {
             let mut bytes = [basic.as_bytes(), b"Token fst_01ff"][rng.random_range(0..2)].to_vec();
             for _ in 0..rng.random_range(0..4) {
@@ -138,7 +138,7 @@ mod tests {
         let no_colon = format!("Basic {}", base64::encode_block(b"app"));
         let no_text = format!("Basic {}", base64::encode_block(b"\xff:\xff"));
         let long = format!("Token {}", "x".repeat(CREDENTIALS_SIZE_MAX));
-        for wrong in ["Basic", "Basic ", "Token ", "Basic !!!", "Bearer abc", "fsk_x", &no_colon, &no_text, &long] {
+        for wrong in ["Basic", "Basic ", "Token ", "Basic !!!", "Bearer abc", "lsk_x", &no_colon, &no_text, &long] {
             assert_eq!(read(&[("authorization", wrong)]), Err(NoCredentials::Unreadable), "{wrong}");
         }
     }

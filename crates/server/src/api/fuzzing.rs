@@ -3,10 +3,10 @@
 //!
 //! Not part of the crate's interface. Every function panics where a property does not hold.
 
-use fieldseal_engine::{Curve, Keying, OnFailure, fuzzing};
-use fieldseal_service::api::{self, CallOptions};
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
+use leafseal_engine::{Curve, Keying, OnFailure, fuzzing};
+use leafseal_service::api::{self, CallOptions};
 
 use super::body::Form;
 use super::credentials::{API_KEY, Credentials, NoCredentials};

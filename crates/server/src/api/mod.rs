@@ -20,16 +20,16 @@ pub(crate) mod settings;
 use std::sync::Arc;
 use std::time::Instant;
 
-use fieldseal_engine::admin::{ApiOperation, AppName};
-use fieldseal_engine::{ApiCaller, Caller, Engine, Error, ErrorKind, PayloadDigest, read_api_key};
-use fieldseal_http::{Event, Handler, Listener, ListenerOptions, Observer, Peer, Problem, RequestBody};
-use fieldseal_http::{HttpSettings, ResponseBody};
-use fieldseal_net::client_of;
-use fieldseal_net::tls::Acceptor;
-use fieldseal_protocol::Method;
 use hyper::header::{ALLOW, HeaderValue, WWW_AUTHENTICATE};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Request, Response, StatusCode};
+use leafseal_engine::admin::{ApiOperation, AppName};
+use leafseal_engine::{ApiCaller, Caller, Engine, Error, ErrorKind, PayloadDigest, read_api_key};
+use leafseal_http::{Event, Handler, Listener, ListenerOptions, Observer, Peer, Problem, RequestBody};
+use leafseal_http::{HttpSettings, ResponseBody};
+use leafseal_net::client_of;
+use leafseal_net::tls::Acceptor;
+use leafseal_protocol::Method;
 use serde_json::json;
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
@@ -43,8 +43,8 @@ use crate::start_error::StartError;
 use body::{Form, answer_json, answer_static};
 use call::Submission;
 use credentials::Credentials;
-use fieldseal_service::api::{self, CallInput, CallOptions, ReportSlot};
-use fieldseal_service::{FailureObserver, gather};
+use leafseal_service::api::{self, CallInput, CallOptions, ReportSlot};
+use leafseal_service::{FailureObserver, gather};
 use problem::{forbidden, invalid, not_found, overloaded, unauthorized};
 use query::{SupportedOptions, read_options};
 use record::Record;
@@ -58,10 +58,10 @@ pub(crate) const OPEN_API: &str = include_str!("../../../../docs/openapi.json");
 const APP_ID: &str = "x-evervault-app-id";
 const DEBUG_MODE: &str = "x-evervault-inputs-debug-mode";
 /// Response headers that pages may read.
-const EXPOSED: &str = "x-evervault-inputs-debug-mode, fieldseal-report";
+const EXPOSED: &str = "x-evervault-inputs-debug-mode, leafseal-report";
 const POLL_INTERVAL: &str = "x-poll-interval";
 /// The challenge to clients without credentials (RFC 7617).
-const CHALLENGE: &str = "Basic realm=\"fieldseal\", charset=\"UTF-8\"";
+const CHALLENGE: &str = "Basic realm=\"leafseal\", charset=\"UTF-8\"";
 
 /// Starts the listener, if an address is set.
 pub(crate) fn start(
@@ -369,7 +369,7 @@ impl Api {
 fn refusal(error: Error) -> Problem {
     match error.kind {
         ErrorKind::Forbidden => unauthorized(error.message),
-        _ => problem::problem(&fieldseal_service::error_object(error)),
+        _ => problem::problem(&leafseal_service::error_object(error)),
     }
 }
 

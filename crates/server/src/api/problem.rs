@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use fieldseal_http::Problem;
-use fieldseal_protocol::{ErrorCode, ErrorObject};
 use hyper::StatusCode;
+use leafseal_http::Problem;
+use leafseal_protocol::{ErrorCode, ErrorObject};
 
 /// The delay before a retry if the engine does not specify one.
 const PAUSE: Duration = Duration::from_secs(1);

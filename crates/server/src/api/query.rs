@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use fieldseal_engine::{Curve, Keying, OnFailure};
-use fieldseal_service::api::CallOptions;
+use leafseal_engine::{Curve, Keying, OnFailure};
+use leafseal_service::api::CallOptions;
 use percent_encoding::percent_decode_str;
 
 /// The options that a call supports.

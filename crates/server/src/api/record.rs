@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use fieldseal_http::{Peer, Problem, ResponseBody};
-use fieldseal_net::client_of;
 use hyper::body::Body as _;
 use hyper::{Response, StatusCode};
+use leafseal_http::{Peer, Problem, ResponseBody};
+use leafseal_net::client_of;
 
 use super::counters::word_of;
 use super::route::Call;

@@ -1,12 +1,12 @@
 //! The report of an answer: a header with one JSON object, because the body contains only the document.
 
-use fieldseal_engine::Report;
-use fieldseal_service::api::CallReport;
 use hyper::header::HeaderValue;
+use leafseal_engine::Report;
+use leafseal_service::api::CallReport;
 use serde_json::{Map, Value, json};
 
 /// The header's name.
-pub(super) const REPORT: &str = "fieldseal-report";
+pub(super) const REPORT: &str = "leafseal-report";
 
 /// Maximum size of the header in bytes: proxies and clients limit the headers of an answer. Paths that do not fit are omitted.
 const REPORT_SIZE_MAX: usize = 4096;
@@ -62,7 +62,7 @@ fn in_ascii(json: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fieldseal_engine::Failure;
+    use leafseal_engine::Failure;
 
     use super::*;
 

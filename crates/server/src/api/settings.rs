@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use fieldseal_http::{HttpSettings, SettingsError as HttpSettingsError};
-use fieldseal_net::tls::ServerIdentity;
+use leafseal_http::{HttpSettings, SettingsError as HttpSettingsError};
+use leafseal_net::tls::ServerIdentity;
 use thiserror::Error;
 
 /// Settings of the API: address, limits and timeouts.
@@ -25,7 +25,7 @@ pub struct ApiSettings {
     pub calls_max: usize,
     /// Maximum duration of a call, from its head to its answer, including its body. Default 5 min.
     pub call_timeout: Duration,
-    /// The team name returned to SDKs; the engine does not use it. Default `fieldseal`.
+    /// The team name returned to SDKs; the engine does not use it. Default `leafseal`.
     pub team: String,
     /// Origins whose pages may read public keys and decrypt with client-side tokens; `*` for all. Default none.
     pub cors_origins: Vec<String>,
@@ -80,7 +80,7 @@ impl Default for ApiSettings {
             inspect_size_max: 64 << 10,
             calls_max: 4096,
             call_timeout: Duration::from_secs(300),
-            team: "fieldseal".to_owned(),
+            team: "leafseal".to_owned(),
             cors_origins: Vec::new(),
             access_log: false,
             relay: SharedRelayInformation::default(),
@@ -109,7 +109,7 @@ pub enum ApiSettingsError {
     Origin(String),
     /// No certificate.
     #[error(
-        "the API has an address but no certificate: run `fieldseal certs init`, or set `api.certificate` and `api.private_key`"
+        "the API has an address but no certificate: run `leafseal certs init`, or set `api.certificate` and `api.private_key`"
     )]
     NoIdentity,
 }

@@ -112,7 +112,7 @@ fn one_seed(seed: u64) {
     simulation.assert_all_is_given_back();
 }
 
-/// `FIELDSEAL_SEED` replays one schedule.
+/// `LEAFSEAL_SEED` replays one schedule.
 #[test]
 fn whatever_the_schedule_the_answer_is_that_of_one_worker() {
     let default = std::panic::take_hook();
@@ -121,12 +121,12 @@ fn whatever_the_schedule_the_answer_is_that_of_one_worker() {
             default(info);
         }
     }));
-    if let Some(seed) = std::env::var("FIELDSEAL_SEED").ok().and_then(|seed| seed.parse().ok()) {
+    if let Some(seed) = std::env::var("LEAFSEAL_SEED").ok().and_then(|seed| seed.parse().ok()) {
         return one_seed(seed);
     }
     for seed in 0..20_000 {
         let run = std::panic::catch_unwind(|| one_seed(seed));
-        assert!(run.is_ok(), "replay it with FIELDSEAL_SEED={seed}");
+        assert!(run.is_ok(), "replay it with LEAFSEAL_SEED={seed}");
     }
 }
 

@@ -8,12 +8,12 @@ pub(crate) mod requests;
 use std::fmt;
 use std::time::Duration;
 
-use fieldseal_engine::Counters;
-use fieldseal_engine::pool::Observer;
-use fieldseal_http::HttpCounters;
-use fieldseal_net::ProcessFigures;
-use fieldseal_net::metrics::{Histogram, HistogramSnapshot, Named, Writer, openmetrics};
-use fieldseal_net::tls::PrivateKeyFigures;
+use leafseal_engine::Counters;
+use leafseal_engine::pool::Observer;
+use leafseal_http::HttpCounters;
+use leafseal_net::ProcessFigures;
+use leafseal_net::metrics::{Histogram, HistogramSnapshot, Named, Writer, openmetrics};
+use leafseal_net::tls::PrivateKeyFigures;
 
 use crate::api::counters::ApiSnapshot;
 use crate::counters::ServerCounters;

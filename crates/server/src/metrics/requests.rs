@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use fieldseal_net::metrics::{Histogram, HistogramSnapshot};
-use fieldseal_protocol::{ErrorCode, Method};
-use fieldseal_service::Effort;
+use leafseal_net::metrics::{Histogram, HistogramSnapshot};
+use leafseal_protocol::{ErrorCode, Method};
+use leafseal_service::Effort;
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use fieldseal_engine::pool::{Admission, Cancellation};
-use fieldseal_net::{BulkTurns, Phase};
-use fieldseal_protocol::{
+use leafseal_engine::pool::{Admission, Cancellation};
+use leafseal_net::{BulkTurns, Phase};
+use leafseal_protocol::{
     CANCEL, ErrorCode, ErrorObject, Frame, FrameBuffer, GoingAway, Health, HealthParams, Message, MessageError, Method,
     Peek, RawParams, answer, decode_cancel,
 };
@@ -37,11 +37,11 @@ use crate::rpc::turns::TurnTaker;
 use crate::rpc::wire::{Socket, Wire, discard};
 use crate::rpc::write_timeout::WriteTimeout;
 use crate::server_state::{Memory, Registration, ServerState};
-use fieldseal_service::RequestJob;
-use fieldseal_service::gather;
-use fieldseal_service::{Effort, Reply};
-use fieldseal_service::{Exhausted, Share};
-use fieldseal_service::{PeerIdentity, Service};
+use leafseal_service::RequestJob;
+use leafseal_service::gather;
+use leafseal_service::{Effort, Reply};
+use leafseal_service::{Exhausted, Share};
+use leafseal_service::{PeerIdentity, Service};
 
 /// Bytes read and written in one turn: some tens of microseconds of TLS.
 const TURN_BYTES_MAX: usize = 64 << 10;

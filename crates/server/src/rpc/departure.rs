@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use fieldseal_net::{Leaving, Phase, age_reached};
-use fieldseal_protocol::GoingAway;
+use leafseal_net::{Leaving, Phase, age_reached};
+use leafseal_protocol::GoingAway;
 
 use crate::settings::ServerSettings;
 

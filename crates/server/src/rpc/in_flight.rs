@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use fieldseal_engine::pool::{Abandoned, Admission, Cancellation, Job, Pool, Reason, Rejection, Stop, Ticket};
+use leafseal_engine::pool::{Abandoned, Admission, Cancellation, Job, Pool, Reason, Rejection, Stop, Ticket};
 
 use crate::attempts::Attempts;
 use crate::settings::ServerSettings;
-use fieldseal_service::RequestJob;
+use leafseal_service::RequestJob;
 
 /// The unanswered requests of one connection.
 #[derive(Default)]

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use boring::ssl::SslContext;
-use fieldseal_net::tls::Acceptor;
-use fieldseal_net::{ACCEPT_PAUSE, Full, Slot, client_of, prepare_socket};
-use fieldseal_protocol::{ErrorCode, ErrorObject, answer};
+use leafseal_net::tls::Acceptor;
+use leafseal_net::{ACCEPT_PAUSE, Full, Slot, client_of, prepare_socket};
+use leafseal_protocol::{ErrorCode, ErrorObject, answer};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_blocking;
@@ -24,7 +24,7 @@ use crate::rpc::gathered::Gathered;
 use crate::rpc::wire::discard;
 use crate::server_state::{Registration, ServerState};
 use crate::tls::{self, HandshakeFailure};
-use fieldseal_service::{PeerIdentity, Refused as Unknown, Service};
+use leafseal_service::{PeerIdentity, Refused as Unknown, Service};
 
 type Stream = SslStream<Gathered<TcpStream>>;
 

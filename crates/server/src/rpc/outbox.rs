@@ -8,12 +8,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 
-use fieldseal_protocol::{ErrorObject, Limits, Scanner, answer};
+use leafseal_protocol::{ErrorObject, Limits, Scanner, answer};
 
 use crate::request_record::RequestRecord;
-use fieldseal_service::Share;
-use fieldseal_service::{Answered, Effort, Receiver};
-use fieldseal_service::{FREED_BUFFERS_MAX, MERGE_SIZE_MAX, Rope};
+use leafseal_service::Share;
+use leafseal_service::{Answered, Effort, Receiver};
+use leafseal_service::{FREED_BUFFERS_MAX, MERGE_SIZE_MAX, Rope};
 
 /// One message, or several that are sent together, or a piece of a large one.
 struct Buffer {
@@ -238,13 +238,13 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
 
-    use fieldseal_engine::pool::{Cancellation, Reason};
-    use fieldseal_protocol::ErrorCode;
+    use leafseal_engine::pool::{Cancellation, Reason};
+    use leafseal_protocol::ErrorCode;
 
     use super::*;
     use crate::clock;
     use crate::metrics::requests::{Arrival, Outcome, Requests};
-    use fieldseal_service::Reply;
+    use leafseal_service::Reply;
 
     #[derive(Default)]
     struct Count(AtomicUsize);

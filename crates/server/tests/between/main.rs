@@ -3,7 +3,7 @@
 //!
 //! Each call ends in time with its own answer or a clear error; afterwards the same client works again, and the server holds no resources.
 //! The seed determines the script and the calls, not the scheduling of threads: to reproduce a failure, run its seed more than once.
-//! `FIELDSEAL_SEED=17` runs one seed, `FIELDSEAL_SEEDS=1000` runs that many.
+//! `LEAFSEAL_SEED=17` runs one seed, `LEAFSEAL_SEEDS=1000` runs that many.
 
 #[path = "../it/common/mod.rs"]
 mod common;
@@ -19,11 +19,11 @@ use common::engine::{EngineFixture, engine};
 use common::script::NetworkQuality;
 use common::seeds::{seeds, side_by_side};
 use common::{PATIENCE, Pki, until};
-use fieldseal_client::{Client, ClientSettings, ErrorKind};
-use fieldseal_engine::Settings;
-use fieldseal_protocol::Limits;
-use fieldseal_server::{Server, ServerSettings, ShutdownReport};
-use fieldseal_service::EngineService;
+use leafseal_client::{Client, ClientSettings, ErrorKind};
+use leafseal_engine::Settings;
+use leafseal_protocol::Limits;
+use leafseal_server::{Server, ServerSettings, ShutdownReport};
+use leafseal_service::EngineService;
 use proxy::{Proxy, Seen};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fieldseal_client::{
+use leafseal_client::{
     Client, ClientError, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode, ErrorKind,
     Scalar, Value,
 };

@@ -10,12 +10,12 @@ use crate::common::engine::{EngineFixture, engine};
 use crate::common::{PATIENCE, Pki, operator, wait_until};
 use boring::base64;
 use boring::ssl::{SslConnector, SslMethod, SslStream, SslVerifyMode};
-use fieldseal_engine::admin::{ApiOperation, AppName, NewApiKey, Roles};
-use fieldseal_engine::{ApiKeySecret, Settings, system_random};
-use fieldseal_net::tls::{PrivateKeySettings, ServerIdentity, SessionSettings};
-use fieldseal_protocol::Limits;
-use fieldseal_server::{ApiSettings, RelayDestination, RelayInformation, Server, ServerSettings};
-use fieldseal_service::EngineService;
+use leafseal_engine::admin::{ApiOperation, AppName, NewApiKey, Roles};
+use leafseal_engine::{ApiKeySecret, Settings, system_random};
+use leafseal_net::tls::{PrivateKeySettings, ServerIdentity, SessionSettings};
+use leafseal_protocol::Limits;
+use leafseal_server::{ApiSettings, RelayDestination, RelayInformation, Server, ServerSettings};
+use leafseal_service::EngineService;
 use serde_json::Value;
 
 const SHORT: Duration = Duration::from_millis(300);
@@ -155,11 +155,11 @@ fn encrypted_values_round_trip_and_are_counted() {
     assert_eq!(test_server.post("/decrypt", b"{").code(), "invalid-json");
     let (_, metrics) = operator::get(test_server.server.operator_addr().expect("a port"), "/metrics");
     let counted = [
-        ("fieldseal_api_calls_total{call=\"encrypt\",status=\"200\"}", 1.0),
-        ("fieldseal_api_calls_total{call=\"decrypt\",status=\"200\"}", 1.0),
-        ("fieldseal_api_calls_total{call=\"decrypt\",status=\"400\"}", 1.0),
-        ("fieldseal_api_connections_total{event=\"accepted\"}", 3.0),
-        ("fieldseal_fields_total{method=\"encrypt_document\",outcome=\"ok\"}", 2.0),
+        ("leafseal_api_calls_total{call=\"encrypt\",status=\"200\"}", 1.0),
+        ("leafseal_api_calls_total{call=\"decrypt\",status=\"200\"}", 1.0),
+        ("leafseal_api_calls_total{call=\"decrypt\",status=\"400\"}", 1.0),
+        ("leafseal_api_connections_total{event=\"accepted\"}", 3.0),
+        ("leafseal_fields_total{method=\"encrypt_document\",outcome=\"ok\"}", 2.0),
     ];
     for (name, value) in counted {
         assert_eq!(operator::sample(&metrics, name), value, "{name}");
@@ -228,9 +228,7 @@ fn a_disconnecting_caller_ends_its_call() {
     let call = test_server.call_of(2_000_000);
     drop(call);
     wait_until("its work has ended", || test_server.server.counters().pool.jobs_held == 0);
-    wait_until("it is counted", || {
-        test_server.server.counters().ended.of(fieldseal_server::Outcome::Disconnected) == 1
-    });
+    wait_until("it is counted", || test_server.server.counters().ended.of(leafseal_server::Outcome::Disconnected) == 1);
     assert_eq!(test_server.server.counters().answers_bytes, 0);
 }
 

@@ -4,9 +4,9 @@
 use std::time::{Duration, Instant};
 
 use crate::common::{PATIENCE, Raw, TestServer, test_request, wait_until};
-use fieldseal_engine::pool::Reason;
-use fieldseal_protocol::{EncryptOptions, ErrorCode, request};
-use fieldseal_server::{Outcome, Scheduling};
+use leafseal_engine::pool::Reason;
+use leafseal_protocol::{EncryptOptions, ErrorCode, request};
+use leafseal_server::{Outcome, Scheduling};
 
 fn gate(raw: &mut Raw, id: u32) {
     raw.send(|out| test_request(id, "gate", "", out));

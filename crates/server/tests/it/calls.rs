@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::{PATIENCE, TestServer, test_request, until, wait_until};
-use fieldseal_client::{
+use leafseal_client::{
     AnswerMemory, Client, ClientError, ClientSettings, Document, EncryptOptions, ErrorCode, ErrorKind, Prepared, Retry,
 };
-use fieldseal_engine::pool::Reason;
-use fieldseal_protocol::{GoingAway, Health, Message, request};
-use fieldseal_server::{Outcome, ShutdownReport};
+use leafseal_engine::pool::Reason;
+use leafseal_protocol::{GoingAway, Health, Message, request};
+use leafseal_server::{Outcome, ShutdownReport};
 
 async fn call(client: &Client, app: &str, document: &str) -> Result<Document, ClientError> {
     client.encrypt_document(&EncryptOptions::new(app), None, document.as_bytes()).await
@@ -553,13 +553,13 @@ async fn a_client_finds_a_restarted_server_again() {
     tokio::task::spawn_blocking(move || server.shutdown()).await.unwrap();
     assert_eq!(kind(call(&client, "echo", "").await), ErrorKind::Connect);
 
-    let settings = fieldseal_server::ServerSettings {
+    let settings = leafseal_server::ServerSettings {
         address,
         network_threads: 1,
         workers: 1,
-        ..fieldseal_server::ServerSettings::new(tls)
+        ..leafseal_server::ServerSettings::new(tls)
     };
-    let _again = fieldseal_server::Server::start(settings, test_server.service.clone()).unwrap();
+    let _again = leafseal_server::Server::start(settings, test_server.service.clone()).unwrap();
     let began = Instant::now();
     while call(&client, "echo", "").await.is_err() {
         assert!(began.elapsed() < PATIENCE);

@@ -7,9 +7,9 @@ use std::time::{Duration, SystemTime};
 
 use crate::common::{Pki, Raw, TestServer, raw_connector, test_request, wait_until};
 use boring::ssl::{SslConnectorBuilder, SslVersion};
-use fieldseal_client::{Client, ClientError, ErrorCode, ErrorKind, Retry};
-use fieldseal_net::tls::{Issued, ServerName, Validity};
-use fieldseal_server::{TlsSettings, issue_client};
+use leafseal_client::{Client, ClientError, ErrorCode, ErrorKind, Retry};
+use leafseal_net::tls::{Issued, ServerName, Validity};
+use leafseal_server::{TlsSettings, issue_client};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -89,11 +89,11 @@ fn without_a_certificate_or_tls_1_3_or_our_protocol_there_is_no_connection() {
 fn the_negotiated_parameters_are_the_chosen_ones() {
     let test_server = TestServer::new();
     let mut connector = raw_connector(&test_server.pki, Some(test_server.pki.client("shop")));
-    connector.set_alpn_protos(b"\x02h2\x0bfieldseal/1").unwrap();
+    connector.set_alpn_protos(b"\x02h2\x0aleafseal/1").unwrap();
     let mut raw = Raw::connect(test_server.address(), connector);
     let ssl = raw.stream.ssl();
     assert_eq!(ssl.version_str(), "TLSv1.3");
-    assert_eq!(ssl.selected_alpn_protocol(), Some(&b"fieldseal/1"[..]));
+    assert_eq!(ssl.selected_alpn_protocol(), Some(&b"leafseal/1"[..]));
     assert_eq!(ssl.curve_name(), Some("X25519"));
     raw.send(|out| test_request(1, "echo", "x", out));
     assert_eq!(raw.read_response(), (1, String::new()));
@@ -239,8 +239,8 @@ async fn a_reload_changes_certificates_and_authorities_for_new_connections() {
 
 #[test]
 fn a_server_does_not_start_with_inconsistent_settings() {
-    use fieldseal_net::tls::TlsError;
-    use fieldseal_server::{Server, ServerSettings, StartError};
+    use leafseal_net::tls::TlsError;
+    use leafseal_server::{Server, ServerSettings, StartError};
     let (pki, service) = (Pki::new(), std::sync::Arc::new(common::TestService::default()));
     let start = |tls: TlsSettings| {
         let address = ([127, 0, 0, 1], 0).into();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use fieldseal_server::fuzzing;
+use leafseal_server::fuzzing;
 
 #[test]
 fn the_corpus_holds_every_property() {

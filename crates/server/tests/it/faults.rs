@@ -13,10 +13,8 @@ use crate::common::{Pki, TestServer, until};
 use boring::pkey::PKey;
 use boring::ssl::{SslAcceptor, SslMethod, SslStream};
 use boring::x509::X509;
-use fieldseal_client::{
-    Client, ClientError, ClientSettings, EncryptOptions, ErrorCode, ErrorKind, Retry, Scalar, Sent,
-};
-use fieldseal_protocol::{ErrorObject, Health, Limits, Message, Scanner, answer, write};
+use leafseal_client::{Client, ClientError, ClientSettings, EncryptOptions, ErrorCode, ErrorKind, Retry, Scalar, Sent};
+use leafseal_protocol::{ErrorObject, Health, Limits, Message, Scanner, answer, write};
 
 /// Forwards every connection to `target`, each direction on its own thread running `forward`.
 fn proxy(target: SocketAddr, forward: impl Fn(TcpStream, TcpStream, usize) + Send + Sync + 'static) -> SocketAddr {
@@ -295,7 +293,7 @@ async fn answers_that_break_the_rules_end_the_connection_and_nothing_else() {
         ("invalid frame", |peer, _| peer.send(|out| out.push(0xc1))),
         ("invalid frame", |peer, _| peer.send(|out| write::binary_header((1 << 30) + 1, out))),
         ("no message", |peer, _| peer.send(|out| out.push(0x2a))),
-        ("sent a request", |peer, id| peer.send(|out| fieldseal_protocol::request::health(id, out))),
+        ("sent a request", |peer, id| peer.send(|out| leafseal_protocol::request::health(id, out))),
         ("cannot be read", |peer, _| {
             peer.send(|out| out.extend_from_slice(b"\x93\x02\xb0connection_error\x91\x01"));
         }),
@@ -366,10 +364,10 @@ async fn answers_in_reverse_order_find_their_calls() {
                 let own_id = AtomicUsize::new(usize::MAX);
                 let answer = client.call_raw(None, |id, _, out| {
                     own_id.store(id as usize, Ordering::SeqCst);
-                    fieldseal_protocol::request::info(id, out);
+                    leafseal_protocol::request::info(id, out);
                 });
                 let answer = answer.await.unwrap();
-                let facts = fieldseal_protocol::InfoResult::decode(answer.result()).unwrap();
+                let facts = leafseal_protocol::InfoResult::decode(answer.result()).unwrap();
                 let (_, reported) = facts.iter().next().unwrap().unwrap();
                 assert_eq!(reported, own_id.load(Ordering::SeqCst).to_string());
                 asked.fetch_add(1, Ordering::SeqCst);
@@ -394,7 +392,7 @@ async fn a_timeout_sends_cancel_and_a_late_answer_is_passed_over() {
         let Ok(Message::Notification { method: "cancel", params }) = Message::parse(&cancel) else {
             panic!("another message");
         };
-        assert_eq!(fieldseal_protocol::decode_cancel(params), Ok(first));
+        assert_eq!(leafseal_protocol::decode_cancel(params), Ok(first));
         let second = peer.read_id().expect("another request");
         assert_ne!(second, first, "an id stays in use until its answer has come");
         peer.answer_health(first);

@@ -5,9 +5,9 @@ use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use crate::common::{PATIENCE, TestServer, test_request, wait_until};
-use fieldseal_engine::pool::Reason;
-use fieldseal_protocol::{Health, Message, answer, connection_error, request, write};
-use fieldseal_server::Outcome;
+use leafseal_engine::pool::Reason;
+use leafseal_protocol::{Health, Message, answer, connection_error, request, write};
+use leafseal_server::Outcome;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
 

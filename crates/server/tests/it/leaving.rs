@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::{PATIENCE, Repetitions, TestServer, test_request, until, wait_until};
-use fieldseal_client::simulation::{Connecting, Network, Stream};
-use fieldseal_client::{Client, ClientError, ClientSettings, Document, EncryptOptions, ErrorCode, ErrorKind};
-use fieldseal_protocol::{GoingAway, answer};
-use fieldseal_server::{Server, ServerSettings, ShutdownReport};
+use leafseal_client::simulation::{Connecting, Network, Stream};
+use leafseal_client::{Client, ClientError, ClientSettings, Document, EncryptOptions, ErrorCode, ErrorKind};
+use leafseal_protocol::{GoingAway, answer};
+use leafseal_server::{Server, ServerSettings, ShutdownReport};
 use tokio::io::AsyncWriteExt;
 
 /// How long the engine keeps serving. No test waits for it except at the engine's end.

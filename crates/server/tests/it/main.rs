@@ -1,4 +1,4 @@
-//! Integration tests of fieldseal-server, in one program, so that it is compiled and linked once. Tests that need a process of their own
+//! Integration tests of leafseal-server, in one program, so that it is compiled and linked once. Tests that need a process of their own
 //! are beside this folder.
 
 mod api;

@@ -8,15 +8,15 @@ use std::sync::Arc;
 use crate::common::engine::{EngineFixture, engine};
 use crate::common::operator::{get, sample, settings_of_port, test_server};
 use crate::common::{Pki, Raw, raw_connector, test_request, wait_until};
-use fieldseal_engine::admin::{AppName, Apps, ClientName, NewClient, Operation, Roles};
-use fieldseal_engine::{Counters, Settings};
-use fieldseal_net::tls::CertificateExpiry;
-use fieldseal_protocol::{
+use leafseal_engine::admin::{AppName, Apps, ClientName, NewClient, Operation, Roles};
+use leafseal_engine::{Counters, Settings};
+use leafseal_net::tls::CertificateExpiry;
+use leafseal_protocol::{
     DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions, EncryptOptions, FileResult, Limits,
     Message, RawValue, RewrapOptions, Scalar, ValuesResult, request,
 };
-use fieldseal_server::{Outcome, Server, ServerSettings};
-use fieldseal_service::EngineService;
+use leafseal_server::{Outcome, Server, ServerSettings};
+use leafseal_service::EngineService;
 
 /// The documentation of the metrics.
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
@@ -39,7 +39,7 @@ impl Ledger {
     fn reported(metrics: &str) -> Ledger {
         let mut ledger = Ledger::default();
         for (place, family) in FAMILIES.into_iter().enumerate() {
-            let prefix = format!("fieldseal_{family}_total{{method=\"");
+            let prefix = format!("leafseal_{family}_total{{method=\"");
             for rest in metrics.lines().filter_map(|line| line.strip_prefix(&prefix)) {
                 let (method, rest) = rest.split_once("\",outcome=\"").expect("an outcome");
                 let (outcome, count) = rest.split_once("\"} ").expect("a count");
@@ -60,7 +60,7 @@ impl Ledger {
     fn assert_reported(&self, metrics: &str) {
         assert_eq!(*self, Ledger::reported(metrics));
         for (method, _) in self.0.keys() {
-            let served = sample(metrics, &format!("fieldseal_service_seconds_count{{method=\"{method}\"}}"));
+            let served = sample(metrics, &format!("leafseal_service_seconds_count{{method=\"{method}\"}}"));
             assert_eq!(served, self.requests(method) as f64, "{method}");
         }
     }
@@ -68,7 +68,7 @@ impl Ledger {
 
 /// The workers' time for these requests in seconds.
 fn work(metrics: &str, method: &str, outcome: &str) -> f64 {
-    sample(metrics, &format!("fieldseal_request_work_seconds_total{{method=\"{method}\",outcome=\"{outcome}\"}}"))
+    sample(metrics, &format!("leafseal_request_work_seconds_total{{method=\"{method}\",outcome=\"{outcome}\"}}"))
 }
 
 /// A client that sends requests one after the other and records the traffic.
@@ -298,10 +298,10 @@ fn assert_cache_metrics(counters: &Counters, metrics: &str) {
         ("opening_keys", opening_keys),
     ] {
         let lookups = |result: &str| {
-            sample(metrics, &format!("fieldseal_cache_lookups_total{{cache=\"{cache}\",result=\"{result}\"}}"))
+            sample(metrics, &format!("leafseal_cache_lookups_total{{cache=\"{cache}\",result=\"{result}\"}}"))
         };
         assert_eq!((lookups("hit"), lookups("miss")), (counted.hits as f64, counted.misses as f64), "{cache}");
-        let entries = sample(metrics, &format!("fieldseal_cache_entries{{cache=\"{cache}\"}}"));
+        let entries = sample(metrics, &format!("leafseal_cache_entries{{cache=\"{cache}\"}}"));
         assert_eq!(entries, counted.entries as f64, "{cache}");
         assert!(
             ["sessions", "spare_keys", "api_keys"].contains(&cache) || counted.hits > 0 && counted.misses > 0,
@@ -309,9 +309,9 @@ fn assert_cache_metrics(counters: &Counters, metrics: &str) {
         );
     }
     assert!(opening_agreements > 0);
-    assert_eq!(sample(metrics, "fieldseal_opening_agreements_total"), opening_agreements as f64);
-    assert_eq!(sample(metrics, "fieldseal_keystore_resyncs_total"), store_resyncs as f64);
-    assert!(sample(metrics, "fieldseal_keystore_silence_seconds") >= 0.0);
+    assert_eq!(sample(metrics, "leafseal_opening_agreements_total"), opening_agreements as f64);
+    assert_eq!(sample(metrics, "leafseal_keystore_resyncs_total"), store_resyncs as f64);
+    assert!(sample(metrics, "leafseal_keystore_silence_seconds") >= 0.0);
 }
 
 #[test]
@@ -345,13 +345,13 @@ fn unfinished_messages_are_counted_by_cause() {
     wait_until("the last slice is over", || test_server.server.counters().pool.jobs_held == 0);
     let (_, metrics) = get(address, "/metrics");
     client.ledger.assert_reported(&metrics);
-    assert_eq!(sample(&metrics, "fieldseal_queue_wait_seconds_count"), 6.0, "all were admitted");
+    assert_eq!(sample(&metrics, "leafseal_queue_wait_seconds_count"), 6.0, "all were admitted");
     for outcome in ["cancelled", "disconnected"] {
         // Two steps of the test service take 2 ms.
         assert!(work(&metrics, "encrypt_document", outcome) > 0.001, "{outcome}: what was done in vain");
     }
     // Workers do not run without requests, so all their time was for these.
-    let busy = sample(&metrics, "fieldseal_worker_busy_seconds_total");
+    let busy = sample(&metrics, "leafseal_worker_busy_seconds_total");
     let of_requests: f64 = ["ok", "internal", "deadline_exceeded", "cancelled", "disconnected"]
         .map(|o| work(&metrics, "encrypt_document", o))
         .iter()
@@ -385,7 +385,7 @@ fn refusals_before_the_queue_are_counted_too() {
         work(&metrics, "encrypt_document", "overloaded") + work(&metrics, "encrypt_document", "unavailable"),
         0.0
     );
-    assert_eq!(sample(&metrics, "fieldseal_queue_jobs"), 1.0);
+    assert_eq!(sample(&metrics, "leafseal_queue_jobs"), 1.0);
     service.open_gate();
     holding.read(expect("encrypt_document", "ok", 0), frame.len());
     drop((holding, client));
@@ -400,15 +400,15 @@ fn events_are_counted() {
     wait_until("the stranger is counted", || test_server.server.counters().handshakes_failed == 1);
     wait_until("the connection is gone", || test_server.server.counters().connections_open == 0);
     let (_, metrics) = get(address, "/metrics");
-    assert_eq!(sample(&metrics, "fieldseal_handshakes_total{result=\"ok\"}"), 1.0);
-    assert_eq!(sample(&metrics, "fieldseal_handshakes_total{result=\"failed\"}"), 1.0);
-    assert_eq!(sample(&metrics, "fieldseal_connections_total{event=\"accepted\"}"), 2.0);
-    assert!(sample(&metrics, "fieldseal_handshake_seconds_sum") > 0.0);
-    assert!(sample(&metrics, "fieldseal_network_received_bytes_total") > 500.0, "a handshake and a call");
-    assert!(sample(&metrics, "fieldseal_network_sent_bytes_total") > 500.0);
+    assert_eq!(sample(&metrics, "leafseal_handshakes_total{result=\"ok\"}"), 1.0);
+    assert_eq!(sample(&metrics, "leafseal_handshakes_total{result=\"failed\"}"), 1.0);
+    assert_eq!(sample(&metrics, "leafseal_connections_total{event=\"accepted\"}"), 2.0);
+    assert!(sample(&metrics, "leafseal_handshake_seconds_sum") > 0.0);
+    assert!(sample(&metrics, "leafseal_network_received_bytes_total") > 500.0, "a handshake and a call");
+    assert!(sample(&metrics, "leafseal_network_sent_bytes_total") > 500.0);
 }
 
-/// `UPDATE=1 cargo test -p fieldseal-server --test metrics` regenerates the table.
+/// `UPDATE=1 cargo test -p leafseal-server --test metrics` regenerates the table.
 #[test]
 fn the_document_lists_the_metrics_of_the_endpoint() {
     let (test_server, address) = test_server(|_| {});
@@ -419,9 +419,9 @@ fn the_document_lists_the_metrics_of_the_endpoint() {
         &test_server.pki.authority_pem,
     ));
     let (_, metrics) = get(address, "/metrics");
-    fieldseal_testkit::check_metrics_table(DOCUMENT, "## Metrics", &metrics);
+    leafseal_testkit::check_metrics_table(DOCUMENT, "## Metrics", &metrics);
     let document = std::fs::read_to_string(DOCUMENT).unwrap();
-    for name in document.split('`').filter(|word| word.starts_with("fieldseal_") || word.starts_with("process_")) {
+    for name in document.split('`').filter(|word| word.starts_with("leafseal_") || word.starts_with("process_")) {
         let base = name.split('{').next().expect("a first part");
         assert!(metrics.contains(base), "{name} is in the document alone");
     }

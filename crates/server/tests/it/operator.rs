@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::common::operator::{call, connect, exchange, get, sample, test_server};
 use crate::common::{test_request, wait_until};
-use fieldseal_net::OperatorSettings;
+use leafseal_net::OperatorSettings;
 
 #[test]
 fn there_are_three_paths_and_two_methods() {
@@ -35,10 +35,10 @@ fn it_answers_while_every_worker_is_busy() {
     raw.send(|out| (0..9).for_each(|id| test_request(id, "gate", "", out)));
     wait_until("both workers are busy", || test_server.server.counters().pool.workers_busy == 2);
     let read = |name: &str| sample(&get(address, "/metrics").1, name);
-    wait_until("each has had a slice", || read("fieldseal_queue_wait_seconds_bucket{le=\"+Inf\"}") >= 9.0);
+    wait_until("each has had a slice", || read("leafseal_queue_wait_seconds_bucket{le=\"+Inf\"}") >= 9.0);
     assert_eq!((get(address, "/livez").0, get(address, "/readyz").0), (200, 200));
-    assert_eq!((read("fieldseal_workers"), read("fieldseal_queue_jobs")), (2.0, 9.0));
-    assert!(read("fieldseal_worker_busy_seconds_total") > 0.0);
+    assert_eq!((read("leafseal_workers"), read("leafseal_queue_jobs")), (2.0, 9.0));
+    assert!(read("leafseal_worker_busy_seconds_total") > 0.0);
     test_server.service.open_gate();
 }
 
@@ -50,7 +50,7 @@ fn it_reports_the_system_accounting_of_the_process() {
     let look = || {
         let text = get(address, "/metrics").1;
         let parts =
-            ["network", "workers", "other"].map(|part| format!("fieldseal_cpu_seconds_total{{threads=\"{part}\"}}"));
+            ["network", "workers", "other"].map(|part| format!("leafseal_cpu_seconds_total{{threads=\"{part}\"}}"));
         (sample(&text, "process_cpu_seconds_total"), parts.map(|name| sample(&text, &name)), text)
     };
     let (cpu, parts, text) = look();
@@ -79,11 +79,11 @@ fn an_engine_that_cannot_serve_is_not_ready_but_lives() {
     let (test_server, address) = test_server(|_| {});
     test_server.service.is_unready.store(true, Ordering::SeqCst);
     assert_eq!(get(address, "/readyz"), (503, "as the test wishes\n".to_owned()));
-    assert_eq!(sample(&get(address, "/metrics").1, "fieldseal_ready"), 0.0);
+    assert_eq!(sample(&get(address, "/metrics").1, "leafseal_ready"), 0.0);
     assert_eq!(get(address, "/livez").0, 200);
     test_server.service.is_unready.store(false, Ordering::SeqCst);
     assert_eq!(get(address, "/readyz").0, 200);
-    assert_eq!(sample(&get(address, "/metrics").1, "fieldseal_ready"), 1.0);
+    assert_eq!(sample(&get(address, "/metrics").1, "leafseal_ready"), 1.0);
 }
 
 #[test]
@@ -143,12 +143,12 @@ fn callers_that_only_hold_a_slot_are_displaced() {
 fn a_port_in_use_is_named() {
     let (_stage, address) = test_server(|_| {});
     let pki = common::Pki::new();
-    let settings = fieldseal_server::ServerSettings {
+    let settings = leafseal_server::ServerSettings {
         address: ([127, 0, 0, 1], 0).into(),
         operator: OperatorSettings { address: Some(address), ..OperatorSettings::default() },
-        ..fieldseal_server::ServerSettings::new(pki.server_tls())
+        ..leafseal_server::ServerSettings::new(pki.server_tls())
     };
     let error =
-        fieldseal_server::Server::start(settings, std::sync::Arc::new(common::TestService::default())).unwrap_err();
-    assert!(matches!(error, fieldseal_server::StartError::Listen { setting: "operator.address", .. }), "{error:?}");
+        leafseal_server::Server::start(settings, std::sync::Arc::new(common::TestService::default())).unwrap_err();
+    assert!(matches!(error, leafseal_server::StartError::Listen { setting: "operator.address", .. }), "{error:?}");
 }

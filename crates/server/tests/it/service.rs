@@ -5,24 +5,22 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::engine::{EngineFixture, engine};
-use fieldseal_engine::admin::{ApiOperation, AppName, ClientName, NewApiKey, RoleName, Roles};
-use fieldseal_engine::pool::{Cancellation, Stop};
-use fieldseal_engine::{ApiKeySecret, Settings, system_random};
-use fieldseal_protocol::{
+use leafseal_engine::admin::{ApiOperation, AppName, ClientName, NewApiKey, RoleName, Roles};
+use leafseal_engine::pool::{Cancellation, Stop};
+use leafseal_engine::{ApiKeySecret, Settings, system_random};
+use leafseal_protocol::{
     Authenticated, DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions, EncryptOptions, ErrorObject,
     FileResult, InfoResult, InspectResult, Keying, Limits as WireLimits, Message, OtherCase, PublicKeys, RewrapOptions,
     RewrapResult, Scalar, ValuesResult, answer, request,
 };
-use fieldseal_service::{
-    EngineService, Part, PartStep, PeerIdentity, Planned, Request, Service, Step, Tenant, Written,
-};
+use leafseal_service::{EngineService, Part, PartStep, PeerIdentity, Planned, Request, Service, Step, Tenant, Written};
 
 mod long_values;
 
 struct Fixture {
     service: EngineService,
     engine: EngineFixture,
-    caller: Arc<fieldseal_engine::Caller>,
+    caller: Arc<leafseal_engine::Caller>,
 }
 
 const PEER: [u8; 32] = [7; 32];
@@ -140,7 +138,7 @@ fn frame(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 }
 
 /// The result of an answer, which must be one.
-fn result(answer: &[u8]) -> fieldseal_protocol::RawValue<'_> {
+fn result(answer: &[u8]) -> leafseal_protocol::RawValue<'_> {
     match Message::parse(answer).expect("a message") {
         Message::Response { id: 9, result: Ok(result) } => result,
         Message::Response { result: Err(error), .. } => panic!("{:?}", error.error().expect("an error object")),
@@ -326,7 +324,7 @@ fn the_owner_of_an_api_key_is_returned_to_those_who_may_use_its_app() {
         error.message.to_owned()
     };
     let not_good = refused(&wrong_secret);
-    assert_eq!([refused("x"), refused("fsk_0123456789abcdef_00")], [not_good.clone(), not_good.clone()]);
+    assert_eq!([refused("x"), refused("lsk_0123456789abcdef_00")], [not_good.clone(), not_good.clone()]);
     assert!(refused(&others).contains("an app that this client may not use"));
     store.revoke_api_key(&own_id).expect("revoked");
     fixture.service.maintain();
@@ -464,11 +462,11 @@ fn a_request_counts_to_an_app_that_is_the_callers_to_use_and_else_to_the_caller(
     }
     assert_eq!(service.tenant(caller, Some("acme")), Tenant::App("acme"));
     assert_eq!(service.tenant(caller, None), client);
-    let owner = fieldseal_engine::Caller::Owner;
+    let owner = leafseal_engine::Caller::Owner;
     assert_eq!(service.tenant(&owner, Some("acme")), Tenant::App("acme"));
     assert_eq!(service.tenant(&owner, Some("made-up")), Tenant::Owner);
     let (name, certificate_sha256) = (ClientName::parse("tester").expect("a name"), [8; 32]);
-    let pretender = fieldseal_engine::Caller::Client { name, certificate_sha256 };
+    let pretender = leafseal_engine::Caller::Client { name, certificate_sha256 };
     assert_eq!(service.tenant(&pretender, Some("acme")), client, "with another certificate");
     fixture.engine.engine.store().disable_app(&AppName::parse("acme").expect("a name")).expect("disabled");
     service.maintain();

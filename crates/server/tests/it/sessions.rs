@@ -14,13 +14,13 @@ use boring::ssl::{
     SslSessionCacheMode, SslSignatureAlgorithm, SslStream,
 };
 use boring::x509::X509;
-use fieldseal_engine::Settings;
-use fieldseal_net::tls::{
+use leafseal_engine::Settings;
+use leafseal_net::tls::{
     Issued, ServerIdentity, SessionSettings, Validity, VerifiedChains, offer_session, ticket_keys,
 };
-use fieldseal_protocol::Limits;
-use fieldseal_server::{ApiSettings, Server, ServerSettings, TlsSettings, issue_client};
-use fieldseal_service::EngineService;
+use leafseal_protocol::Limits;
+use leafseal_server::{ApiSettings, Server, ServerSettings, TlsSettings, issue_client};
+use leafseal_service::EngineService;
 
 use crate::common::engine::engine;
 use crate::common::{PATIENCE, Pki, TestServer, raw_connector, test_request, wait_until};

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fieldseal_engine::admin::AppName;
-use fieldseal_engine::pool::{Pool, PoolSettings, Reason};
-use fieldseal_engine::{Caller, Engine, Settings};
-use fieldseal_protocol::{
+use leafseal_engine::admin::AppName;
+use leafseal_engine::pool::{Pool, PoolSettings, Reason};
+use leafseal_engine::{Caller, Engine, Settings};
+use leafseal_protocol::{
     DecryptOptions, DocumentResult, EncryptOptions, InspectResult, Keying, Limits as WireLimits, Message,
     RewrapOptions, RewrapResult, Scalar, ValuesResult, answer, request,
 };
-use fieldseal_server::in_process::InProcess;
-use fieldseal_service::EngineService;
-use fieldseal_testkit::ScratchStore;
+use leafseal_server::in_process::InProcess;
+use leafseal_service::EngineService;
+use leafseal_testkit::ScratchStore;
 
 const ID: u32 = 9;
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -65,7 +65,7 @@ fn frame(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     frame
 }
 
-fn result(answer: &[u8]) -> fieldseal_protocol::RawValue<'_> {
+fn result(answer: &[u8]) -> leafseal_protocol::RawValue<'_> {
     match Message::parse(answer).expect("a message") {
         Message::Response { id: ID, result: Ok(result) } => result,
         Message::Response { result: Err(error), .. } => panic!("{:?}", error.error().expect("an error object")),

@@ -1,13 +1,13 @@
 //! Random messages on one connection in any order that the protocol permits: reused ids, cancels before, during and after requests, more
 //! messages than the server reads at once, split into TLS records anywhere. Every request gets one answer, its own.
 //!
-//! `FIELDSEAL_SEED=17` runs one seed, `FIELDSEAL_SEEDS=1000` runs that many.
+//! `LEAFSEAL_SEED=17` runs one seed, `LEAFSEAL_SEEDS=1000` runs that many.
 
 use std::collections::HashMap;
 
 use crate::common::seeds::{Named, seeds};
 use crate::common::{Raw, TestServer, test_request, wait_until};
-use fieldseal_protocol::{DocumentResult, Health, Message, request};
+use leafseal_protocol::{DocumentResult, Health, Message, request};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 

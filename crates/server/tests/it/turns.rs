@@ -8,11 +8,11 @@ use std::time::Instant;
 use std::{future::Future, io};
 
 use crate::common::{Pki, TestService};
-use fieldseal_engine::pool::Clock;
-use fieldseal_protocol::request;
-use fieldseal_server::ServerSettings;
-use fieldseal_server::simulation::{Simulated, Socket};
-use fieldseal_service::{PeerIdentity, Service};
+use leafseal_engine::pool::Clock;
+use leafseal_protocol::request;
+use leafseal_server::ServerSettings;
+use leafseal_server::simulation::{Simulated, Socket};
+use leafseal_service::{PeerIdentity, Service};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
 
 const REQUESTS: u32 = 200;

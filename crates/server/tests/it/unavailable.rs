@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::common::{Repetitions, TestServer, TestService};
-use fieldseal_client::{Client, ClientSettings, EncryptOptions, ErrorCode, ErrorKind};
+use leafseal_client::{Client, ClientSettings, EncryptOptions, ErrorCode, ErrorKind};
 use tokio::net::{TcpListener, TcpStream};
 
 const UNAVAILABLE: ErrorKind = ErrorKind::Engine(ErrorCode::Unavailable);

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use fieldseal_client::{
+use leafseal_client::{
     Answer, Client, ClientError, Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions,
     ErrorCode, ErrorKind, Keying, Scalar, Value,
 };
-use fieldseal_protocol::{Health, request};
+use leafseal_protocol::{Health, request};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use tokio::time::timeout;

@@ -6,8 +6,8 @@ use std::ops::AddAssign;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use fieldseal_client::ErrorKind;
-use fieldseal_protocol::{CANCEL, GOING_AWAY, Message, decode_cancel};
+use leafseal_client::ErrorKind;
+use leafseal_protocol::{CANCEL, GOING_AWAY, Message, decode_cancel};
 use tokio::time::Instant;
 
 use crate::network::Opener;

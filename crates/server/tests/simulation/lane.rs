@@ -5,7 +5,7 @@ use std::io;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use fieldseal_protocol::{FrameBuffer, Limits};
+use leafseal_protocol::{FrameBuffer, Limits};
 use tokio::time::Instant;
 
 use crate::common::script::{Event, Fault};

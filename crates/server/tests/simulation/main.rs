@@ -6,7 +6,7 @@
 //!
 //! In every schedule each call ends once, with its own answer or an error that matches the faults injected into it; a request that is
 //! cancelled, cut off or late runs no further step and leaves before the others of its connection, which gets its fair share of the
-//! workers; at the end the server holds no resources. `FIELDSEAL_SEED=17` runs one seed, which is deterministic, `FIELDSEAL_SEEDS=10000`
+//! workers; at the end the server holds no resources. `LEAFSEAL_SEED=17` runs one seed, which is deterministic, `LEAFSEAL_SEEDS=10000`
 //! runs that many.
 
 mod calls;
@@ -29,8 +29,8 @@ use std::time::Duration;
 
 use common::script::NetworkQuality;
 use common::seeds::{Named, seeds};
-use fieldseal_client::{Client, ClientSettings, ClientTls, ErrorCode};
-use fieldseal_server::ServerCounters;
+use leafseal_client::{Client, ClientSettings, ClientTls, ErrorCode};
+use leafseal_server::ServerCounters;
 use rand::RngExt;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};

@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use fieldseal_client::{EncryptFileOptions, EncryptOptions, Scalar, Value};
-use fieldseal_engine::pool::{Clock, Pool, PoolSettings};
-use fieldseal_engine::{Caller, Engine, Settings};
-use fieldseal_protocol::{DocumentResult, FileResult, Limits, Message, RawValue, ValuesResult, request};
-use fieldseal_server::in_process::InProcess;
-use fieldseal_service::EngineService;
-use fieldseal_testkit::ScratchStore;
+use leafseal_client::{EncryptFileOptions, EncryptOptions, Scalar, Value};
+use leafseal_engine::pool::{Clock, Pool, PoolSettings};
+use leafseal_engine::{Caller, Engine, Settings};
+use leafseal_protocol::{DocumentResult, FileResult, Limits, Message, RawValue, ValuesResult, request};
+use leafseal_server::in_process::InProcess;
+use leafseal_service::EngineService;
+use leafseal_testkit::ScratchStore;
 
 pub(crate) const APPS: [&str; 2] = ["acme", "other"];
 /// Encrypted values per app, as many as a schedule uses at most.

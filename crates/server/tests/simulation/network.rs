@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use fieldseal_client::simulation::{Connecting, Network, Stream};
-use fieldseal_protocol::{FrameBuffer, Message};
-use fieldseal_server::simulation::Socket;
+use leafseal_client::simulation::{Connecting, Network, Stream};
+use leafseal_protocol::{FrameBuffer, Message};
+use leafseal_server::simulation::Socket;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::{Instant, sleep, sleep_until};
 

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use fieldseal_engine::Caller;
-use fieldseal_engine::pool::Cancellation;
-use fieldseal_protocol::{ErrorObject, Message, Peek};
-use fieldseal_service::{
+use leafseal_engine::Caller;
+use leafseal_engine::pool::Cancellation;
+use leafseal_protocol::{ErrorObject, Message, Peek};
+use leafseal_service::{
     EngineService, Part, PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written,
 };
 

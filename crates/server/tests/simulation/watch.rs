@@ -6,8 +6,8 @@ use std::ops::AddAssign;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
-use fieldseal_engine::pool::Cancellation;
-use fieldseal_protocol::{CANCEL, Message, Retry, decode_cancel};
+use leafseal_engine::pool::Cancellation;
+use leafseal_protocol::{CANCEL, Message, Retry, decode_cancel};
 
 use crate::shares::{Flow, Served, Shares};
 

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use fieldseal_engine::pool::{Clock, Scheduling};
-use fieldseal_engine::{Caller, Engine, Settings};
-use fieldseal_net::tls::{PrivateKeySettings, SessionSettings, VerifiedChains};
-use fieldseal_protocol::Limits;
-use fieldseal_server::simulation::Simulated;
-use fieldseal_server::{ServerSettings, TlsSettings};
-use fieldseal_service::EngineService;
+use leafseal_engine::pool::{Clock, Scheduling};
+use leafseal_engine::{Caller, Engine, Settings};
+use leafseal_net::tls::{PrivateKeySettings, SessionSettings, VerifiedChains};
+use leafseal_protocol::Limits;
+use leafseal_server::simulation::Simulated;
+use leafseal_server::{ServerSettings, TlsSettings};
+use leafseal_service::EngineService;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::task::yield_now;
@@ -91,7 +91,7 @@ impl Clock for Time {
     }
 }
 
-impl fieldseal_engine::Clock for Time {
+impl leafseal_engine::Clock for Time {
     fn now_unix_s(&self) -> u32 {
         1_800_000_000
     }

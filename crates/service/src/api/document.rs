@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use fieldseal_engine::{
+use leafseal_engine::{
     Decryptor, DocumentWork, Encryptor, Error, OnFailure, PayloadDigest, PayloadReading, Progress, Rewriter, Selection,
     SelectionBuilder,
 };
-use fieldseal_protocol::{ErrorCode, ErrorObject};
+use leafseal_protocol::{ErrorCode, ErrorObject};
 
 use super::{CallInput, CallReport};
 use crate::interface::{Planned, Request, Step, Written};

@@ -1,7 +1,7 @@
 //! Encryption and decryption of a file.
 
-use fieldseal_engine::{Error, FileDecryption, FileEncryption, Progress};
-use fieldseal_protocol::ErrorObject;
+use leafseal_engine::{Error, FileDecryption, FileEncryption, Progress};
+use leafseal_protocol::ErrorObject;
 
 use super::CallInput;
 use crate::interface::{Request, Step};

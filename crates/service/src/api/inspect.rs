@@ -1,7 +1,7 @@
 //! The metadata of an envelope.
 
-use fieldseal_engine::{Inspector, Marking};
-use fieldseal_protocol::{ErrorCode, ErrorObject};
+use leafseal_engine::{Inspector, Marking};
+use leafseal_protocol::{ErrorCode, ErrorObject};
 use serde_json::{Value, json};
 
 use super::{CallInput, invalid, write};

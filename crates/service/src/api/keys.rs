@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use fieldseal_protocol::ErrorObject;
+use leafseal_protocol::ErrorObject;
 use serde_json::json;
 
 use super::{CallInput, write};

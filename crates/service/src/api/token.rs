@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use fieldseal_engine::{TOKEN_AGE_MAX, TokenRequestReading};
-use fieldseal_protocol::ErrorObject;
+use leafseal_engine::{TOKEN_AGE_MAX, TokenRequestReading};
+use leafseal_protocol::ErrorObject;
 use serde_json::json;
 
 use super::{CallInput, invalid, write};

@@ -1,6 +1,6 @@
 //! A request's frame together with its parsed parameters: lists and documents are used in place, across all steps.
 
-use fieldseal_protocol::{
+use leafseal_protocol::{
     AuthenticateParams, DecryptDocumentParams, DecryptFileParams, DecryptParams, EncryptDocumentParams,
     EncryptFileParams, EncryptParams, ErrorCode, ErrorObject, HealthParams, InfoParams, InspectParams, Message, Method,
     PublicKeysParams, RawParams, RawValues, RewrapParams,

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use fieldseal_engine::{Caller, Curve, Error, ErrorKind, Keying, OnFailure, Report};
-use fieldseal_protocol::answer::{self, Failures};
-use fieldseal_protocol::{self as wire, ErrorCode, ErrorObject, TextKind};
+use leafseal_engine::{Caller, Curve, Error, ErrorKind, Keying, OnFailure, Report};
+use leafseal_protocol::answer::{self, Failures};
+use leafseal_protocol::{self as wire, ErrorCode, ErrorObject, TextKind};
 
 pub(super) fn curve(curve: wire::Curve) -> Curve {
     match curve {
@@ -29,20 +29,20 @@ pub(super) fn keying(keying: wire::Keying) -> Keying {
     }
 }
 
-pub(super) fn value_type(kind: TextKind) -> fieldseal_engine::ValueType {
+pub(super) fn value_type(kind: TextKind) -> leafseal_engine::ValueType {
     match kind {
-        TextKind::String => fieldseal_engine::ValueType::String,
-        TextKind::Number => fieldseal_engine::ValueType::Number,
-        TextKind::Boolean => fieldseal_engine::ValueType::Boolean,
+        TextKind::String => leafseal_engine::ValueType::String,
+        TextKind::Number => leafseal_engine::ValueType::Number,
+        TextKind::Boolean => leafseal_engine::ValueType::Boolean,
     }
 }
 
 /// Converts the type of a value to the protocol's type.
-pub(crate) fn text_kind(value_type: fieldseal_engine::ValueType) -> TextKind {
+pub(crate) fn text_kind(value_type: leafseal_engine::ValueType) -> TextKind {
     match value_type {
-        fieldseal_engine::ValueType::String => TextKind::String,
-        fieldseal_engine::ValueType::Number => TextKind::Number,
-        fieldseal_engine::ValueType::Boolean => TextKind::Boolean,
+        leafseal_engine::ValueType::String => TextKind::String,
+        leafseal_engine::ValueType::Number => TextKind::Number,
+        leafseal_engine::ValueType::Boolean => TextKind::Boolean,
     }
 }
 
@@ -53,8 +53,8 @@ pub(super) fn caller<'a>(client: &'a Caller, key_id: Option<&str>) -> Result<Cow
     Ok(Cow::Owned(caller))
 }
 
-pub(super) fn encrypt_options<'a>(options: &wire::EncryptOptions<'a>) -> fieldseal_engine::EncryptOptions<'a> {
-    fieldseal_engine::EncryptOptions {
+pub(super) fn encrypt_options<'a>(options: &wire::EncryptOptions<'a>) -> leafseal_engine::EncryptOptions<'a> {
+    leafseal_engine::EncryptOptions {
         app: options.app,
         curve: options.curve.map(curve),
         keying: options.keying.map(keying),
@@ -63,21 +63,21 @@ pub(super) fn encrypt_options<'a>(options: &wire::EncryptOptions<'a>) -> fieldse
     }
 }
 
-pub(super) fn other_case(word: Option<wire::OtherCase>) -> fieldseal_engine::OtherCase {
+pub(super) fn other_case(word: Option<wire::OtherCase>) -> leafseal_engine::OtherCase {
     match word {
-        Some(wire::OtherCase::Refuse) => fieldseal_engine::OtherCase::Refuse,
-        Some(wire::OtherCase::Same) => fieldseal_engine::OtherCase::Same,
-        Some(wire::OtherCase::Other) | None => fieldseal_engine::OtherCase::Other,
+        Some(wire::OtherCase::Refuse) => leafseal_engine::OtherCase::Refuse,
+        Some(wire::OtherCase::Same) => leafseal_engine::OtherCase::Same,
+        Some(wire::OtherCase::Other) | None => leafseal_engine::OtherCase::Other,
     }
 }
 
-pub(super) fn decrypt_options<'a>(options: &wire::DecryptOptions<'a>) -> fieldseal_engine::DecryptOptions<'a> {
+pub(super) fn decrypt_options<'a>(options: &wire::DecryptOptions<'a>) -> leafseal_engine::DecryptOptions<'a> {
     let on_failure = match options.on_failure {
         None | Some(wire::OnFailure::Fail) => OnFailure::Fail,
         Some(wire::OnFailure::Leave) => OnFailure::Leave,
         Some(wire::OnFailure::Null) => OnFailure::Null,
     };
-    fieldseal_engine::DecryptOptions { app: options.app, role: options.role, on_failure }
+    leafseal_engine::DecryptOptions { app: options.app, role: options.role, on_failure }
 }
 
 /// Converts a report for the answer to a document; `paths` are those of its failures. Failures are included if `tells_failures`:

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use fieldseal_engine::{
+use leafseal_engine::{
     Caller, Decryptor, DocumentWork, Encryptor, Engine, OnFailure, Progress, Report, Rewriter, SelectionBuilder,
 };
-use fieldseal_protocol::answer::OpenDocument;
-use fieldseal_protocol::{DecryptDocumentParams, EncryptDocumentParams, ErrorObject, RawValues, ValuesPosition};
+use leafseal_protocol::answer::OpenDocument;
+use leafseal_protocol::{DecryptDocumentParams, EncryptDocumentParams, ErrorObject, RawValues, ValuesPosition};
 
 use super::FailureObserver;
 use super::call::Call;

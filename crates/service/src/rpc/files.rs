@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use fieldseal_engine::{Caller, Engine, FileDecryption, FileEncryption, Progress};
-use fieldseal_protocol::answer::OpenFile;
-use fieldseal_protocol::{DecryptFileParams, EncryptFileParams, ErrorObject};
+use leafseal_engine::{Caller, Engine, FileDecryption, FileEncryption, Progress};
+use leafseal_protocol::answer::OpenFile;
+use leafseal_protocol::{DecryptFileParams, EncryptFileParams, ErrorObject};
 
 use super::call::Call;
 use super::convert;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use fieldseal_engine::Engine;
-use fieldseal_protocol::{ErrorObject, RawValues};
+use leafseal_engine::Engine;
+use leafseal_protocol::{ErrorObject, RawValues};
 
 use super::call::Call;
 use super::span::Span;

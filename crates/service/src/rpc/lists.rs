@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use fieldseal_engine::{Caller, Engine, Inspector, LongRewrap, RewrapOptions, Rewrapper, admin};
-use fieldseal_protocol::{
+use leafseal_engine::{Caller, Engine, Inspector, LongRewrap, RewrapOptions, Rewrapper, admin};
+use leafseal_protocol::{
     AuthenticateParams, ErrorObject, InspectParams, Inspected, Limits, PROTOCOL_VERSION, PublicKeys, PublicKeysParams,
     RawValues, RewrapParams, Scalar, answer, write,
 };
@@ -159,7 +159,7 @@ fn write_metadata(inspector: &mut Inspector, span: &Span, text: &[u8], out: &mut
         version: inspected.version.text(),
         curve: convert::wire_curve(inspected.version.curve()),
         kind: convert::text_kind(inspected.value_type),
-        debug: inspected.marking == fieldseal_engine::Marking::Debug,
+        debug: inspected.marking == leafseal_engine::Marking::Debug,
         ephemeral: &inspected.ephemeral,
         role: inspected.role.as_deref(),
         origin: inspected.origin.map(u64::from),
@@ -216,7 +216,7 @@ pub(super) fn info(id: u32, limits: &Limits, out: &mut Vec<u8>) {
         ("elements_max", limits.elements_max.to_string()),
         ("depth_max", limits.depth_max.to_string()),
     ];
-    facts.extend(fieldseal_engine::facts());
+    facts.extend(leafseal_engine::facts());
     let reported: Vec<(&str, &str)> = facts.iter().map(|(name, fact)| (*name, fact.as_str())).collect();
     answer::info(id, &reported, out);
 }

@@ -1,10 +1,10 @@
 //! Long strings of lists: checked, encrypted, decrypted or copied in pieces, one per step.
 
-use fieldseal_engine::{
+use leafseal_engine::{
     Decryptor, Encryptor, Error, ErrorKind, LongDecryption, LongEncryption, LongRewrap, LongStep, OnFailure, Rewrapper,
     Shape, Value, ValueType,
 };
-use fieldseal_protocol::{ErrorObject, Field, ValueError, ValueFault, write};
+use leafseal_protocol::{ErrorObject, Field, ValueError, ValueFault, write};
 
 use super::convert;
 use super::span::{LongString, Span};

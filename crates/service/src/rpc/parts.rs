@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use fieldseal_engine::{DocumentPart, DocumentWork, Planned as Stretch, Progress, Rewriter};
-use fieldseal_protocol::ErrorObject;
+use leafseal_engine::{DocumentPart, DocumentWork, Planned as Stretch, Progress, Rewriter};
+use leafseal_protocol::ErrorObject;
 
 use super::convert;
 use crate::interface::{Part, PartStep, Planned};

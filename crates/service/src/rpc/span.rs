@@ -1,6 +1,6 @@
 //! Spans of a list in a frame: the values that one worker has yet to process.
 
-use fieldseal_protocol::{RawValues, Scalar, Text, ValueError, ValuesPosition};
+use leafseal_protocol::{RawValues, Scalar, Text, ValueError, ValuesPosition};
 
 use crate::interface::PartStep;
 

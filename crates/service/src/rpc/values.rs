@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use fieldseal_engine::{
+use leafseal_engine::{
     Caller, Decryptor, ENVELOPE_OVERHEAD, Encryptor, Engine, LongDecryption, LongEncryption, OnFailure, Opened, Report,
     Settled, Value, ValueType,
 };
-use fieldseal_protocol::answer::OpenValues;
-use fieldseal_protocol::{
-    DecryptParams, EncryptParams, ErrorCode, ErrorObject, NumberBuffer, RawValues, Scalar, write,
-};
+use leafseal_protocol::answer::OpenValues;
+use leafseal_protocol::{DecryptParams, EncryptParams, ErrorCode, ErrorObject, NumberBuffer, RawValues, Scalar, write};
 
 use super::FailureObserver;
 use super::call::Call;

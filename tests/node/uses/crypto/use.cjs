@@ -1,6 +1,6 @@
 const assert = require('node:assert/strict');
 const nodeCrypto = require('node:crypto');
-const crypto = require('@fieldseal/crypto');
+const crypto = require('@leafseal/crypto');
 
 const { cipher, hash, hmac, E_CORRUPT } = crypto;
 const [key, iv, source] = [Buffer.alloc(32, 1), Buffer.alloc(12, 2), Buffer.from('a message')];

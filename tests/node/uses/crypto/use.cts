@@ -1,4 +1,4 @@
-import crypto = require("@fieldseal/crypto");
+import crypto = require("@leafseal/crypto");
 const { CIPHER_BLOCK_MAX, E_CORRUPT, cipher, hash, hmac, promises } = crypto;
 
 const [key, iv, source, tag] = [Buffer.alloc(32), Buffer.alloc(12), Buffer.from('a message'), Buffer.alloc(16)];

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import crypto, { CIPHER_BLOCK_MAX, E_ARGUMENTS, cipher, hash, hmac, promises } from '@fieldseal/crypto';
+import crypto, { CIPHER_BLOCK_MAX, E_ARGUMENTS, cipher, hash, hmac, promises } from '@leafseal/crypto';
 
 const source = Buffer.from('a message');
 assert.equal(crypto.hash, hash);

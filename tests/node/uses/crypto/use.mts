@@ -1,4 +1,4 @@
-import crypto, { CIPHER_BLOCK_MAX, E_CORRUPT, cipher, hash, hmac, promises } from '@fieldseal/crypto';
+import crypto, { CIPHER_BLOCK_MAX, E_CORRUPT, cipher, hash, hmac, promises } from '@leafseal/crypto';
 
 const [key, iv, source, tag] = [Buffer.alloc(32), Buffer.alloc(12), Buffer.from('a message'), Buffer.alloc(16)];
 const sealed: Buffer = cipher('aes-256-gcm', 1, key, iv, source, Buffer.alloc(0), tag);

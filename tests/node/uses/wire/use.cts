@@ -1,4 +1,4 @@
-import wire = require("@fieldseal/wire");
+import wire = require("@leafseal/wire");
 
 const request: Buffer = wire.encodeEncrypt(1, { app: 'acme', curve: 'r1' }, ['a', 1]);
 const decoder = new wire.Decoder();

@@ -1,4 +1,4 @@
-import wire, { type Answer } from '@fieldseal/wire';
+import wire, { type Answer } from '@leafseal/wire';
 
 const request: Buffer = wire.encodeEncrypt(1, { app: 'acme', curve: 'r1' }, ['a', 1]);
 const decoder = new wire.Decoder();

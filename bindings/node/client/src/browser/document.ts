@@ -1,7 +1,7 @@
 // Walks a value as JSON would represent it and copies its shape. The whole value is checked before anything is encrypted. A value that JSON
 // cannot represent is refused with its path, never changed or left out silently.
 
-import { FieldsealError } from './errors.js';
+import { LeafsealError } from './errors.js';
 import type { ValueType } from './seal.js';
 
 type Container = unknown[] | Record<string, unknown>;
@@ -34,7 +34,7 @@ export class Walk {
   readonly #open = new Set<object>();
   readonly #trail: (string | number)[] = [];
 
-  /** @throws FieldsealError `invalid_value` or `too_large`. */
+  /** @throws LeafsealError `invalid_value` or `too_large`. */
   constructor(value: unknown, depthMax: number) {
     this.#depthMax = depthMax;
     this.#visit(value, this.root, 0);
@@ -106,9 +106,9 @@ export class Walk {
     this.#trail.pop();
   }
 
-  #fault(problem: string, code: 'invalid_value' | 'too_large' = 'invalid_value'): FieldsealError {
+  #fault(problem: string, code: 'invalid_value' | 'too_large' = 'invalid_value'): LeafsealError {
     const path = `$${this.#trail.map(step).join('')}`;
-    return new FieldsealError(code, `the value at ${path} ${problem}`, { path });
+    return new LeafsealError(code, `the value at ${path} ${problem}`, { path });
   }
 }
 

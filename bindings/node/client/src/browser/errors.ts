@@ -16,8 +16,8 @@ export type ErrorCode =
   | 'unsupported';
 
 /** Every error that this build throws. */
-export class FieldsealError extends Error {
-  override readonly name = 'FieldsealError';
+export class LeafsealError extends Error {
+  override readonly name = 'LeafsealError';
   readonly code: ErrorCode;
   /** The path of the value, such as `$.cards[0].number`, if the error is one of a value. */
   readonly path: string | undefined;

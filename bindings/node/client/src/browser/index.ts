@@ -1,4 +1,4 @@
-// @fieldseal/client/browser: encrypts in a page, with an app's public key. It holds no secret and cannot decrypt. The engine decrypts what
+// @leafseal/client/browser: encrypts in a page, with an app's public key. It holds no secret and cannot decrypt. The engine decrypts what
 // it writes (docs/format.md, the versions of P-256).
 //
 // It promises that a document is encrypted as a whole or refused as a whole, and that a fresh ephemeral key serves one call at most.
@@ -6,12 +6,12 @@
 
 import type { Bytes } from './bytes.js';
 import { Walk, put, type Leaf } from './document.js';
-import { FieldsealError } from './errors.js';
+import { LeafsealError } from './errors.js';
 import { fetchPublicKey, type KeyEndpoint } from './key_endpoint.js';
 import { readPublicKey, type Point } from './point.js';
 import { FILE_OVERHEAD, SealingKey, importRecipient, metadata } from './seal.js';
 
-export { FieldsealError, type ErrorCode } from './errors.js';
+export { LeafsealError, type ErrorCode } from './errors.js';
 export type { KeyEndpoint } from './key_endpoint.js';
 
 /** A value after encryption: the same shape, with an envelope for each string, number and boolean. */
@@ -65,7 +65,7 @@ export class Encryptor {
   /**
    * Makes an encryptor with a known public key: 33 or 65 bytes (SEC 1), or their text in base64 or hexadecimal.
    *
-   * @throws FieldsealError `invalid_key`, `invalid_option` or `unsupported`.
+   * @throws LeafsealError `invalid_key`, `invalid_option` or `unsupported`.
    */
   static async of(publicKey: string | Uint8Array, options: EncryptorOptions = {}): Promise<Encryptor> {
     return Encryptor.#make(readPublicKey(publicKey), options);
@@ -74,7 +74,7 @@ export class Encryptor {
   /**
    * Fetches the app's public key from an engine.
    *
-   * @throws FieldsealError `key_unavailable`, `invalid_key`, `invalid_option` or `unsupported`; the reason of `signal` if it aborts.
+   * @throws LeafsealError `key_unavailable`, `invalid_key`, `invalid_option` or `unsupported`; the reason of `signal` if it aborts.
    */
   static async fetch(endpoint: KeyEndpoint, options: EncryptorOptions = {}): Promise<Encryptor> {
     return Encryptor.#make(await fetchPublicKey(endpoint), options);
@@ -89,11 +89,11 @@ export class Encryptor {
    * before the first pause and not changed. Properties with the value `undefined` are left out, as by JSON.stringify. Anything else that
    * JSON cannot represent is refused: NaN, infinities, BigInt, strings with half of a surrogate pair, dates, bytes, cycles.
    *
-   * @throws FieldsealError `invalid_value` or `too_large` with the path, or `invalid_option`; then nothing was encrypted.
+   * @throws LeafsealError `invalid_value` or `too_large` with the path, or `invalid_option`; then nothing was encrypted.
    */
   async encrypt<T>(value: T, options: EncryptOptions = {}): Promise<Encrypted<T>> {
     const { role, keying = 'request' } = options;
-    if (!KEYINGS.includes(keying)) throw new FieldsealError('invalid_option', "keying must be 'request' or 'field'");
+    if (!KEYINGS.includes(keying)) throw new LeafsealError('invalid_option', "keying must be 'request' or 'field'");
     const described = role === undefined ? undefined : metadataOf(role);
     const { root, leaves } = new Walk(value, this.#depthMax);
     const shared = keying === 'request' && leaves.length > 0 ? await this.#key() : undefined;
@@ -109,7 +109,7 @@ export class Encryptor {
   /**
    * Encrypts a file to the file form. A File becomes a File of the same name, a Blob a Blob, bytes become bytes. The form holds no role.
    *
-   * @throws FieldsealError `too_large` or `invalid_option`.
+   * @throws LeafsealError `too_large` or `invalid_option`.
    */
   async encryptFile(file: File): Promise<File>;
   async encryptFile(file: Blob): Promise<Blob>;
@@ -117,12 +117,12 @@ export class Encryptor {
   async encryptFile(file: Blob | Uint8Array | ArrayBuffer): Promise<Blob | Uint8Array<ArrayBuffer>> {
     const isBlob = file instanceof Blob;
     if (!isBlob && !(file instanceof ArrayBuffer) && !(file instanceof Uint8Array)) {
-      throw new FieldsealError('invalid_option', 'file must be a File, a Blob, a Uint8Array or an ArrayBuffer');
+      throw new LeafsealError('invalid_option', 'file must be a File, a Blob, a Uint8Array or an ArrayBuffer');
     }
     const size = isBlob ? file.size : file.byteLength;
     if (size > this.#fileSizeMax) {
       const advice = 'raise fileSizeMax here and api.body_size_max in the engine';
-      throw new FieldsealError('too_large', `the file has ${size} bytes, more than fileSizeMax (${this.#fileSizeMax}): ${advice}`);
+      throw new LeafsealError('too_large', `the file has ${size} bytes, more than fileSizeMax (${this.#fileSizeMax}): ${advice}`);
     }
     const sealed = await (await this.#key()).sealFile(isBlob ? await file.arrayBuffer() : unshared(file));
     if (!isBlob) return sealed;
@@ -142,12 +142,12 @@ function unshared(bytes: Uint8Array | ArrayBuffer): Bytes | ArrayBuffer {
 
 function metadataOf(role: unknown): Bytes {
   if (typeof role !== 'string' || !ROLE.test(role)) {
-    throw new FieldsealError('invalid_option', 'role must have 1 to 20 of the characters a-z, 0-9 and -');
+    throw new LeafsealError('invalid_option', 'role must have 1 to 20 of the characters a-z, 0-9 and -');
   }
   return metadata(role, Math.floor(Date.now() / 1000));
 }
 
 function limit(name: string, value: number, ceiling: number): number {
   if (Number.isSafeInteger(value) && value >= 0 && value <= ceiling) return value;
-  throw new FieldsealError('invalid_option', `${name} must be a whole number from 0 to ${ceiling}`);
+  throw new LeafsealError('invalid_option', `${name} must be a whole number from 0 to ${ceiling}`);
 }

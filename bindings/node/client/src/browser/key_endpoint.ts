@@ -1,6 +1,6 @@
 // Fetches an app's public key from an engine, whose answers to pages are governed by `api.cors_origins`.
 
-import { FieldsealError } from './errors.js';
+import { LeafsealError } from './errors.js';
 import { readPublicKey, type Point } from './point.js';
 
 /** Where an app's public key is. */
@@ -9,7 +9,7 @@ export interface KeyEndpoint {
   readonly url: string;
   /** The app's name. */
   readonly app: string;
-  /** The engine's `api.team`. Engines serve every app under any team; some proxies route by it. Default: `fieldseal`. */
+  /** The engine's `api.team`. Engines serve every app under any team; some proxies route by it. Default: `leafseal`. */
   readonly team?: string;
   /** Milliseconds to wait for the key. Default: 10000. */
   readonly timeout?: number;
@@ -20,7 +20,7 @@ export interface KeyEndpoint {
 const TIMEOUT_DEFAULT = 10_000;
 const LOOPBACK = /^(localhost|127(\.\d+){3}|\[::1\])$/;
 
-/** @throws FieldsealError `invalid_option`, `key_unavailable` or `invalid_key`; the signal's reason if it aborts. */
+/** @throws LeafsealError `invalid_option`, `key_unavailable` or `invalid_key`; the signal's reason if it aborts. */
 export async function fetchPublicKey(endpoint: KeyEndpoint): Promise<Point> {
   const url = addressOf(endpoint);
   const material = await request(url, endpoint);
@@ -36,18 +36,18 @@ export async function fetchPublicKey(endpoint: KeyEndpoint): Promise<Point> {
   return first;
 }
 
-function addressOf({ url, app, team = 'fieldseal' }: KeyEndpoint): string {
+function addressOf({ url, app, team = 'leafseal' }: KeyEndpoint): string {
   let base: URL;
   try {
     base = new URL(url);
   } catch {
-    throw new FieldsealError('invalid_option', 'url must be an absolute URL, such as https://engine.example:8443');
+    throw new LeafsealError('invalid_option', 'url must be an absolute URL, such as https://engine.example:8443');
   }
   // An attacker who replaces the key in transit can decrypt everything that is encrypted with it.
   if (base.protocol !== 'https:' && !(base.protocol === 'http:' && LOOPBACK.test(base.hostname))) {
-    throw new FieldsealError('invalid_option', `url must begin with https:// (${base.protocol}// is allowed to this machine only)`);
+    throw new LeafsealError('invalid_option', `url must begin with https:// (${base.protocol}// is allowed to this machine only)`);
   }
-  if (!app || !team) throw new FieldsealError('invalid_option', 'app and team must not be empty');
+  if (!app || !team) throw new LeafsealError('invalid_option', 'app and team must not be empty');
   const path = `${base.pathname.replace(/\/+$/, '')}/${encodeURIComponent(team)}/apps/${encodeURIComponent(app)}`;
   return `${base.origin}${path}`;
 }
@@ -67,7 +67,7 @@ async function request(url: string, { timeout = TIMEOUT_DEFAULT, signal }: KeyEn
     throw unavailable(url, `status ${answer.status}${typeof detail === 'string' ? `: ${detail}` : ''}`);
   } catch (error) {
     controller.signal.throwIfAborted();
-    if (error instanceof FieldsealError) throw error;
+    if (error instanceof LeafsealError) throw error;
     // Browsers do not distinguish these to a page.
     const { origin = 'this origin' } = globalThis as { origin?: string };
     const causes = 'the engine is unreachable, its certificate is not trusted, or its api.cors_origins does not list';
@@ -78,6 +78,6 @@ async function request(url: string, { timeout = TIMEOUT_DEFAULT, signal }: KeyEn
   }
 }
 
-function unavailable(url: string, problem: string, cause?: unknown): FieldsealError {
-  return new FieldsealError('key_unavailable', `no public key from ${url}: ${problem}`, { cause });
+function unavailable(url: string, problem: string, cause?: unknown): LeafsealError {
+  return new LeafsealError('key_unavailable', `no public key from ${url}: ${problem}`, { cause });
 }

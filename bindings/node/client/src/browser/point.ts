@@ -2,7 +2,7 @@
 // Everything here is public; arithmetic on secrets is WebCrypto's alone.
 
 import { fromBase64, fromHex, toHex, type Bytes } from './bytes.js';
-import { FieldsealError } from './errors.js';
+import { LeafsealError } from './errors.js';
 
 // FIPS 186-4, D.1.2.3. `A` is P − 3.
 const P = 'ffffffff00000001000000000000000000000000ffffffffffffffffffffffff';
@@ -48,9 +48,9 @@ function root(square: bigint): bigint {
   return result;
 }
 
-function fault(problem: string): FieldsealError {
-  const advice = "take it from the engine's key endpoint or `fieldseal keys public`";
-  return new FieldsealError('invalid_key', `the public key ${problem}: ${advice}`);
+function fault(problem: string): LeafsealError {
+  const advice = "take it from the engine's key endpoint or `leafseal keys public`";
+  return new LeafsealError('invalid_key', `the public key ${problem}: ${advice}`);
 }
 
 /** Returns the point of an uncompressed key that is known to be on the curve, such as one that WebCrypto made. */
@@ -63,7 +63,7 @@ export function ofUncompressed(uncompressed: Bytes): Point {
 /**
  * Reads a public key of 33 or 65 bytes (SEC 1), or its text in base64 or hexadecimal.
  *
- * @throws FieldsealError `invalid_key` if it is malformed or not a point of P-256.
+ * @throws LeafsealError `invalid_key` if it is malformed or not a point of P-256.
  */
 export function readPublicKey(key: string | Uint8Array): Point {
   const bytes = typeof key === 'string' ? bytesOf(key) : key;

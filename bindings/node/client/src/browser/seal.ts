@@ -2,7 +2,7 @@
 // QkTC and the file form of docs/format.md.
 
 import { base64, concat, crc32, type Bytes } from './bytes.js';
-import { FieldsealError } from './errors.js';
+import { LeafsealError } from './errors.js';
 import { DER_PREFIX, ofUncompressed, type Point } from './point.js';
 
 /** The types of values, with their numbers in the associated data. */
@@ -16,7 +16,7 @@ const FIRST_BLOCK = Uint8Array.of(0, 0, 0, 1);
 const NONCE_SIZE = 12;
 /** Values under one key (docs/format.md, rule 11). */
 const NONCES_MAX = 2 ** 32;
-/** The origin that Fieldseal writes into metadata. */
+/** The origin that Leafseal writes into metadata. */
 const ORIGIN = 70;
 const FILE_MAGIC = '%EVENC';
 const FILE_VERSION = 3;
@@ -33,7 +33,7 @@ export function subtle(): SubtleCrypto {
   // Its type says that it is always there.
   const found = (globalThis as { crypto?: { subtle?: SubtleCrypto } }).crypto?.subtle;
   if (found) return found;
-  throw new FieldsealError('unsupported', 'WebCrypto is not available: serve the page over HTTPS, or from localhost during development');
+  throw new LeafsealError('unsupported', 'WebCrypto is not available: serve the page over HTTPS, or from localhost during development');
 }
 
 /** Metadata with a role and the time of encryption in Unix seconds, and its length before it (docs/format.md, rule 8). */
@@ -118,7 +118,7 @@ export class SealingKey {
 
   #nonce(): Bytes {
     if (this.#taken >= NONCES_MAX) {
-      throw new FieldsealError('too_large', `one call encrypts at most ${NONCES_MAX} values: split the document`);
+      throw new LeafsealError('too_large', `one call encrypts at most ${NONCES_MAX} values: split the document`);
     }
     const nonce = this.#start.slice();
     const view = new DataView(nonce.buffer);

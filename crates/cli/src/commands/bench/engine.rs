@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use fieldseal_client::{ClientSettings, ClientTls};
-use fieldseal_engine::admin::{AppName, Apps, ClientName, NewKeys, Operation, Roles};
-use fieldseal_load::accounting::Process;
-use fieldseal_net::tls::LEAF_DAYS;
+use leafseal_client::{ClientSettings, ClientTls};
+use leafseal_engine::admin::{AppName, Apps, ClientName, NewKeys, Operation, Roles};
+use leafseal_load::accounting::Process;
+use leafseal_net::tls::LEAF_DAYS;
 use tempfile::TempDir;
 
 use crate::arguments::{ConnectArguments, GlobalArguments};
@@ -73,7 +73,7 @@ impl Target {
         defaults: &[&str],
         prepare: impl FnOnce(&Context, (&Path, &Path)) -> Outcome,
     ) -> Outcome<Self> {
-        let folder = tempfile::Builder::new().prefix("fieldseal-bench-").tempdir();
+        let folder = tempfile::Builder::new().prefix("leafseal-bench-").tempdir();
         let folder = folder.map_err(|error| Failure::writing("the folder for temporary files", &error))?;
         let settings: Vec<String> =
             defaults.iter().map(|&setting| setting.to_owned()).chain(global.set.iter().cloned()).collect();

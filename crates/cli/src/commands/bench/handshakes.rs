@@ -18,9 +18,9 @@ use boring::rsa::Rsa;
 use boring::ssl::{SslConnector, SslFiletype, SslMethod, SslSession, SslSessionCacheMode};
 use boring::x509::extension::SubjectAlternativeName;
 use boring::x509::{X509, X509NameBuilder};
-use fieldseal_load::latencies::Latencies;
-use fieldseal_load::report::Provenance;
-use fieldseal_net::tls::offer_session;
+use leafseal_load::latencies::Latencies;
+use leafseal_load::report::Provenance;
+use leafseal_net::tls::offer_session;
 use serde_json::{Value, json};
 
 use super::engine::Target;
@@ -31,7 +31,7 @@ use crate::output::{print, print_json};
 use crate::progress::Progress;
 
 /// The protocol of the RPC listener, as in ALPN.
-const RPC: &[u8] = b"\x0bfieldseal/1";
+const RPC: &[u8] = b"\x0aleafseal/1";
 /// A request for the engine's health, in MessagePack: `[0, 1, "health", [{}]]`.
 const HEALTH: &[u8] = b"\x94\x00\x01\xa6health\x91\x80";
 /// How long a connection may take.

@@ -4,12 +4,12 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 
-use fieldseal_client::{Curve, Keying};
-use fieldseal_load::LoadError;
-use fieldseal_load::echo::{Echo, Exchange};
-use fieldseal_load::interference::{Case, CompetingLoad, Interference, Outcome, Plan, Round};
-use fieldseal_load::material::Content;
-use fieldseal_load::report::{Provenance, interference_json, interference_text};
+use leafseal_client::{Curve, Keying};
+use leafseal_load::LoadError;
+use leafseal_load::echo::{Echo, Exchange};
+use leafseal_load::interference::{Case, CompetingLoad, Interference, Outcome, Plan, Round};
+use leafseal_load::material::Content;
+use leafseal_load::report::{Provenance, interference_json, interference_text};
 use serde_json::json;
 
 use super::block_on;

@@ -12,13 +12,13 @@ use crate::failure::{Failure, Outcome, plain};
 use crate::note::note;
 use crate::signals::{self, Signals};
 
-use fieldseal_load::LoadError;
+use leafseal_load::LoadError;
 
-/// `fieldseal bench`.
+/// `leafseal bench`.
 pub(super) fn run(global: &GlobalArguments, arguments: &BenchArguments) -> Outcome {
     let is_echo = matches!(arguments.command, Some(BenchCommand::Echo(_)));
     if cfg!(debug_assertions) && !is_echo {
-        note("fieldseal: warning: not a release build: the figures are not representative");
+        note("leafseal: warning: not a release build: the figures are not representative");
     }
     match &arguments.command {
         None => table::run(global, &arguments.table),

@@ -1,9 +1,9 @@
 //! `bench overload`: more load than the engine can process.
 
-use fieldseal_client::{Curve, Keying};
-use fieldseal_load::material::Content;
-use fieldseal_load::overload::{Outcome as Overloaded, Plan, run as overload};
-use fieldseal_load::report::{Provenance, overload_json, overload_text};
+use leafseal_client::{Curve, Keying};
+use leafseal_load::material::Content;
+use leafseal_load::overload::{Outcome as Overloaded, Plan, run as overload};
+use leafseal_load::report::{Provenance, overload_json, overload_text};
 
 use super::block_on;
 use super::engine::Target;

@@ -1,7 +1,7 @@
 //! `bench soak`: mixed requests for a long time.
 
-use fieldseal_load::report::{Provenance, soak_json, soak_text};
-use fieldseal_load::soak::{Outcome as Soaked, Plan, run as soak};
+use leafseal_load::report::{Provenance, soak_json, soak_text};
+use leafseal_load::soak::{Outcome as Soaked, Plan, run as soak};
 
 use super::block_on;
 use super::engine::Target;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use fieldseal_client::raw::RawConnector;
-use fieldseal_client::{Curve, Keying};
-use fieldseal_load::report::{Provenance, table_json, table_text};
-use fieldseal_load::table::{Loop, Operation, Plan, Row, measure, steps};
+use leafseal_client::raw::RawConnector;
+use leafseal_client::{Curve, Keying};
+use leafseal_load::report::{Provenance, table_json, table_text};
+use leafseal_load::table::{Loop, Operation, Plan, Row, measure, steps};
 
 use super::block_on;
 use super::engine::Target;

@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use fieldseal_engine::Engine;
-use fieldseal_engine::admin::{AppName, Apps, ClientName, Keystore, NewKeys, Operation, Roles};
-use fieldseal_net::tls::LEAF_DAYS;
-use fieldseal_server::Server;
+use leafseal_engine::Engine;
+use leafseal_engine::admin::{AppName, Apps, ClientName, Keystore, NewKeys, Operation, Roles};
+use leafseal_net::tls::LEAF_DAYS;
+use leafseal_server::Server;
 
 use crate::arguments::DevArguments;
 use crate::commands::certs::{Grant, Pinning, init, issue, local_names, present_names, read_certificate, union};
@@ -30,7 +30,7 @@ const CLIENT: &str = "dev";
 /// Certificates with fewer days left are renewed.
 const DAYS_LEFT_MIN: u64 = 1;
 
-/// `fieldseal dev`.
+/// `leafseal dev`.
 pub(super) fn run(context: &Context, arguments: &DevArguments) -> Outcome {
     let app = AppName::parse(&arguments.app)?;
     let ports = Ports::chosen(context, arguments);
@@ -173,7 +173,7 @@ impl Ready<'_> {
             let ca = self.authority.display();
             format!(
                 "Over HTTPS:\n\n  \
-                 KEY=$(fieldseal --dir {folder_of_keys} api-keys create {app} --allow encrypt,decrypt,inspect,client-side-tokens)\n  \
+                 KEY=$(leafseal --dir {folder_of_keys} api-keys create {app} --allow encrypt,decrypt,inspect,client-side-tokens)\n  \
                  curl --cacert {ca} -u {app}:$KEY --json '{{\"card\": \"4111\"}}' https://{api}/encrypt\n  \
                  curl --cacert {ca} -H 'x-evervault-app-id: {app}' https://{api}/keys\n\n"
             )
@@ -183,8 +183,8 @@ impl Ready<'_> {
         });
         format!(
             "The engine listens on {address}. Stop it with Ctrl-C. In another terminal:\n\n  \
-             fieldseal --dir {folder} encrypt --app {app} --connect {address} --select '$.card.number' FILE.json\n  \
-             fieldseal --dir {folder} info --connect {address}\n\n{api}{relay}\
+             leafseal --dir {folder} encrypt --app {app} --connect {address} --select '$.card.number' FILE.json\n  \
+             leafseal --dir {folder} info --connect {address}\n\n{api}{relay}\
              app          {app}\nauthority    {}\ncertificate  {}\nkey          {}\n{metrics}",
             self.authority.display(),
             self.certificate.display(),

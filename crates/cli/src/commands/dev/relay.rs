@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use fieldseal_relay::{Configuration, DemoUpstream, Relay};
-use fieldseal_server::{RelayDestination, RelayInformation};
+use leafseal_relay::{Configuration, DemoUpstream, Relay};
+use leafseal_server::{RelayDestination, RelayInformation};
 
 use super::dev_files;
 use super::ports::RelayPorts;

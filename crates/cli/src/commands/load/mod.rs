@@ -7,12 +7,12 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::path::Path;
 
-use fieldseal_client::raw::RawConnector;
-use fieldseal_load::latencies::Latencies;
-use fieldseal_load::report::{Provenance, load_text};
-use fieldseal_load::result::LoadResult;
-use fieldseal_load::run::{self, CANCELLED, Outcome as RunOutcome, Settings, Snapshot};
-use fieldseal_load::scenario::{Script, TEXT_SIZE_MAX};
+use leafseal_client::raw::RawConnector;
+use leafseal_load::latencies::Latencies;
+use leafseal_load::report::{Provenance, load_text};
+use leafseal_load::result::LoadResult;
+use leafseal_load::run::{self, CANCELLED, Outcome as RunOutcome, Settings, Snapshot};
+use leafseal_load::scenario::{Script, TEXT_SIZE_MAX};
 use tokio::sync::watch;
 
 use self::target::Engine;
@@ -24,7 +24,7 @@ use crate::output::{Output, print, print_json};
 use crate::progress::Progress;
 use crate::signals::{self, Signals};
 
-/// `fieldseal load`.
+/// `leafseal load`.
 pub(super) fn run(global: &GlobalArguments, arguments: &LoadArguments) -> Outcome {
     match &arguments.command {
         Some(LoadCommand::Report(arguments)) => report::run(arguments),
@@ -38,7 +38,7 @@ fn run_scenario(global: &GlobalArguments, arguments: &LoadRunArguments) -> Outco
     // Opened before the run, because an unwritable file would waste it. The file is moved to its place at the end.
     let file = arguments.output.as_deref().map(|path| Output::open(Some(path))).transpose()?;
     if cfg!(debug_assertions) {
-        note("fieldseal: warning: not a release build: the figures are not representative");
+        note("leafseal: warning: not a release build: the figures are not representative");
     }
     let engine = target::engine(global, arguments, path, &mut script)?;
     let settings = Settings {
@@ -142,7 +142,7 @@ impl Recent {
 impl Live {
     fn new(script: &Script) -> Self {
         let count = script.phases.len();
-        let name = |(index, phase): (usize, &fieldseal_load::scenario::Phase)| match &phase.name {
+        let name = |(index, phase): (usize, &leafseal_load::scenario::Phase)| match &phase.name {
             Some(name) => name.clone(),
             None => format!("phase {} of {count}", index + 1),
         };

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use fieldseal_load::page::{Named, page};
-use fieldseal_load::result::{LoadResult, RESULT_SIZE_MAX};
+use leafseal_load::page::{Named, page};
+use leafseal_load::result::{LoadResult, RESULT_SIZE_MAX};
 
 use crate::arguments::LoadReportArguments;
 use crate::failure::{Failure, Outcome};

@@ -3,10 +3,10 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
-use fieldseal_client::{ClientSettings, ClientTls, TlsPart};
-use fieldseal_load::accounting::Process;
-use fieldseal_load::run::Observed;
-use fieldseal_load::scenario::{Authority, Pem, PemSource, Place as FilePlace, Script, Target};
+use leafseal_client::{ClientSettings, ClientTls, TlsPart};
+use leafseal_load::accounting::Process;
+use leafseal_load::run::Observed;
+use leafseal_load::scenario::{Authority, Pem, PemSource, Place as FilePlace, Script, Target};
 
 use crate::arguments::{GlobalArguments, LoadRunArguments};
 use crate::commands::bench::engine::Target as OwnEngine;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use fieldseal_engine::{DocumentLimits, Settings, admin};
-use fieldseal_net::{ClientBound, OperatorSettings};
-use fieldseal_server::{ApiSettings, HttpSettings, ServerSettings};
+use leafseal_engine::{DocumentLimits, Settings, admin};
+use leafseal_net::{ClientBound, OperatorSettings};
+use leafseal_server::{ApiSettings, HttpSettings, ServerSettings};
 
 use super::*;
 use crate::config::StorePlace;
@@ -14,14 +14,14 @@ fn names_and_variables_are_unique_and_well_formed() {
     let names: BTreeSet<_> = KEYS.iter().map(|key| key.name).collect();
     let variables: BTreeSet<_> = KEYS.iter().map(Key::variable).collect();
     assert_eq!((names.len(), variables.len()), (KEYS.len(), KEYS.len()));
-    assert!(!variables.contains("FIELDSEAL_ROOT_KEY") && !variables.contains("FIELDSEAL_DIR"));
+    assert!(!variables.contains("LEAFSEAL_ROOT_KEY") && !variables.contains("LEAFSEAL_DIR"));
     let is_plain = |c: char| c.is_ascii_lowercase() || c == '_' || c == '.';
     assert!(names.iter().all(|name| name.chars().all(is_plain) && name.matches('.').count() == 1));
 }
 
 #[test]
 fn defaults_are_within_limits_and_round_trip() {
-    use fieldseal_config::Raw;
+    use leafseal_config::Raw;
     for key in KEYS {
         let mut config = Config::default();
         let value = (key.get)(&config);

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use fieldseal_client::{Client, EncryptOptions, Scalar};
-use fieldseal_testkit::postgres::PostgresServer;
+use leafseal_client::{Client, EncryptOptions, Scalar};
+use leafseal_testkit::postgres::PostgresServer;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::json;

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use fieldseal_testkit::postgres::PostgresServer;
+use leafseal_testkit::postgres::PostgresServer;
 use serde_json::json;
 
 use super::outages::confirmed;

@@ -18,12 +18,12 @@ use std::net::TcpListener;
 use std::process::Stdio;
 use std::time::Duration;
 
-use fieldseal_client::{ClientSettings, ClientTls};
-use fieldseal_engine::admin::{
+use leafseal_client::{ClientSettings, ClientTls};
+use leafseal_engine::admin::{
     Environment, Limits, LocalRootKey, OpenMode, PostgresKeystore, PostgresUrl, system_clock,
 };
-use fieldseal_engine::system_random;
-use fieldseal_testkit::postgres::{PostgresServer, ROLE};
+use leafseal_engine::system_random;
+use leafseal_testkit::postgres::{PostgresServer, ROLE};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -133,7 +133,7 @@ impl<'s> Cluster<'s> {
 
     /// Settings of the client `shop` for these addresses.
     fn client_settings(&self, addresses: Vec<String>) -> ClientSettings {
-        let path = |name: &str| self.place.folder.path(&format!(".fieldseal/certs/{name}"));
+        let path = |name: &str| self.place.folder.path(&format!(".leafseal/certs/{name}"));
         let tls = ClientTls::from_files(&path("ca.pem"), &path("shop.pem"), &path("shop.key")).expect("files");
         ClientSettings {
             addresses,
@@ -147,7 +147,7 @@ impl<'s> Cluster<'s> {
 
 /// The keystore of a place, opened as a command opens it.
 fn open_keystore(place: &Place<'_>) -> PostgresKeystore {
-    let root_key = std::fs::read_to_string(place.folder.path(".fieldseal/root.key")).expect("there");
+    let root_key = std::fs::read_to_string(place.folder.path(".leafseal/root.key")).expect("there");
     let environment = Environment {
         root_key: Box::new(LocalRootKey::from_text(root_key.trim_end()).expect("a root key")),
         clock: Box::new(system_clock),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fieldseal_testkit::postgres::{Durability, PostgresServer};
+use leafseal_testkit::postgres::{Durability, PostgresServer};
 use serde_json::json;
 
 use super::traffic::Traffic;

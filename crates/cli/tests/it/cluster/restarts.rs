@@ -1,6 +1,6 @@
 //! Rolling restarts of two engines under load.
 
-use fieldseal_testkit::postgres::PostgresServer;
+use leafseal_testkit::postgres::PostgresServer;
 use serde_json::json;
 
 use super::envoy::Envoy;

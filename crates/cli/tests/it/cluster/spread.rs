@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use fieldseal_client::Client;
-use fieldseal_testkit::postgres::PostgresServer;
+use leafseal_client::Client;
+use leafseal_testkit::postgres::PostgresServer;
 use serde_json::json;
 
 use super::envoy::Envoy;
@@ -27,7 +27,7 @@ fn connections_spread_over_an_engine_that_is_added() {
     let addresses = envoy.as_ref().map_or_else(|| cluster.addresses(), |envoy| vec![envoy.address()]);
     let client_settings = cluster.client_settings(addresses);
     let traffic = Traffic::start(client_settings.clone(), 50);
-    let one_each = fieldseal_client::ClientSettings { connections_max: 1, ..client_settings };
+    let one_each = leafseal_client::ClientSettings { connections_max: 1, ..client_settings };
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
     for number in 0..CLIENTS {
@@ -40,7 +40,7 @@ fn connections_spread_over_an_engine_that_is_added() {
             }
         });
     }
-    let open = |engine: &Engine| engine.metric("fieldseal_connections_open");
+    let open = |engine: &Engine| engine.metric("leafseal_connections_open");
     until("all are connected", || cluster.engines[..2].iter().map(open).sum::<f64>() >= CLIENTS as f64);
     cluster.start_engine(2);
     let began = Instant::now();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fieldseal_client::{Client, ClientError, ClientSettings, DecryptOptions, EncryptOptions, Scalar, Value};
+use leafseal_client::{Client, ClientError, ClientSettings, DecryptOptions, EncryptOptions, Scalar, Value};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 

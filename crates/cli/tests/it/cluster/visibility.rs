@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use fieldseal_client::{Client, ClientError, EncryptOptions, ErrorCode, ErrorKind};
-use fieldseal_engine::admin::{AppName, ClientName, Keystore};
-use fieldseal_testkit::postgres::PostgresServer;
+use leafseal_client::{Client, ClientError, EncryptOptions, ErrorCode, ErrorKind};
+use leafseal_engine::admin::{AppName, ClientName, Keystore};
+use leafseal_testkit::postgres::PostgresServer;
 use serde_json::json;
 use tokio::runtime::Runtime;
 

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use fieldseal_client::{ClientSettings, ClientTls};
+use leafseal_client::{ClientSettings, ClientTls};
 use serde_json::Value;
 use tempfile::TempDir;
 
 /// The program under test.
-pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_fieldseal");
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_leafseal");
 
 /// How long a condition may take; a passing test never waits for it.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -91,7 +91,7 @@ impl TestFolder {
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         command.current_dir(self.0.path()).args(arguments);
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("FIELDSEAL")) {
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LEAFSEAL")) {
             command.env_remove(name);
         }
         command

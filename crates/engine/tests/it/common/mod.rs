@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fieldseal_engine::admin::{AppName, Apps, ClientName, NewClient, Operation, Roles};
-use fieldseal_engine::{Caller, Clock, DocumentWork, Engine, Error, Progress, Rewriter, Settings};
-use fieldseal_testkit::ScratchStore;
+use leafseal_engine::admin::{AppName, Apps, ClientName, NewClient, Operation, Roles};
+use leafseal_engine::{Caller, Clock, DocumentWork, Engine, Error, Progress, Rewriter, Settings};
+use leafseal_testkit::ScratchStore;
 
 /// A clock that tests advance.
 #[derive(Clone, Default)]

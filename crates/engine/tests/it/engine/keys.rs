@@ -1,7 +1,7 @@
 //! The keys that a request uses: sessions, spare keys, versions, and the caches of opening keys.
 
-use fieldseal_engine::Decryptor;
-use fieldseal_engine::pool::{InSlice, take_yield};
+use leafseal_engine::Decryptor;
+use leafseal_engine::pool::{InSlice, take_yield};
 
 use super::*;
 

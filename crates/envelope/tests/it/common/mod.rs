@@ -1,7 +1,7 @@
 //! Shared by the tests of this crate: the SDKs' test keys, and decryption by them alone.
 
-use fieldseal_crypto::{Curve, EcContext, PrivateKey, PublicKey, Secret};
-use fieldseal_envelope::{Envelope, OpenError, OpenScratch, OpeningKey, ValueType};
+use leafseal_crypto::{Curve, EcContext, PrivateKey, PublicKey, Secret};
+use leafseal_envelope::{Envelope, OpenError, OpenScratch, OpeningKey, ValueType};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use serde_json::Value as Json;
@@ -58,7 +58,7 @@ impl App {
     }
 }
 
-pub(crate) fn owned(opened: &fieldseal_envelope::Opened<'_>) -> Owned {
+pub(crate) fn owned(opened: &leafseal_envelope::Opened<'_>) -> Owned {
     let metadata = opened.metadata.unwrap_or_default();
     Owned {
         value_type: opened.value_type,

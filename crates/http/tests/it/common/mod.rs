@@ -12,17 +12,17 @@ use boring::nid::Nid;
 use boring::pkey::PKey;
 use boring::ssl::{SslConnector, SslMethod, SslVerifyMode, SslVersion};
 use boring::x509::X509;
-use fieldseal_http::{
-    Buffers, Event, Handler, Hold, HttpCounters, HttpSettings, Listener, ListenerOptions, Observer, Peer, Problem,
-    RequestBody, ResponseBody, bytes, empty,
-};
-use fieldseal_net::tls::{Acceptor, PrivateKeySettings, ServerIdentity, SessionSettings};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::{http1, http2};
 use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue, UPGRADE};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use leafseal_http::{
+    Buffers, Event, Handler, Hold, HttpCounters, HttpSettings, Listener, ListenerOptions, Observer, Peer, Problem,
+    RequestBody, ResponseBody, bytes, empty,
+};
+use leafseal_net::tls::{Acceptor, PrivateKeySettings, ServerIdentity, SessionSettings};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};

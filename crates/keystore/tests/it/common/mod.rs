@@ -5,18 +5,18 @@ use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-use fieldseal_crypto::hash::sha256;
-use fieldseal_crypto::{CryptoRng, Curve, EcContext, PrivateKey, Secret};
-use fieldseal_keystore::{
+use leafseal_crypto::hash::sha256;
+use leafseal_crypto::{CryptoRng, Curve, EcContext, PrivateKey, Secret};
+use leafseal_keystore::{
     AppName, Apps, ClientName, Environment, Error, Keystore, Limits, LocalRootKey, NewClient, OpenMode, Operation,
     PostgresKeystore, PostgresSettings, Roles, SqliteKeystore,
 };
-use fieldseal_testkit::postgres::PostgresServer;
+use leafseal_testkit::postgres::PostgresServer;
 use rand::rand_core::UnwrapErr;
 use rand::rngs::SysRng;
 
 /// The root key of every test store. It protects nothing.
-pub(crate) const ROOT_KEY: &str = "fieldseal-root-key-1:WlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlo=";
+pub(crate) const ROOT_KEY: &str = "leafseal-root-key-1:WlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlo=";
 
 /// Unix seconds that the clock of [`environment`] shows.
 pub(crate) const NOW: u64 = 1_750_000_000;
@@ -139,7 +139,7 @@ impl Place {
             }
             Kind::Postgres => {
                 let sql = postgres_bytes(sql);
-                let before = "SET session_replication_role = replica; SET search_path = fieldseal";
+                let before = "SET session_replication_role = replica; SET search_path = leafseal";
                 self.server().sql(self.database(), &format!("{before}; {sql}"))
             }
         }
@@ -164,7 +164,7 @@ impl Place {
             Kind::Postgres => self.tamper(
                 "DO $$ DECLARE rule record; BEGIN
                  FOR rule IN SELECT conrelid::regclass AS name, conname FROM pg_constraint
-                     WHERE contype = 'c' AND connamespace = 'fieldseal'::regnamespace
+                     WHERE contype = 'c' AND connamespace = 'leafseal'::regnamespace
                  LOOP EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', rule.name, rule.conname); END LOOP; END $$",
             ),
         };

@@ -187,7 +187,7 @@ const PIECES: [&str; 24] = [
 /// Any file is either read or refused, with positions inside it and one line for each problem.
 #[test]
 fn no_file_is_answered_with_a_panic() {
-    let count = std::env::var("FIELDSEAL_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(4000_u64);
+    let count = std::env::var("LEAFSEAL_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(4000_u64);
     for seed in 0..count {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut text: Vec<char> = PRINTED.chars().collect();

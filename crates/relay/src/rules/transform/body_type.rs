@@ -1,7 +1,7 @@
 //! The body types that rules read.
 
-use fieldseal_document::form::MediaType;
 use hyper::header::{CONTENT_TYPE, HeaderMap};
+use leafseal_document::form::MediaType;
 
 use crate::config::{Actions, Mismatch, Rule};
 

@@ -1,8 +1,8 @@
 //! Finds bodies of which software that ignores `Content-Type` makes something else: an upstream that does so (PHP's `json_decode` or
 //! `parse_str` of the input, Flask's `force`, Express' `type: "*/*"`) must not find in the clear what rules hide.
 
-use fieldseal_document::form::{FieldNames, FormLimits, find_parts, holds_field};
-use fieldseal_document::is_number;
+use leafseal_document::form::{FieldNames, FormLimits, find_parts, holds_field};
+use leafseal_document::is_number;
 
 use super::{Job, Kind};
 use crate::body::buffer::Buffer;

@@ -1,9 +1,9 @@
 //! Applies rules to the query of a request.
 
-use fieldseal_document::form::{encode_query, holds_field};
 use hyper::Uri;
 use hyper::body::Bytes;
 use hyper::http::uri::PathAndQuery;
+use leafseal_document::form::{encode_query, holds_field};
 
 use super::Job;
 use crate::body::buffer::Buffer;

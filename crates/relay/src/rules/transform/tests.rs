@@ -4,12 +4,12 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::task::Poll;
 
-use fieldseal_client::{ClientSettings, ClientTls};
 use http_body_util::{BodyExt, Full};
+use leafseal_client::{ClientSettings, ClientTls};
 
 use super::*;
 use crate::body::offload::OffloadThreads;
-use fieldseal_net::SchedulingClass;
+use leafseal_net::SchedulingClass;
 
 #[test]
 fn a_header_that_many_take_for_a_hidden_one_is_found() {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use fieldseal_engine::admin::{AppName, Apps, ClientName, Keystore, NewClient, Operation, Roles};
-use fieldseal_engine::{Engine, Settings};
-use fieldseal_testkit::ScratchStore;
+use leafseal_engine::admin::{AppName, Apps, ClientName, Keystore, NewClient, Operation, Roles};
+use leafseal_engine::{Engine, Settings};
+use leafseal_testkit::ScratchStore;
 
 pub(crate) struct EngineFixture {
     pub engine: Engine,

@@ -15,19 +15,17 @@ use std::time::{Duration, Instant, SystemTime};
 use boring::pkey::PKey;
 use boring::ssl::{SslConnector, SslConnectorBuilder, SslMethod, SslStream, SslVerifyMode};
 use boring::x509::X509;
-use fieldseal_client::{
+use leafseal_client::{
     CallObserver, CallOutcome, Client, ClientError, ClientSettings, ClientTls, ErrorKind as ClientErrorKind, Method,
 };
-use fieldseal_engine::pool::Cancellation;
-use fieldseal_net::tls::{
-    Authority, Issued, PrivateKeySettings, ServerName, SessionSettings, Validity, VerifiedChains,
-};
-use fieldseal_protocol::{
+use leafseal_engine::pool::Cancellation;
+use leafseal_net::tls::{Authority, Issued, PrivateKeySettings, ServerName, SessionSettings, Validity, VerifiedChains};
+use leafseal_protocol::{
     EncryptDocumentParams, ErrorCode, ErrorObject, GOING_AWAY, GoingAway, Limits, Message, Scanner, answer,
     connection_error,
 };
-use fieldseal_server::{Server, ServerSettings, TlsSettings, issue_client};
-use fieldseal_service::{Part, PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written};
+use leafseal_server::{Server, ServerSettings, TlsSettings, issue_client};
+use leafseal_service::{Part, PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written};
 
 /// Long enough for a slow machine; a passing test never waits for it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -139,7 +137,7 @@ impl TestServer {
     /// Checks that the server still serves a well-behaved client.
     pub(crate) fn assert_healthy(&self) {
         let mut raw = self.raw();
-        raw.send(|out| fieldseal_protocol::request::health(9, out));
+        raw.send(|out| leafseal_protocol::request::health(9, out));
         let frame = raw.read_frame().expect("an answer");
         let Ok(Message::Response { id: 9, result: Ok(_) }) = Message::parse(&frame) else {
             panic!("no healthy answer");
@@ -485,8 +483,8 @@ impl Raw {
 
 /// Appends a request to the test service.
 pub(crate) fn test_request(id: u32, app: &str, document: &str, out: &mut Vec<u8>) {
-    let options = fieldseal_client::EncryptOptions::new(app);
-    fieldseal_protocol::request::encrypt_document(id, &options, None, document.as_bytes(), out);
+    let options = leafseal_client::EncryptOptions::new(app);
+    leafseal_protocol::request::encrypt_document(id, &options, None, document.as_bytes(), out);
 }
 
 /// Counts the retries of calls.

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use fieldseal_net::OperatorSettings;
+use leafseal_net::OperatorSettings;
 
 use super::TestServer;
 

@@ -4,10 +4,10 @@ use std::panic::resume_unwind;
 
 use tokio::task::{JoinError, JoinSet};
 
-/// Runs only this seed: `FIELDSEAL_SEED=17`.
-const ONE: &str = "FIELDSEAL_SEED";
-/// The number of seeds to run instead of the default: `FIELDSEAL_SEEDS=10000`.
-const MANY: &str = "FIELDSEAL_SEEDS";
+/// Runs only this seed: `LEAFSEAL_SEED=17`.
+const ONE: &str = "LEAFSEAL_SEED";
+/// The number of seeds to run instead of the default: `LEAFSEAL_SEEDS=10000`.
+const MANY: &str = "LEAFSEAL_SEEDS";
 
 /// Returns the seeds to run: from 0 up to `count`, unless the environment overrides them.
 pub(crate) fn seeds(count: u64) -> Vec<u64> {

@@ -1,6 +1,6 @@
-/** The Fieldseal provider of the Java Cryptography Architecture. */
-module io.fieldseal.jca {
-    exports io.fieldseal.jca;
+/** The Leafseal provider of the Java Cryptography Architecture. */
+module io.leafseal.jca {
+    exports io.leafseal.jca;
 
-    provides java.security.Provider with io.fieldseal.jca.FieldsealProvider;
+    provides java.security.Provider with io.leafseal.jca.LeafsealProvider;
 }

@@ -1,0 +1,391 @@
+package io.leafseal.client;
+
+import io.leafseal.client.Answers.Response;
+import io.leafseal.client.Request.Encoder;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.function.Function;
+
+/**
+ * A client of one engine, or of several that serve the same apps. Create one for each process and share it: it is thread-safe, and keeps
+ * connections open.
+ *
+ * <p>Each call exists twice: the first blocks, and throws {@link LeafsealException}; the one that ends in {@code Async} returns a future,
+ * which completes with the same exception. Cancelling that future, or interrupting a thread that waits, asks the engine to stop.
+ * Continuations of futures run on the client's executor: they may make blocking calls, but must not wait for other futures of the client.
+ *
+ * <p>Values are strings, booleans, {@code Byte} to {@code Long}, {@code BigInteger} from -2^63 to 2^64 - 1, finite {@code Float} and
+ * {@code Double}, and null. Decrypted integers are {@code Long}, or {@code BigInteger} from 2^63; other numbers are {@code Double}.
+ */
+public final class LeafsealClient implements AutoCloseable {
+    private final Settings settings;
+    private final Calls calls;
+
+    LeafsealClient(Settings settings) {
+        this.settings = settings;
+        this.calls = new Calls(settings);
+    }
+
+    /** Returns a builder with the defaults. */
+    public static LeafsealClientBuilder builder() {
+        return new LeafsealClientBuilder();
+    }
+
+    /** A call that is ready to be made. */
+    private record Prepared<T>(Request request, Duration timeout, Function<Response, T> read) {}
+
+    private <T> T run(Prepared<T> call) {
+        return calls.run(call.request, call.timeout, call.read);
+    }
+
+    /** Errors in arguments complete the future, too. */
+    private <T> CompletableFuture<T> submit(java.util.function.Supplier<Prepared<T>> preparing) {
+        Prepared<T> call;
+        try {
+            call = preparing.get();
+        } catch (LeafsealException error) {
+            return CompletableFuture.failedFuture(error);
+        }
+        return calls.submit(call.request, call.timeout, call.read);
+    }
+
+    /** Encrypts a value; null stays null. */
+    public String encrypt(Object value) {
+        return encrypt(value, EncryptOptions.defaults());
+    }
+
+    /** Encrypts a value; null stays null. */
+    public String encrypt(Object value, EncryptOptions options) {
+        return encryptAll(Arrays.asList(value), options).get(0);
+    }
+
+    /** As {@link #encrypt(Object, EncryptOptions)}. */
+    public CompletableFuture<String> encryptAsync(Object value, EncryptOptions options) {
+        return submit(() -> first(encryption(Arrays.asList(value), options)));
+    }
+
+    /** Encrypts values in one request: all or none. Returns as many envelopes in the same order; null stays null. */
+    public List<String> encryptAll(Collection<?> values) {
+        return encryptAll(values, EncryptOptions.defaults());
+    }
+
+    /** Encrypts values in one request: all or none. Returns as many envelopes in the same order; null stays null. */
+    public List<String> encryptAll(Collection<?> values, EncryptOptions options) {
+        return run(encryption(values, options));
+    }
+
+    /** As {@link #encryptAll(Collection, EncryptOptions)}. */
+    public CompletableFuture<List<String>> encryptAllAsync(Collection<?> values, EncryptOptions options) {
+        return submit(() -> encryption(values, options));
+    }
+
+    /** Decrypts an envelope; any other value is returned unchanged. */
+    public Object decrypt(Object value) {
+        return decrypt(value, DecryptOptions.defaults());
+    }
+
+    /** Decrypts an envelope; any other value is returned unchanged. */
+    public Object decrypt(Object value, DecryptOptions options) {
+        return decryptAll(Arrays.asList(value), options).get(0);
+    }
+
+    /** As {@link #decrypt(Object, DecryptOptions)}. */
+    public CompletableFuture<Object> decryptAsync(Object value, DecryptOptions options) {
+        return submit(() -> first(decryption(Arrays.asList(value), options)));
+    }
+
+    /** Decrypts envelopes among any values in one request. Returns as many values in the same order. */
+    public List<Object> decryptAll(Collection<?> values) {
+        return decryptAll(values, DecryptOptions.defaults());
+    }
+
+    /** Decrypts envelopes among any values in one request. Returns as many values in the same order. */
+    public List<Object> decryptAll(Collection<?> values, DecryptOptions options) {
+        return run(decryption(values, options));
+    }
+
+    /** As {@link #decryptAll(Collection, DecryptOptions)}. */
+    public CompletableFuture<List<Object>> decryptAllAsync(Collection<?> values, DecryptOptions options) {
+        return submit(() -> decryption(values, options));
+    }
+
+    /**
+     * Encrypts the selected values of a JSON document in UTF-8; every other byte stays unchanged. The array must not change until the call
+     * ends.
+     */
+    public byte[] encryptDocument(byte[] json, EncryptOptions options) {
+        return run(documentEncryption(json, false, options));
+    }
+
+    /** As {@link #encryptDocument(byte[], EncryptOptions)}, for text. */
+    public String encryptDocument(String json, EncryptOptions options) {
+        return text(run(documentEncryption(utf8(json), true, options)));
+    }
+
+    /** As {@link #encryptDocument(byte[], EncryptOptions)}. */
+    public CompletableFuture<byte[]> encryptDocumentAsync(byte[] json, EncryptOptions options) {
+        return submit(() -> documentEncryption(json, false, options));
+    }
+
+    /** Decrypts the selected envelopes of a JSON document in UTF-8; every other byte stays unchanged. Numbers keep their exact text. */
+    public byte[] decryptDocument(byte[] json, DecryptOptions options) {
+        return run(documentDecryption(json, false, options));
+    }
+
+    /** As {@link #decryptDocument(byte[], DecryptOptions)}, for text. */
+    public String decryptDocument(String json, DecryptOptions options) {
+        return text(run(documentDecryption(utf8(json), true, options)));
+    }
+
+    /** As {@link #decryptDocument(byte[], DecryptOptions)}. */
+    public CompletableFuture<byte[]> decryptDocumentAsync(byte[] json, DecryptOptions options) {
+        return submit(() -> documentDecryption(json, false, options));
+    }
+
+    /** Encrypts a file. The array must not change until the call ends. */
+    public byte[] encryptFile(byte[] data, EncryptOptions options) {
+        return run(fileEncryption(data, options));
+    }
+
+    /** As {@link #encryptFile}. */
+    public CompletableFuture<byte[]> encryptFileAsync(byte[] data, EncryptOptions options) {
+        return submit(() -> fileEncryption(data, options));
+    }
+
+    /** Decrypts a file that {@link #encryptFile} or {@code leafseal encrypt} created. */
+    public byte[] decryptFile(byte[] data, DecryptOptions options) {
+        return run(fileDecryption(data, options));
+    }
+
+    /** As {@link #decryptFile}. */
+    public CompletableFuture<byte[]> decryptFileAsync(byte[] data, DecryptOptions options) {
+        return submit(() -> fileDecryption(data, options));
+    }
+
+    /** Encrypts envelopes again under the app's newest key version. The values never leave the engine. */
+    public Rewrapped rewrap(Collection<String> envelopes, CallOptions options) {
+        return run(rewrapping(envelopes, options));
+    }
+
+    /** As {@link #rewrap}. */
+    public CompletableFuture<Rewrapped> rewrapAsync(Collection<String> envelopes, CallOptions options) {
+        return submit(() -> rewrapping(envelopes, options));
+    }
+
+    /**
+     * Returns the metadata of envelopes, never their values. With an app in the options, also the fields inside, which requires the
+     * permission to decrypt; the client's app is not used here.
+     */
+    public List<Inspection> inspect(Collection<String> envelopes, CallOptions options) {
+        return run(inspection(envelopes, options));
+    }
+
+    /** As {@link #inspect}. */
+    public CompletableFuture<List<Inspection>> inspectAsync(Collection<String> envelopes, CallOptions options) {
+        return submit(() -> inspection(envelopes, options));
+    }
+
+    /** Returns the app's newest public keys. */
+    public PublicKeys publicKeys(CallOptions options) {
+        return run(plain("public_keys", options, Answers::publicKeys, encoder -> encoder.text("app", app(options))));
+    }
+
+    /** Verifies an API key and returns what it allows. */
+    public ApiKey authenticate(String apiKey, CallOptions options) {
+        require(apiKey, "apiKey");
+        return run(plain("authenticate", options, Answers::apiKey, encoder -> encoder.text("api_key", apiKey)));
+    }
+
+    /** Returns {@code ok}, {@code draining}, or another word that means not ready. */
+    public String health(CallOptions options) {
+        return run(plain("health", options, Answers::status, Function.identity()));
+    }
+
+    /** As {@link #health}. */
+    public CompletableFuture<String> healthAsync(CallOptions options) {
+        return submit(() -> plain("health", options, Answers::status, Function.identity()));
+    }
+
+    /** Returns properties of the engine by name. */
+    public Map<String, String> info(CallOptions options) {
+        return run(plain("info", options, Answers::info, Function.identity()));
+    }
+
+    /** Calls that have not ended. */
+    public int callsInFlight() {
+        return calls.count();
+    }
+
+    Calls calls() {
+        return calls;
+    }
+
+    /** Accepts no more calls, waits for those under way, and closes the connections. If the thread is interrupted, they fail. */
+    @Override
+    public void close() {
+        calls.close(false);
+    }
+
+    /** As {@link #close}, but calls under way fail with {@code closed}. */
+    public void closeNow() {
+        calls.close(true);
+    }
+
+    private Prepared<List<String>> encryption(Collection<?> values, EncryptOptions options) {
+        refuseDocumentOptions(options, true);
+        List<Object> snapshot = snapshot(values, "values");
+        int count = snapshot.size();
+        Request request = encrypting("encrypt", options).values(snapshot);
+        return new Prepared<>(request, timeout(options), response -> report(options, Answers.values(response, count, in -> in.nil() ? null : in.text())));
+    }
+
+    private Prepared<List<Object>> decryption(Collection<?> values, DecryptOptions options) {
+        refuseDocumentOptions(options, true);
+        List<Object> snapshot = snapshot(values, "values");
+        int count = snapshot.size();
+        Request request = decrypting("decrypt", options).values(snapshot);
+        return new Prepared<>(request, timeout(options), response -> report(options, Answers.values(response, count, In::scalar)));
+    }
+
+    private Prepared<byte[]> documentEncryption(byte[] json, boolean isOwned, EncryptOptions options) {
+        require(json, "json");
+        Request request = documentOptions(encrypting("encrypt_document", options), options).bytes("document", json, isOwned);
+        return new Prepared<>(request, timeout(options), response -> report(options, Answers.content(response, "document")));
+    }
+
+    private Prepared<byte[]> documentDecryption(byte[] json, boolean isOwned, DecryptOptions options) {
+        require(json, "json");
+        Request request = documentOptions(decrypting("decrypt_document", options), options).bytes("document", json, isOwned);
+        return new Prepared<>(request, timeout(options), response -> report(options, Answers.content(response, "document")));
+    }
+
+    private Prepared<byte[]> fileEncryption(byte[] data, EncryptOptions options) {
+        refuseDocumentOptions(options, false);
+        require(data, "data");
+        if (options.keying != null || options.skipSealed) {
+            throw LeafsealException.invalidArgument("options: files have no keying and no skipSealed");
+        }
+        Encoder encoder = encoder("encrypt_file", true).text("app", app(options)).text("curve", options.curve == null ? null : options.curve.word);
+        return new Prepared<>(encoder.bytes("data", data, false), timeout(options), response -> Answers.content(response, "data").bytes());
+    }
+
+    private Prepared<byte[]> fileDecryption(byte[] data, DecryptOptions options) {
+        refuseDocumentOptions(options, false);
+        require(data, "data");
+        if (options.onFailure != null) {
+            throw LeafsealException.invalidArgument("options: files have no onFailure");
+        }
+        Encoder encoder = encoder("decrypt_file", true).text("app", app(options)).text("key_id", options.keyId);
+        return new Prepared<>(encoder.bytes("data", data, false), timeout(options), response -> Answers.content(response, "data").bytes());
+    }
+
+    private Prepared<Rewrapped> rewrapping(Collection<String> envelopes, CallOptions options) {
+        List<String> snapshot = snapshot(envelopes, "envelopes");
+        int count = snapshot.size();
+        String curve = options.curve == null ? null : options.curve.word;
+        Request request = encoder("rewrap", true).text("app", app(options)).text("curve", curve).texts("values", snapshot).done();
+        return new Prepared<>(request, timeout(options), response -> {
+            Answers.Values<String> values = Answers.values(response, count, In::text);
+            return new Rewrapped(values.values(), values.report().count());
+        });
+    }
+
+    private Prepared<List<Inspection>> inspection(Collection<String> envelopes, CallOptions options) {
+        List<String> snapshot = snapshot(envelopes, "envelopes");
+        int count = snapshot.size();
+        return plain("inspect", options, response -> Answers.values(response, count, Answers::inspection).values(),
+                encoder -> encoder.text("app", options.app).texts("values", snapshot));
+    }
+
+    private <T> Prepared<T> plain(String method, CallOptions options, Function<Response, T> read, Function<Encoder, Encoder> fields) {
+        return new Prepared<>(fields.apply(encoder(method, false)).done(), timeout(options), read);
+    }
+
+    private static <T> Prepared<T> first(Prepared<List<T>> call) {
+        return new Prepared<>(call.request, call.timeout, response -> call.read.apply(response).get(0));
+    }
+
+    private Encoder encoder(String method, boolean hasDeadline) {
+        return new Encoder(method, settings.requestSizeMax(), hasDeadline);
+    }
+
+    private Encoder encrypting(String method, EncryptOptions options) {
+        return encoder(method, true).text("app", app(options)).text("role", options.role)
+                .text("curve", options.curve == null ? null : options.curve.word)
+                .text("keying", options.keying == null ? null : options.keying.word).flag("skip_sealed", options.skipSealed);
+    }
+
+    private Encoder decrypting(String method, DecryptOptions options) {
+        return encoder(method, true).text("app", app(options)).text("role", options.role)
+                .text("on_failure", options.onFailure == null ? null : options.onFailure.word).text("key_id", options.keyId);
+    }
+
+    private static Encoder documentOptions(Encoder encoder, ValueOptions<?> options) {
+        return encoder.flag("strict", options.strict).text("other_case", options.otherCase == null ? null : options.otherCase.word)
+                .texts("select", options.select);
+    }
+
+    private static void refuseDocumentOptions(ValueOptions<?> options, boolean mayHaveRole) {
+        if (options.select != null || options.strict || options.otherCase != null) {
+            throw LeafsealException.invalidArgument("options: select, strict and otherCase are for documents");
+        }
+        if (!mayHaveRole && (options.role != null || options.onReport != null)) {
+            throw LeafsealException.invalidArgument("options: files have no role and no report");
+        }
+    }
+
+    private String app(Options<?> options) {
+        String app = options.app != null ? options.app : settings.app();
+        if (app == null) {
+            throw LeafsealException.invalidArgument("app: set it in the options of the call or of the client");
+        }
+        return app;
+    }
+
+    private Duration timeout(Options<?> options) {
+        return options.timeout == null ? settings.timeout() : LeafsealClientBuilder.checked("timeout", options.timeout, LeafsealException.INVALID_ARGUMENT);
+    }
+
+    private static <T> List<T> report(ValueOptions<?> options, Answers.Values<T> values) {
+        if (options.onReport != null) {
+            options.onReport.accept(values.report());
+        }
+        return values.values();
+    }
+
+    private static byte[] report(ValueOptions<?> options, Answers.Content content) {
+        if (options.onReport != null) {
+            options.onReport.accept(content.report());
+        }
+        return content.bytes();
+    }
+
+    private static void require(Object argument, String name) {
+        if (argument == null) {
+            throw LeafsealException.invalidArgument(name + ": null");
+        }
+    }
+
+    /** A copy whose size cannot change. */
+    private static <T> List<T> snapshot(Collection<? extends T> values, String name) {
+        require(values, name);
+        return new ArrayList<>(values);
+    }
+
+    private static byte[] utf8(String json) {
+        require(json, "json");
+        return Encoder.utf8(json, () -> "json");
+    }
+
+    private static String text(byte[] utf8) {
+        String text = new String(utf8, StandardCharsets.UTF_8);
+        Pem.wipe(utf8);
+        return text;
+    }
+}

@@ -1,0 +1,47 @@
+package io.leafseal.client;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.Executor;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/** Checked settings of a client; {@link LeafsealClient.Builder} describes them. */
+record Settings(
+        List<Address> addresses, Tls tls, String app, String serverName, Duration timeout, Duration connectTimeout, int connectionsMax,
+        int requestsInFlightMax, long bytesInFlightMax, int requestsWaitingMax, long bytesWaitingMax, long requestSizeMax, int answerSizeMax,
+        int retriesMax, Duration backoffMin, Duration backoffMax, Duration shutdownAvoid, Duration abandonedTimeout,
+        Executor executor, List<ClientObserver> observers) {
+
+    private static final int PORT = 3443;
+    private static final Pattern ADDRESS = Pattern.compile("(?:\\[([0-9A-Fa-f:.]+(?:%[\\w.]+)?)\\]|([^:\\[\\]\\s/]+))(?::(\\d{1,5}))?");
+    private static final Pattern LITERAL = Pattern.compile("[0-9.]+|.*:.*");
+
+    /** Where engines listen: one, or all to which the host name resolves. */
+    record Address(String host, int port) {
+        /** Parses `HOST`, `HOST:PORT`, `[IPV6]` or `[IPV6]:PORT`. */
+        static Address parse(String text) {
+            Matcher matcher = ADDRESS.matcher(text == null ? "" : text);
+            int port = matcher.matches() ? matcher.group(3) == null ? PORT : Integer.parseInt(matcher.group(3)) : 0;
+            if (port < 1 || port > 65_535) {
+                throw invalid("addresses: expected HOST:PORT, such as engine.internal:3443");
+            }
+            return new Address(matcher.group(1) != null ? matcher.group(1) : matcher.group(2), port);
+        }
+
+        boolean isLiteral() {
+            return LITERAL.matcher(host).matches();
+        }
+    }
+
+    static LeafsealException invalid(String message) {
+        return new LeafsealException(LeafsealException.INVALID_SETTINGS, message);
+    }
+
+    /** The pause after `failures` earlier failures, in nanoseconds. Jitter over its upper half, so that clients do not all return at once. */
+    long backoffNanos(int failures) {
+        double pause = Math.min(backoffMin.toNanos() * Math.pow(2, Math.min(failures, 30)), backoffMax.toNanos());
+        return (long) (pause * (0.5 + ThreadLocalRandom.current().nextDouble() / 2));
+    }
+}

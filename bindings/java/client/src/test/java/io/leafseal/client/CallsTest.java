@@ -1,0 +1,317 @@
+package io.leafseal.client;
+
+import static io.leafseal.client.Testing.failure;
+import static io.leafseal.client.Testing.rejects;
+import static io.leafseal.client.Testing.until;
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.leafseal.client.testing.Engine;
+import java.math.BigInteger;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+
+/** Every call against a real engine: what goes in comes out, and errors have codes. */
+class CallsTest {
+    private static final EncryptOptions ENCRYPT = EncryptOptions.defaults();
+    private static final DecryptOptions DECRYPT = DecryptOptions.defaults();
+    private static final CallOptions CALL = CallOptions.defaults();
+
+    private static Engine engine;
+    private static LeafsealClient client;
+
+    @BeforeAll
+    static void start() {
+        engine = Engine.start();
+        client = engine.client().connect();
+    }
+
+    @AfterAll
+    static void stop() {
+        if (client != null) {
+            client.close();
+        }
+        if (engine != null) {
+            engine.close();
+        }
+    }
+
+    private static boolean isEnvelope(String text) {
+        return text.startsWith("ev:") && text.endsWith(":$");
+    }
+
+    @Test
+    void valuesOfEveryKindComeBack() {
+        BigInteger two64 = BigInteger.ONE.shiftLeft(64);
+        List<Object> values = Arrays.asList(
+                "4111111111111111", "", "Zoë 😀", "\ufffd", 0L, -1L, 12.5, 1e300, Long.MAX_VALUE, Long.MIN_VALUE, two64.subtract(BigInteger.ONE), true,
+                false, null);
+        List<String> sealed = client.encryptAll(values);
+        assertTrue(sealed.subList(0, values.size() - 1).stream().allMatch(CallsTest::isEnvelope));
+        assertNull(sealed.get(values.size() - 1));
+        assertEquals(values, client.decryptAll(sealed));
+        assertNull(client.encrypt(null));
+        assertEquals("one", client.decrypt(client.encrypt("one")));
+        assertEquals("no envelope", client.decrypt("no envelope"));
+        assertEquals(List.of(), client.encryptAll(List.of()));
+        assertEquals(List.of(1L, 2L, 3L, 0.1, "4"), client.decryptAll(client.encryptAll(List.of(1, (short) 2, (byte) 3, 0.1f, "4"))));
+    }
+
+    @Test
+    void listsOfEveryLengthComeBackInOneRequestEach() {
+        for (int count : new int[] {1, 7, 15, 16, 17, 2000, 65_535, 65_536, 70_000}) {
+            List<Object> values = new ArrayList<>(IntStream.range(0, count).mapToObj(index -> "x".repeat(index % 40) + index).toList());
+            assertEquals(values, client.decryptAll(client.encryptAll(values, ENCRYPT.keying(Keying.SESSION))), () -> count + " values");
+        }
+        for (int length : new int[] {31, 32, 255, 256, 8191, 8192, 65_535, 65_536, 3_000_000}) {
+            for (String unit : List.of("x", "ä", "😀")) {
+                String value = unit.repeat(length / unit.length());
+                assertEquals(value, client.decrypt(client.encrypt(value)), () -> length + " of " + unit);
+            }
+        }
+    }
+
+    @Test
+    void rolesCurvesAndKeyingReachTheEngine() {
+        EncryptOptions options = ENCRYPT.role("support").curve(Curve.K1).keying(Keying.FIELD);
+        List<String> sealed = client.encryptAll(List.of("a", "b"), options);
+        List<Inspection> inspected = client.inspect(sealed, CALL.app(Engine.APP));
+        for (Inspection inspection : inspected) {
+            assertEquals("support", inspection.role().orElseThrow());
+            assertEquals("k1", inspection.curve());
+            assertEquals("string", inspection.type());
+            assertEquals(1, inspection.keyVersion().orElseThrow());
+            assertTrue(inspection.encryptedAt().orElseThrow().isBefore(Instant.now().plusSeconds(5)));
+            assertEquals(33, inspection.ephemeral().length);
+        }
+        assertFalse(Arrays.equals(inspected.get(0).ephemeral(), inspected.get(1).ephemeral()));
+        rejects("forbidden", () -> client.decryptAll(sealed, DECRYPT.role("other")));
+        assertTrue(client.inspect(sealed, CALL).get(0).role().isEmpty());
+    }
+
+    @Test
+    void documentsKeepEveryOtherByte() {
+        String text = "{ \"amount\": 1.50,  \"id\": 12345678901234567890, \"card\": {\"number\": \"4111\", \"holder\": \"Zoë\"}, \"tags\": [\"a\", null] }";
+        List<Report> reports = new ArrayList<>();
+        String sealed = client.encryptDocument(text, ENCRYPT.select("$.card", "$.missing").onReport(reports::add));
+        assertTrue(sealed.startsWith("{ \"amount\": 1.50,  \"id\": 12345678901234567890, \"card\": {\"number\": \"ev:"));
+        // With a character outside of base64: envelopes may contain any other text.
+        assertFalse(sealed.contains("\"4111\"") || sealed.contains("Zoë"));
+        assertEquals(List.of(2L, 0L), reports.get(0).matched());
+        assertEquals(2, reports.get(0).count());
+        assertEquals(text, client.decryptDocument(sealed, DECRYPT));
+        String all = client.encryptDocument(text, ENCRYPT);
+        assertEquals(text, client.decryptDocument(all, DECRYPT));
+        byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
+        byte[] before = bytes.clone();
+        byte[] sealedBytes = client.encryptDocument(bytes, ENCRYPT.select("$.amount"));
+        assertArrayEquals(before, bytes, "the caller's array stays");
+        assertArrayEquals(bytes, client.decryptDocument(sealedBytes, DECRYPT));
+        for (int size : new int[] {0, 100, 16_000, 70_000, 5_000_000}) {
+            String large = "{\"text\":\"" + "x".repeat(size) + "\"}";
+            assertEquals(large, client.decryptDocument(client.encryptDocument(large, ENCRYPT), DECRYPT), () -> size + " characters");
+        }
+    }
+
+    @Test
+    void filesComeBack() {
+        for (int size : new int[] {0, 1, 5000, 10_000_000}) {
+            byte[] file = new byte[size];
+            Arrays.fill(file, (byte) 'f');
+            byte[] sealed = client.encryptFile(file, ENCRYPT.curve(Curve.K1));
+            assertArrayEquals(file, client.decryptFile(sealed, DECRYPT), () -> size + " bytes");
+        }
+        rejects("invalid_envelope", () -> client.decryptFile(new byte[] {1, 2, 3}, DECRYPT));
+    }
+
+    @Test
+    void envelopesThatDoNotOpenFailTheCallOrAreLeftOrReplaced() {
+        List<String> sealed = client.encryptAll(List.of("good", "other"));
+        String good = sealed.get(0);
+        String other = sealed.get(1);
+        int at = other.length() - 6;
+        String bad = other.substring(0, at) + (other.charAt(at) == 'A' ? 'B' : 'A') + other.substring(at + 1);
+        LeafsealException error = rejects("decrypt_failed", () -> client.decryptAll(List.of(good, bad)));
+        assertEquals(1, error.index().orElseThrow());
+        assertEquals(Retry.NEVER, error.retry());
+        assertEquals(LeafsealException.Source.ENGINE, error.source());
+        List<Report> reports = new ArrayList<>();
+        DecryptOptions leave = DECRYPT.onFailure(OnFailure.LEAVE).onReport(reports::add);
+        assertEquals(List.of("good", bad), client.decryptAll(List.of(good, bad), leave));
+        assertEquals(1, reports.get(0).failed());
+        assertEquals(List.of(1L), reports.get(0).failedIndexes());
+        String document = "{\"good\":\"" + good + "\",\"bad\":\"" + bad + "\"}";
+        assertEquals("{\"good\":\"good\",\"bad\":null}", client.decryptDocument(document, leave.onFailure(OnFailure.NULL)));
+        assertEquals(List.of("$['bad']"), reports.get(1).failedPaths());
+        assertEquals(List.of(good), client.encryptAll(List.of(good), ENCRYPT.skipSealed(true)));
+    }
+
+    @Test
+    void aRewrapReplacesEnvelopesOfOlderKeys() {
+        try (Engine other = Engine.start(); LeafsealClient rotating = other.client().connect()) {
+            List<String> old = rotating.encryptAll(List.of("a", "b"));
+            assertEquals(new Rewrapped(old, 0), rotating.rewrap(old, CALL));
+            other.command("keys", "rotate", Engine.APP);
+            until("the rotation is visible", () -> rotating.publicKeys(CALL).version() == 2);
+            Rewrapped result = rotating.rewrap(old, CALL.curve(Curve.K1));
+            assertEquals(2, result.count());
+            assertEquals(List.of("a", "b"), rotating.decryptAll(result.envelopes()));
+            assertEquals("k1", rotating.inspect(result.envelopes(), CALL).get(0).curve());
+            PublicKeys keys = rotating.publicKeys(CALL);
+            assertEquals(33, keys.r1().length);
+            assertEquals(Engine.APP, keys.app());
+        }
+    }
+
+    @Test
+    void anApiKeyIsVerifiedAndLimitsDecryption() {
+        String apiKey = engine.command("api-keys", "create", Engine.APP, "--allow", "encrypt,decrypt");
+        ApiKey seen = client.authenticate(apiKey, CALL);
+        assertEquals(Engine.APP, seen.app());
+        assertEquals(Set.of("encrypt", "decrypt"), Set.copyOf(seen.operations()));
+        assertEquals("4111", client.decrypt(client.encrypt("4111"), DECRYPT.keyId(seen.keyId())));
+        rejects("forbidden", () -> client.authenticate("a wrong key", CALL));
+        rejects("forbidden", () -> client.decrypt(client.encrypt("4111"), DECRYPT.keyId("unknown")));
+    }
+
+    @Test
+    void healthAndInfo() {
+        assertEquals("ok", client.health(CALL));
+        Map<String, String> info = client.info(CALL);
+        assertEquals("1", info.get("protocol"));
+        assertNotNull(info.get("version"));
+        assertEquals("ok", client.healthAsync(CALL).join());
+    }
+
+    @Test
+    void futuresHaveTheSameResults() {
+        assertEquals("x", client.encryptAsync("x", ENCRYPT).thenCompose(sealed -> client.decryptAsync(sealed, DECRYPT)).join());
+        List<Object> values = List.of("a", 1L, true);
+        assertEquals(values, client.encryptAllAsync(values, ENCRYPT).thenCompose(sealed -> client.decryptAllAsync(sealed, DECRYPT)).join());
+        byte[] json = "{\"a\":1}".getBytes(StandardCharsets.UTF_8);
+        assertArrayEquals(json, client.encryptDocumentAsync(json, ENCRYPT).thenCompose(sealed -> client.decryptDocumentAsync(sealed, DECRYPT)).join());
+        assertArrayEquals(json, client.encryptFileAsync(json, ENCRYPT).thenCompose(sealed -> client.decryptFileAsync(sealed, DECRYPT)).join());
+        String envelope = client.encrypt("x");
+        assertEquals(List.of(envelope), client.rewrapAsync(List.of(envelope), CALL).join().envelopes());
+        assertEquals("r1", client.inspectAsync(List.of(envelope), CALL).join().get(0).curve());
+        assertEquals("invalid_argument", failure(client.encryptAsync(new Object(), ENCRYPT)).code());
+        assertEquals("forbidden", failure(client.encryptAsync("x", ENCRYPT.app("unknown"))).code());
+        // A continuation may block in a call.
+        assertEquals("y", client.encryptAsync("y", ENCRYPT).thenApply(client::decrypt).join());
+    }
+
+    @Test
+    void everyErrorHasACodeAndNoErrorAValue() {
+        String secret = "a secret value";
+        LeafsealClient bare = engine.client().app(null).build();
+        LeafsealClient small = engine.client().requestSizeMax(100).build();
+        Object[][] cases = {
+            {"invalid_argument", (Executable) () -> client.encryptAll(List.of(secret, Double.NaN))},
+            {"invalid_argument", (Executable) () -> client.encrypt(Float.POSITIVE_INFINITY)},
+            {"invalid_argument", (Executable) () -> client.encrypt(Map.of(secret, 1))},
+            {"invalid_argument", (Executable) () -> client.encrypt(List.of(secret))},
+            {"invalid_argument", (Executable) () -> client.encrypt(BigInteger.ONE.shiftLeft(64))},
+            {"invalid_argument", (Executable) () -> client.encrypt(BigInteger.ONE.shiftLeft(63).negate().subtract(BigInteger.ONE))},
+            {"invalid_argument", (Executable) () -> client.encrypt(secret + "\ud800")},
+            {"invalid_argument", (Executable) () -> client.encrypt("\udc00\ud800" + secret)},
+            {"invalid_argument", (Executable) () -> client.encryptAll(null)},
+            {"invalid_argument", (Executable) () -> client.encryptDocument((String) null, ENCRYPT)},
+            {"invalid_argument", (Executable) () -> client.encrypt(secret, ENCRYPT.select("$.a"))},
+            {"invalid_argument", (Executable) () -> client.encryptFile(new byte[1], ENCRYPT.role("a"))},
+            {"invalid_argument", (Executable) () -> client.encrypt(secret, ENCRYPT.timeout(Duration.ZERO))},
+            {"invalid_argument", (Executable) () -> client.rewrap(Collections.singletonList(null), CALL)},
+            {"invalid_document", (Executable) () -> client.encryptDocument("{\"a\": \"" + secret + "\"", ENCRYPT)},
+            {"invalid_selector", (Executable) () -> client.encryptDocument("{}", ENCRYPT.select("$.["))},
+            {"unmatched_selector", (Executable) () -> client.encryptDocument("{}", ENCRYPT.select("$.b").strict(true))},
+            {"ambiguous_name", (Executable) () -> client.encryptDocument("{\"A\":1}", ENCRYPT.select("$.a").otherCase(OtherCase.REFUSE))},
+            {"forbidden", (Executable) () -> client.encrypt(secret, ENCRYPT.app("unknown"))},
+            {"invalid_params", (Executable) () -> client.encrypt(secret, ENCRYPT.app(""))},
+            {"invalid_envelope", (Executable) () -> client.inspect(List.of(secret), CALL)},
+            {"invalid_argument", (Executable) () -> bare.encrypt(secret)},
+            {"too_large", (Executable) () -> small.encrypt(secret.repeat(100))},
+            {"too_large", (Executable) () -> small.encryptDocument("\"" + secret.repeat(10) + "\"", ENCRYPT)},
+        };
+        for (int index = 0; index < cases.length; index++) {
+            LeafsealException error = rejects((String) cases[index][0], (Executable) cases[index][1]);
+            assertFalse(error.toString().contains(secret), error.getMessage());
+        }
+        bare.close();
+        small.close();
+    }
+
+    @Test
+    void settingsAreCheckedAndNamedInErrors() {
+        assertTrue(rejects("invalid_settings", () -> engine.client().addresses().build()).getMessage().contains("addresses"));
+        for (String address : List.of("a:b:c", "host:0", "host:65536", "host:99999", "", "host name", "[::1", "a/b")) {
+            rejects("invalid_settings", () -> engine.client().addresses(address).build());
+        }
+        engine.client().addresses("[::1]", "host", "host:1", "1.2.3.4:5", "[fe80::1%eth0]:5").build().close();
+        assertTrue(rejects("invalid_settings", () -> engine.client().ca((byte[]) null).build()).getMessage().contains("ca"));
+        assertTrue(rejects("invalid_settings", () -> engine.client().timeout(Duration.ofSeconds(-1)).build()).getMessage().contains("timeout"));
+        assertTrue(rejects("invalid_settings", () -> engine.client().connectionsMax(0).build()).getMessage().contains("connectionsMax"));
+        assertTrue(rejects("invalid_settings", () -> engine.client().backoff(Duration.ofSeconds(2), Duration.ofSeconds(1)).build()).getMessage().contains("backoff"));
+    }
+
+    @Test
+    void tenThousandCallsAtOnceStayWithinTheBounds() {
+        try (LeafsealClient bounded = engine.client().requestsInFlightMax(16).connectionsMax(2).bytesInFlightMax(1 << 16).build()) {
+            List<CompletableFuture<String>> futures = new ArrayList<>();
+            int most = 0;
+            for (int index = 0; index < 10_000; index++) {
+                futures.add(bounded.encryptAsync("value " + index, ENCRYPT));
+                List<Integer> load = bounded.calls().load();
+                assertTrue(load.size() <= 2);
+                most = Math.max(most, load.stream().mapToInt(Integer::intValue).max().orElse(0));
+            }
+            assertTrue(most > 0 && most <= 16, "at most " + most);
+            List<String> sealed = futures.stream().map(CompletableFuture::join).toList();
+            assertEquals(IntStream.range(0, 10_000).mapToObj(index -> "value " + index).toList(), bounded.decryptAll(sealed));
+            until("no call is left", () -> bounded.callsInFlight() == 0);
+            assertEquals(0, bounded.calls().bytesInFlight());
+        }
+    }
+
+    @Test
+    void moreCallsThanMayWaitAreRefusedAndTheOthersFinish() {
+        try (LeafsealClient bounded = engine.client().requestsWaitingMax(100).requestsInFlightMax(4).connectionsMax(1).build();
+                LeafsealClient heavy = engine.client().bytesWaitingMax(1000).requestsInFlightMax(1).connectionsMax(1).build()) {
+            List<CompletableFuture<String>> futures = IntStream.range(0, 1000).mapToObj(index -> bounded.encryptAsync("x", ENCRYPT)).toList();
+            check(futures, 100);
+            // Before the connection is open, each call waits: one of any size, others as far as there is room.
+            List<CompletableFuture<String>> large = IntStream.range(0, 10).mapToObj(index -> heavy.encryptAsync("x".repeat(5000), ENCRYPT)).toList();
+            check(large, 1);
+            assertEquals("again", bounded.decrypt(bounded.encrypt("again")));
+        }
+    }
+
+    private static void check(List<CompletableFuture<String>> futures, int least) {
+        int done = 0;
+        for (CompletableFuture<String> future : futures) {
+            LeafsealException error = future.handle((value, failure) -> (LeafsealException) failure).join();
+            if (error == null) {
+                done++;
+            } else {
+                assertEquals("busy", error.code());
+                assertEquals(Retry.LATER, error.retry());
+            }
+        }
+        assertTrue(done >= least && done < futures.size(), done + " succeeded");
+    }
+}

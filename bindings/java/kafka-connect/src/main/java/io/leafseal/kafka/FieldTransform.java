@@ -1,0 +1,290 @@
+package io.leafseal.kafka;
+
+import io.leafseal.client.LeafsealClient;
+import io.leafseal.client.LeafsealException;
+import io.leafseal.client.Retry;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.kafka.common.cache.LRUCache;
+import org.apache.kafka.common.cache.SynchronizedCache;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.connect.components.Versioned;
+import org.apache.kafka.connect.connector.ConnectRecord;
+import org.apache.kafka.connect.data.Field;
+import org.apache.kafka.connect.data.Schema;
+import org.apache.kafka.connect.data.SchemaBuilder;
+import org.apache.kafka.connect.data.Struct;
+import org.apache.kafka.connect.errors.ConnectException;
+import org.apache.kafka.connect.errors.DataException;
+import org.apache.kafka.connect.errors.RetriableException;
+import org.apache.kafka.connect.transforms.Transformation;
+
+/**
+ * What both transforms share: walks a key or value, has all selected scalars of a record transformed in one call, and rebuilds it.
+ *
+ * <p>A record to which the selection cannot be applied fails; it never passes unchanged.
+ */
+abstract class FieldTransform<R extends ConnectRecord<R>> implements Transformation<R>, Versioned {
+    /** Codes that the record causes. */
+    private static final Set<String> CODES_OF_DATA = Set.of(
+            "invalid_argument", "invalid_document", "unmatched_selector", "ambiguous_name", "invalid_envelope", "decrypt_failed", "number_out_of_range", "too_large");
+    /**
+     * Codes of calls that the same settings may serve later, although the client does not retry them: a grant is given, an app enabled, a
+     * file of a certificate renewed; or the task stops.
+     */
+    private static final Set<String> CODES_THAT_PASS = Set.of("forbidden", "app_disabled", "tls_failed", "aborted", "closed");
+    private static final int SCHEMAS_MAX = 64;
+
+    private final SynchronizedCache<Schema, Schema> schemas = new SynchronizedCache<>(new LRUCache<>(SCHEMAS_MAX));
+    private Config config;
+    private LeafsealClient client;
+
+    /** Which part of a record is transformed. */
+    enum Part { KEY, VALUE }
+
+    abstract Part part();
+
+    /** The schema of a transformed scalar. */
+    abstract Schema leafSchema(Schema schema);
+
+    /** A scalar as a value of the engine; the schema is null without one. */
+    abstract Object toEngine(Schema schema, Object value);
+
+    /** A value of the engine as a scalar with the transformed schema, which is null without one. */
+    abstract Object fromEngine(Schema schema, Object value);
+
+    abstract List<?> transform(LeafsealClient engine, List<Object> values);
+
+    abstract byte[] transform(LeafsealClient engine, byte[] json);
+
+    abstract String transform(LeafsealClient engine, String json);
+
+    abstract void configure(Config checked);
+
+    abstract ConfigDef definition();
+
+    @Override
+    public void configure(Map<String, ?> settings) {
+        config = new Config(definition(), settings);
+        configure(config);
+        client = config.client();
+    }
+
+    @Override
+    public String version() {
+        String version = FieldTransform.class.getPackage().getImplementationVersion();
+        return version == null ? "unknown" : version;
+    }
+
+    @Override
+    public ConfigDef config() {
+        return definition();
+    }
+
+    @Override
+    public void close() {
+        if (client != null) {
+            client.closeNow();
+        }
+    }
+
+    @Override
+    public R apply(R record) {
+        boolean isKey = part() == Part.KEY;
+        Schema schema = isKey ? record.keySchema() : record.valueSchema();
+        Object value = isKey ? record.key() : record.value();
+        if (value == null) {
+            return record;
+        }
+        Result result;
+        try {
+            result = config.select.isEmpty() ? structured(schema, value) : text(schema, value);
+        } catch (LeafsealException error) {
+            throw failed(error);
+        }
+        return isKey
+                ? record.newRecord(record.topic(), record.kafkaPartition(), result.schema, result.value, record.valueSchema(), record.value(), record.timestamp())
+                : record.newRecord(record.topic(), record.kafkaPartition(), record.keySchema(), record.key(), result.schema, result.value, record.timestamp());
+    }
+
+    private record Result(Schema schema, Object value) {}
+
+    private RuntimeException failed(LeafsealException error) {
+        String message = "leafseal: " + error.code() + ": " + error.getMessage();
+        boolean isData = CODES_OF_DATA.contains(error.code()) || (error.code().equals("forbidden") && isDataForbidden());
+        if (error.retry() != Retry.NEVER || (!isData && CODES_THAT_PASS.contains(error.code()))) {
+            return new RetriableException(message, error);
+        }
+        if (isData) {
+            return new DataException(message, error);
+        }
+        // Retried, it would keep the task waiting forever.
+        return new ConnectException(message + "; correct the settings of the transform", error);
+    }
+
+    /** Whether `forbidden` may be the fault of a record. */
+    abstract boolean isDataForbidden();
+
+    private Result text(Schema schema, Object value) {
+        if (value instanceof String json) {
+            return new Result(schema, transform(client, json));
+        }
+        if (value instanceof byte[] json) {
+            return new Result(schema, transform(client, json));
+        }
+        throw new DataException("select is for JSON text, but the " + noun() + " is " + value.getClass().getName() + "; set fields for structs and maps");
+    }
+
+    private String noun() {
+        return part() == Part.KEY ? "key" : "value";
+    }
+
+    private Result structured(Schema schema, Object value) {
+        Schema target = schema == null ? null : schemas.get(schema);
+        if (schema != null && target == null) {
+            target = schemaOf(schema, config.fields, noun());
+            schemas.put(schema, target);
+        }
+        List<Object> collected = new ArrayList<>();
+        rebuild(schema, target, value, config.fields, noun(), (from, to, leaf) -> {
+            collected.add(toEngine(from, leaf));
+            return null;
+        }, Mode.COLLECT);
+        if (collected.isEmpty()) {
+            return new Result(target, rebuild(schema, target, value, config.fields, noun(), (from, to, leaf) -> null, Mode.REPLACE));
+        }
+        Iterator<?> transformed = transform(client, Collections.unmodifiableList(collected)).iterator();
+        Object result = rebuild(schema, target, value, config.fields, noun(), (from, to, leaf) -> fromEngine(to, transformed.next()), Mode.REPLACE);
+        return new Result(target, result);
+    }
+
+    private enum Mode { COLLECT, REPLACE }
+
+    private interface Leaves {
+        Object leaf(Schema from, Schema to, Object value);
+    }
+
+    private Schema schemaOf(Schema schema, Paths paths, String where) {
+        if (paths == null) {
+            return schema;
+        }
+        switch (schema.type()) {
+            case STRUCT:
+                return structOf(schema, paths, where);
+            case ARRAY:
+                return copyBasics(SchemaBuilder.array(schemaOf(schema.valueSchema(), paths, where)), schema);
+            case MAP:
+                return copyBasics(SchemaBuilder.map(schema.keySchema(), mapValueSchema(schema, paths, where)), schema);
+            default:
+                if (!paths.isSelected()) {
+                    throw new DataException(where + " is no struct or map, but fields below it are selected");
+                }
+                return leafSchema(schema);
+        }
+    }
+
+    private Schema structOf(Schema schema, Paths paths, String where) {
+        checkNames(schema.fields().stream().map(Field::name).toList(), paths, where);
+        SchemaBuilder builder = SchemaBuilder.struct();
+        for (Field field : schema.fields()) {
+            builder.field(field.name(), schemaOf(field.schema(), paths.child(field.name()), where + "." + field.name()));
+        }
+        return copyBasics(builder, schema);
+    }
+
+    /** All values of a map have one schema, so either all are selected in the same way, or they are strings before and after. */
+    private Schema mapValueSchema(Schema schema, Paths paths, String where) {
+        Schema value = schema.valueSchema();
+        boolean isUniform = paths.isSelected() || !paths.names().iterator().hasNext();
+        if (isUniform) {
+            return schemaOf(value, paths.child("*"), where + ".*");
+        }
+        if (value.type() != Schema.Type.STRING || value.name() != null) {
+            throw new DataException(where + ": single keys can be selected only in maps of strings; select all by *");
+        }
+        return value;
+    }
+
+    /** Without a default value, which would be plaintext and does not fit the new schema. */
+    private static Schema copyBasics(SchemaBuilder builder, Schema schema) {
+        builder.name(schema.name()).version(schema.version()).doc(schema.doc());
+        if (schema.parameters() != null) {
+            builder.parameters(schema.parameters());
+        }
+        return schema.isOptional() ? builder.optional().build() : builder.build();
+    }
+
+    /** Returns the value with its leaves replaced. With {@link Mode#COLLECT} only leaves are visited, in the same order. */
+    private Object rebuild(Schema schema, Schema target, Object value, Paths paths, String where, Leaves leaves, Mode mode) {
+        if (value == null || paths == null) {
+            return value;
+        }
+        if (value instanceof Struct struct) {
+            return struct(struct, target, paths, where, leaves, mode);
+        }
+        if (value instanceof Map<?, ?> map) {
+            return map(map, schema, target, paths, where, leaves, mode);
+        }
+        if (value instanceof List<?> list) {
+            List<Object> elements = new ArrayList<>(list.size());
+            for (Object element : list) {
+                elements.add(rebuild(schema == null ? null : schema.valueSchema(), target == null ? null : target.valueSchema(), element, paths, where, leaves, mode));
+            }
+            return elements;
+        }
+        if (!paths.isSelected()) {
+            throw new DataException(where + " is no struct or map, but fields below it are selected");
+        }
+        return leaves.leaf(schema, target, value);
+    }
+
+    private Object struct(Struct struct, Schema target, Paths paths, String where, Leaves leaves, Mode mode) {
+        Struct result = mode == Mode.REPLACE ? new Struct(target) : null;
+        for (Field field : struct.schema().fields()) {
+            Schema to = target == null ? null : target.field(field.name()).schema();
+            Paths below = paths.child(field.name());
+            // A default value is encrypted as if it were there, because the new schema cannot have it.
+            Object present = below == null ? struct.getWithoutDefault(field.name()) : struct.get(field);
+            Object value = rebuild(field.schema(), to, present, below, where + "." + field.name(), leaves, mode);
+            if (result != null) {
+                result.put(field.name(), value);
+            }
+        }
+        return result;
+    }
+
+    private Object map(Map<?, ?> map, Schema schema, Schema target, Paths paths, String where, Leaves leaves, Mode mode) {
+        List<String> names = map.keySet().stream().map(String::valueOf).toList();
+        checkNames(names, paths, where);
+        Map<Object, Object> result = new LinkedHashMap<>();
+        Schema from = schema == null ? null : schema.valueSchema();
+        Schema to = target == null ? null : target.valueSchema();
+        map.forEach((key, value) -> {
+            String name = String.valueOf(key);
+            result.put(key, rebuild(from, to, value, paths.child(name), where + "." + name, leaves, mode));
+        });
+        return result;
+    }
+
+    /** Refuses what lacks a selected name, or has one that differs only in case. */
+    private void checkNames(List<String> present, Paths paths, String where) {
+        if (paths.isSelected()) {
+            return;
+        }
+        for (String name : paths.names()) {
+            if (config.failsOnMissing && !present.contains(name)) {
+                throw new DataException(where + " has no field " + name + ", which is selected; set on.missing=ignore if it is optional");
+            }
+            for (String other : present) {
+                if (config.refusesOtherCase && other.equalsIgnoreCase(name) && !other.equals(name)) {
+                    throw new DataException(where + " has a field " + other + ", which differs from the selected " + name + " only in case");
+                }
+            }
+        }
+    }
+}

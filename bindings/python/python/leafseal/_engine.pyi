@@ -1,0 +1,332 @@
+from collections.abc import Sequence
+from os import PathLike
+from types import TracebackType
+from typing import Any, Literal, Protocol, Self, TypedDict, TypeVar, Unpack, overload
+
+from leafseal._types import Inspection, Report
+
+Curve = Literal["r1", "k1"]
+Keying = Literal["field", "request", "session"]
+OtherCase = Literal["other", "same", "refuse"]
+OnFailure = Literal["fail", "leave", "null"]
+Scalar = None | bool | int | float | str
+Pem = bytes | str | PathLike[str]
+
+class _ArrowArray(Protocol):
+    def __arrow_c_array__(self, requested_schema: Any = None) -> Any: ...
+
+class _ArrowStream(Protocol):
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+
+D = TypeVar("D", str, bytes, dict[str, Any], list[Any])
+A = TypeVar("A", bound=_ArrowArray | _ArrowStream)
+
+class _EncryptOptions(TypedDict, total=False):
+    app: str | None
+    """The app; by default that of the engine."""
+    role: str | None
+    """The data role that is written into each envelope."""
+    curve: Curve | None
+    keying: Keying | None
+    """How often a new ephemeral key is generated."""
+    skip_sealed: bool
+    """Leave envelopes unchanged that this caller can decrypt, instead of encrypting them again."""
+    timeout: float | None
+    """Maximum seconds; then the call fails with DeadlineExceeded. For a remote engine, each request is limited by `connect(timeout=…)`, too."""
+
+class _DecryptOptions(TypedDict, total=False):
+    app: str | None
+    role: str | None
+    """The data role that every envelope must carry."""
+    on_failure: OnFailure
+    """What to do with an envelope that does not decrypt: fail the call, leave the text, or use null."""
+    timeout: float | None
+
+class _EncryptDocumentOptions(_EncryptOptions, total=False):
+    strict: bool
+    """Fail if a selector matches nothing."""
+    other_case: OtherCase
+    """How names that differ from a selector only in case are treated."""
+
+class _DecryptDocumentOptions(_DecryptOptions, total=False):
+    strict: bool
+    other_case: OtherCase
+
+class _DecryptColumnOptions(_DecryptOptions, total=False):
+    type: Any
+    """The type of a decrypted column: a name such as "int64", or a data type of Arrow. By default that of all values."""
+
+class _Settings(TypedDict, total=False):
+    server_name: str | None
+    """The name that the engine's certificate must be valid for; by default the host of the address."""
+    connections_max: int | None
+    connect_timeout: float | None
+    timeout: float | None
+    """Maximum seconds of a request; 30 by default. A column of more than 10,000 values is several requests."""
+    retries_max: int | None
+
+class _Base:
+    @property
+    def app(self) -> str | None: ...
+    @property
+    def closed(self) -> bool: ...
+
+class Engine(_Base):
+    """An engine. Threads can share it; calls release the GIL while they work."""
+
+    @classmethod
+    def open(cls, dir: str | PathLike[str], *, app: str | None = None, timeout: float | None = None) -> Self:
+        """Opens the engine of a folder that `leafseal` made, in this process: its key store, root key and settings."""
+
+    @classmethod
+    def from_public_keys(
+        cls, files: str | PathLike[str] | Sequence[str | PathLike[str]], *, app: str | None = None, timeout: float | None = None
+    ) -> Self:
+        """Opens an engine that encrypts and does nothing else, with the public keys of apps: of files that `leafseal keys public APP --json` wrote.
+        `app` is by default the only app."""
+
+    @classmethod
+    def connect(
+        cls,
+        address: str | Sequence[str],
+        *,
+        ca: Pem,
+        certificate: Pem,
+        key: Pem,
+        app: str | None = None,
+        **settings: Unpack[_Settings],
+    ) -> Self:
+        """Connects to one engine, or to several that serve the same apps. PEM is a path, or bytes."""
+
+    @overload
+    def encrypt(
+        self,
+        document: D,
+        select: Sequence[str] | str | None = None,
+        *,
+        report: Literal[False] = False,
+        **options: Unpack[_EncryptDocumentOptions],
+    ) -> D:
+        """Encrypts the values of a JSON document that the selectors select; without selectors all."""
+
+    @overload
+    def encrypt(
+        self,
+        document: D,
+        select: Sequence[str] | str | None = None,
+        *,
+        report: Literal[True],
+        **options: Unpack[_EncryptDocumentOptions],
+    ) -> tuple[D, Report]: ...
+
+    @overload
+    def decrypt(
+        self,
+        document: D,
+        select: Sequence[str] | str | None = None,
+        *,
+        report: Literal[False] = False,
+        **options: Unpack[_DecryptDocumentOptions],
+    ) -> D:
+        """Decrypts the envelopes of a JSON document that the selectors select; without selectors all."""
+
+    @overload
+    def decrypt(
+        self,
+        document: D,
+        select: Sequence[str] | str | None = None,
+        *,
+        report: Literal[True],
+        **options: Unpack[_DecryptDocumentOptions],
+    ) -> tuple[D, Report]: ...
+
+    @overload
+    def encrypt_many(
+        self, values: list[Any] | tuple[Any, ...], *, report: Literal[False] = False, **options: Unpack[_EncryptOptions]
+    ) -> list[Scalar]:
+        """Encrypts values, or a column of Arrow, pandas or Polars."""
+
+    @overload
+    def encrypt_many(
+        self, values: list[Any] | tuple[Any, ...], *, report: Literal[True], **options: Unpack[_EncryptOptions]
+    ) -> tuple[list[Scalar], Report]: ...
+
+    @overload
+    def encrypt_many(
+        self, values: A, *, report: Literal[False] = False, **options: Unpack[_EncryptOptions]
+    ) -> A: ...
+
+    @overload
+    def encrypt_many(
+        self, values: A, *, report: Literal[True], **options: Unpack[_EncryptOptions]
+    ) -> tuple[A, Report]: ...
+
+    @overload
+    def decrypt_many(
+        self, values: list[Any] | tuple[Any, ...], *, report: Literal[False] = False, **options: Unpack[_DecryptOptions]
+    ) -> list[Scalar]:
+        """Decrypts envelopes, or a column of them; other values stay unchanged."""
+
+    @overload
+    def decrypt_many(
+        self, values: list[Any] | tuple[Any, ...], *, report: Literal[True], **options: Unpack[_DecryptOptions]
+    ) -> tuple[list[Scalar], Report]: ...
+
+    @overload
+    def decrypt_many(
+        self, values: A, *, report: Literal[False] = False, **options: Unpack[_DecryptColumnOptions]
+    ) -> A: ...
+
+    @overload
+    def decrypt_many(
+        self, values: A, *, report: Literal[True], **options: Unpack[_DecryptColumnOptions]
+    ) -> tuple[A, Report]: ...
+
+    @overload
+    def inspect(
+        self, envelopes: str, *, app: str | None = None, timeout: float | None = None
+    ) -> Inspection:
+        """Returns the metadata of envelopes, never their values; with an app including the fields inside."""
+
+    @overload
+    def inspect(
+        self, envelopes: list[str], *, app: str | None = None, timeout: float | None = None
+    ) -> list[Inspection]: ...
+
+    def close(self) -> None:
+        """Ends calls that are running, and closes connections."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+class AsyncEngine(_Base):
+    """The same for asyncio. Cancelling the task of a call cancels the call at the engine."""
+
+    @classmethod
+    async def open(cls, dir: str | PathLike[str], *, app: str | None = None, timeout: float | None = None) -> Self:
+        """Opens the engine of a folder that `leafseal` made, in this process: its key store, root key and settings."""
+
+    @classmethod
+    async def from_public_keys(
+        cls, files: str | PathLike[str] | Sequence[str | PathLike[str]], *, app: str | None = None, timeout: float | None = None
+    ) -> Self:
+        """Opens an engine that encrypts and does nothing else, with the public keys of apps: of files that `leafseal keys public APP --json` wrote.
+        `app` is by default the only app."""
+
+    @classmethod
+    async def connect(
+        cls,
+        address: str | Sequence[str],
+        *,
+        ca: Pem,
+        certificate: Pem,
+        key: Pem,
+        app: str | None = None,
+        **settings: Unpack[_Settings],
+    ) -> Self:
+        """Connects to one engine, or to several that serve the same apps. PEM is a path, or bytes."""
+
+    @overload
+    async def encrypt(
+        self,
+        document: D,
+        select: Sequence[str] | str | None = None,
+        *,
+        report: Literal[False] = False,
+        **options: Unpack[_EncryptDocumentOptions],
+    ) -> D:
+        """Encrypts the values of a JSON document that the selectors select; without selectors all."""
+
+    @overload
+    async def encrypt(
+        self,
+        document: D,
+        select: Sequence[str] | str | None = None,
+        *,
+        report: Literal[True],
+        **options: Unpack[_EncryptDocumentOptions],
+    ) -> tuple[D, Report]: ...
+
+    @overload
+    async def decrypt(
+        self,
+        document: D,
+        select: Sequence[str] | str | None = None,
+        *,
+        report: Literal[False] = False,
+        **options: Unpack[_DecryptDocumentOptions],
+    ) -> D:
+        """Decrypts the envelopes of a JSON document that the selectors select; without selectors all."""
+
+    @overload
+    async def decrypt(
+        self,
+        document: D,
+        select: Sequence[str] | str | None = None,
+        *,
+        report: Literal[True],
+        **options: Unpack[_DecryptDocumentOptions],
+    ) -> tuple[D, Report]: ...
+
+    @overload
+    async def encrypt_many(
+        self, values: list[Any] | tuple[Any, ...], *, report: Literal[False] = False, **options: Unpack[_EncryptOptions]
+    ) -> list[Scalar]:
+        """Encrypts values, or a column of Arrow, pandas or Polars."""
+
+    @overload
+    async def encrypt_many(
+        self, values: list[Any] | tuple[Any, ...], *, report: Literal[True], **options: Unpack[_EncryptOptions]
+    ) -> tuple[list[Scalar], Report]: ...
+
+    @overload
+    async def encrypt_many(
+        self, values: A, *, report: Literal[False] = False, **options: Unpack[_EncryptOptions]
+    ) -> A: ...
+
+    @overload
+    async def encrypt_many(
+        self, values: A, *, report: Literal[True], **options: Unpack[_EncryptOptions]
+    ) -> tuple[A, Report]: ...
+
+    @overload
+    async def decrypt_many(
+        self, values: list[Any] | tuple[Any, ...], *, report: Literal[False] = False, **options: Unpack[_DecryptOptions]
+    ) -> list[Scalar]:
+        """Decrypts envelopes, or a column of them; other values stay unchanged."""
+
+    @overload
+    async def decrypt_many(
+        self, values: list[Any] | tuple[Any, ...], *, report: Literal[True], **options: Unpack[_DecryptOptions]
+    ) -> tuple[list[Scalar], Report]: ...
+
+    @overload
+    async def decrypt_many(
+        self, values: A, *, report: Literal[False] = False, **options: Unpack[_DecryptColumnOptions]
+    ) -> A: ...
+
+    @overload
+    async def decrypt_many(
+        self, values: A, *, report: Literal[True], **options: Unpack[_DecryptColumnOptions]
+    ) -> tuple[A, Report]: ...
+
+    @overload
+    async def inspect(
+        self, envelopes: str, *, app: str | None = None, timeout: float | None = None
+    ) -> Inspection:
+        """Returns the metadata of envelopes, never their values; with an app including the fields inside."""
+
+    @overload
+    async def inspect(
+        self, envelopes: list[str], *, app: str | None = None, timeout: float | None = None
+    ) -> list[Inspection]: ...
+
+    async def aclose(self) -> None:
+        """Ends calls that are running, and closes connections."""
+
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
