@@ -81,6 +81,18 @@ pub enum DocumentErrorKind {
     PatternTooLarge(usize),
     /// A member whose name equals one of a selector only where case does not count, under [`crate::OtherCase::Refuse`].
     AmbiguousName,
+    /// A name that occurs twice in its object where a selector looks at it, under [`crate::SelectionBuilder::unambiguous`].
+    DuplicateName,
+    /// Not a JSON Patch (RFC 6902): not a list of operations with exactly its members.
+    NotAPatch,
+    /// A `path` or `from` that is not a JSON Pointer (RFC 6901).
+    PatchPath,
+    /// A `move` or `copy` to where selectors look for something else than at its source.
+    PatchMove,
+    /// A value that an operation puts where selectors look for others, under [`crate::PatchWalk::strict`].
+    PatchUnmatched,
+    /// A value that a filter compares, and that parsers read differently, under [`crate::SelectionBuilder::unambiguous`].
+    AmbiguousOperand,
 }
 
 /// A document that was refused, and where.
@@ -96,6 +108,11 @@ pub struct DocumentError {
 impl DocumentError {
     pub(crate) fn new(kind: DocumentErrorKind, offset: usize) -> Self {
         DocumentError { kind, offset }
+    }
+
+    /// The same in a document of which this one is a part, from `start` on.
+    pub(crate) fn moved(self, start: usize) -> Self {
+        DocumentError { offset: self.offset + start, ..self }
     }
 
     pub(crate) fn unexpected(expected: Expected, offset: usize) -> Self {
@@ -135,6 +152,35 @@ fn document_message(kind: DocumentErrorKind, offset: usize) -> impl fmt::Display
         }
         DocumentErrorKind::AmbiguousName => {
             write!(f, "the member name at byte {offset} differs from a selected one in case alone")
+        }
+        DocumentErrorKind::DuplicateName => {
+            write!(
+                f,
+                "the member name at byte {offset} occurs twice in its object, where a selector looks at it: send it once"
+            )
+        }
+        DocumentErrorKind::NotAPatch => {
+            write!(
+                f,
+                "not an operation of a JSON Patch (RFC 6902) at byte {offset}: send op, path, from and value alone"
+            )
+        }
+        DocumentErrorKind::PatchPath => write!(f, "not a JSON Pointer (RFC 6901) at byte {offset}"),
+        DocumentErrorKind::PatchMove => {
+            write!(
+                f,
+                "the operation moves a value to the path at byte {offset}, which selectors select: send the value with add"
+            )
+        }
+        DocumentErrorKind::PatchUnmatched => {
+            write!(f, "the value at byte {offset} has another shape than the selectors expect at its path")
+        }
+        DocumentErrorKind::AmbiguousOperand => {
+            write!(
+                f,
+                "a filter compares the value at byte {offset}, which parsers read differently: send numbers that a double holds \
+                 exactly, and no U+0000"
+            )
         }
         DocumentErrorKind::PatternTooLarge(max) => {
             write!(f, "a pattern of match or search takes more than {max} bytes: write a simpler one")

@@ -70,7 +70,7 @@ fn read<S: FallibleSink>(document: &[u8], limits: &Limits, mut sink: S) -> Resul
 }
 
 fn select_on_tree(document: &[u8], selection: &Selection, limits: &Limits) -> Result<Vec<SelectedNode>, DocumentError> {
-    let tape = read(document, limits, Tape::new(limits.tree_nodes_max, selection.other_case()))?;
+    let tape = read(document, limits, Tape::new(limits.tree_nodes_max, selection))?;
     let mut evaluation = Evaluation::new(tape, selection, limits);
     while evaluation.run(document, usize::MAX)? == Evaluated::More {}
     let (mut nodes, _) = evaluation.finish();
@@ -108,8 +108,8 @@ struct Collector {
     path: String,
     open: Vec<OpenContainer>,
     found: Vec<SelectedNode>,
-    /// The position of a refused name.
-    refused: Option<usize>,
+    /// The refused name.
+    refused: Option<DocumentError>,
 }
 
 /// An open container: the length of its path, its elements so far, and its index among the found nodes if it is selected.
@@ -142,15 +142,15 @@ impl Collector {
 
 impl FallibleSink for Collector {
     fn fault(&self) -> Option<DocumentError> {
-        self.refused.map(|offset| DocumentError::new(DocumentErrorKind::AmbiguousName, offset))
+        self.refused
     }
 }
 
 impl Sink for Collector {
     fn name(&mut self, document: &[u8], start: usize, end: usize, escaped: bool) {
         let token = &document[start..end];
-        if self.tracker.name(token, escaped).is_err() {
-            self.refused.get_or_insert(start);
+        if let Err(kind) = self.tracker.name(token, escaped) {
+            self.refused.get_or_insert(DocumentError::new(kind, start));
         }
         if let Some(parent) = self.open.last() {
             self.path.truncate(parent.path_length);

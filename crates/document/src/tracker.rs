@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::chunks::Chunks;
+use crate::error::DocumentErrorKind;
 use crate::machine::{Container, Scalar, Sink};
-use crate::selector::automaton::{AmbiguousName, Automaton, Detail, Program, SetId};
+use crate::selector::automaton::{Automaton, Detail, Member, Program, SetId};
 
 /// The number of elements of each array of a document, in the order in which the arrays begin. Counted in a separate pass, only for
 /// selectors that count from an array's end; four bytes per array.
@@ -66,6 +67,8 @@ struct Frame {
     index: u32,
     /// The total number of elements, if lengths are known.
     length: u32,
+    /// Where the names of this object begin in [`Tracker::seen`].
+    seen: u32,
 }
 
 /// The automaton's position in a document.
@@ -75,25 +78,36 @@ pub(crate) struct Tracker {
     frames: Vec<Frame>,
     /// The set of the member whose name was read last.
     member: SetId,
+    /// The set of the document's root.
+    root: SetId,
     /// The number of open containers inside one whose set settles everything below, and that set.
     settled_depth: usize,
     settled: SetId,
     lengths: Option<Lengths>,
     arrays_begun: usize,
+    /// The names that have occurred in each open object, of those that its set looks for: one bit each. Empty unless duplicates are
+    /// refused.
+    seen: Vec<u64>,
+    refuses_duplicates: bool,
 }
 
 impl Tracker {
     /// Starts at the beginning of a document. `lengths` is required if the program needs them.
     pub(crate) fn new(program: Arc<Program>, detail: Detail, lengths: Option<Lengths>) -> Self {
         debug_assert!(lengths.is_some() || !program.needs_lengths());
+        let refuses_duplicates = program.refuses_duplicates();
+        let automaton = Automaton::new(program, detail);
         Tracker {
-            automaton: Automaton::new(program, detail),
+            root: automaton.start(),
+            automaton,
             frames: Vec::new(),
             member: SetId::NOTHING,
             settled_depth: 0,
             settled: SetId::NOTHING,
             lengths,
             arrays_begun: 0,
+            seen: Vec::new(),
+            refuses_duplicates,
         }
     }
 
@@ -105,16 +119,70 @@ impl Tracker {
     /// Processes a member's name.
     ///
     /// # Errors
-    /// The name is refused because of its case.
+    /// The name is refused because of its case, or because it occurs twice.
     #[inline(always)]
-    pub(crate) fn name(&mut self, token: &[u8], escaped: bool) -> Result<(), AmbiguousName> {
+    pub(crate) fn name(&mut self, token: &[u8], escaped: bool) -> Result<(), DocumentErrorKind> {
         if self.settled_depth > 0 {
             return Ok(());
         }
         if let Some(frame) = self.frames.last() {
-            self.member = self.automaton.member(frame.set, token, escaped)?;
+            let member = self.automaton.member(frame.set, token, escaped);
+            let member = member.map_err(|_| DocumentErrorKind::AmbiguousName)?;
+            self.member = member.set;
+            if self.refuses_duplicates && member.name != Member::UNNAMED {
+                return self.see(member.name);
+            }
         }
         Ok(())
+    }
+
+    /// Records a name of the innermost object.
+    fn see(&mut self, name: u32) -> Result<(), DocumentErrorKind> {
+        let start = self.frames.last().map_or(0, |frame| frame.seen);
+        let (word, bit) = (start as usize + name as usize / 64, 1 << (name % 64));
+        if word >= self.seen.len() {
+            self.seen.resize(word + 1, 0);
+        }
+        let is_new = self.seen[word] & bit == 0;
+        self.seen[word] |= bit;
+        is_new.then_some(()).ok_or(DocumentErrorKind::DuplicateName)
+    }
+
+    /// The set of the value that a JSON Pointer (RFC 6901) leads to. `kept` is another set that stays in use.
+    ///
+    /// # Errors
+    /// It is not a pointer, or a name in it is refused because of its case.
+    pub(crate) fn at_pointer(&mut self, pointer: &str, kept: &mut SetId) -> Result<SetId, DocumentErrorKind> {
+        let mut set = self.automaton.start();
+        if pointer.is_empty() {
+            return Ok(set);
+        }
+        for token in pointer.strip_prefix('/').ok_or(DocumentErrorKind::PatchPath)?.split('/') {
+            let is_escaped = |part: &str| part.starts_with(['0', '1']);
+            if token.contains('\0') || !token.split('~').skip(1).all(is_escaped) {
+                return Err(DocumentErrorKind::PatchPath);
+            }
+            if !set.is_settled() {
+                let token = format!("\"{}\"", token.replace("~1", "/").replace("~0", "~"));
+                let member = self.automaton.member(set, token.as_bytes(), false);
+                set = member.map_err(|_| DocumentErrorKind::AmbiguousName)?.set;
+            }
+            if self.automaton.is_crowded() {
+                self.automaton.forget([&mut set, &mut *kept].into_iter());
+            }
+        }
+        Ok(set)
+    }
+
+    /// The set of the root of the documents that selectors are for.
+    pub(crate) fn start(&self) -> SetId {
+        self.automaton.start()
+    }
+
+    /// Starts again at the beginning of a document, whose root has this set.
+    pub(crate) fn begin_at(&mut self, root: SetId) {
+        debug_assert!(self.frames.is_empty() && self.settled_depth == 0);
+        self.root = root;
     }
 
     /// The set of the value that begins; call it once per value.
@@ -124,7 +192,7 @@ impl Tracker {
             return self.settled;
         }
         match self.frames.last_mut() {
-            None => self.automaton.start(),
+            None => self.root,
             Some(frame) if frame.container == Container::Object => self.member,
             Some(frame) => {
                 let index = frame.index;
@@ -159,7 +227,7 @@ impl Tracker {
             (Some(lengths), Container::Array) => lengths.arrays[array],
             _ => u32::MAX,
         };
-        self.frames.push(Frame { set, container, index: 0, length });
+        self.frames.push(Frame { set, container, index: 0, length, seen: self.seen.len() as u32 });
         if self.automaton.is_crowded() {
             self.automaton.forget(self.frames.iter_mut().map(|frame| &mut frame.set));
         }
@@ -169,7 +237,11 @@ impl Tracker {
     #[inline]
     pub(crate) fn close(&mut self) {
         match self.settled_depth {
-            0 => drop(self.frames.pop()),
+            0 => {
+                if let Some(frame) = self.frames.pop() {
+                    self.seen.truncate(frame.seen as usize);
+                }
+            }
             _ => self.settled_depth -= 1,
         }
     }

@@ -187,7 +187,7 @@ impl Walk {
         }
         let pass = Pass::checking(limits);
         let stage = match selection.program() {
-            None => Stage::Read { pass, tape: Box::new(Tape::new(limits.tree_nodes_max, selection.other_case())) },
+            None => Stage::Read { pass, tape: Box::new(Tape::new(limits.tree_nodes_max, selection)) },
             Some(program) if program.needs_lengths() => Stage::Count { pass, lengths: Lengths::default() },
             Some(program) => {
                 let tracker = Tracker::new(Arc::clone(program), Detail::Scalars, None);
@@ -374,7 +374,7 @@ impl Walk {
     fn stream_with(&self, lengths: Lengths) -> Stage {
         let program = self.selection.program().expect("only programs ask for lengths");
         let tracker = Tracker::new(Arc::clone(program), Detail::Scalars, Some(lengths));
-        let pass = Pass { checked: self.document_size, ..Pass::checking(&self.limits) };
+        let pass = Pass::checked(&self.limits, self.document_size);
         let matcher = Matcher::new(tracker, self.purpose);
         match self.records_paths {
             true => Stage::Locate { pass, locator: Locator::new(matcher) },
@@ -392,9 +392,14 @@ pub(crate) struct Pass {
 }
 
 impl Pass {
-    /// A pass that only checks UTF-8.
+    /// A pass at the start of a document.
     pub(crate) fn checking(limits: &Limits) -> Self {
-        Pass { machine: Machine::new(limits.depth_max.min(DEPTH_CEILING)), checked: 0 }
+        Pass::checked(limits, 0)
+    }
+
+    /// A pass over a document of which the first `checked` bytes are known to be UTF-8.
+    pub(crate) fn checked(limits: &Limits, checked: usize) -> Self {
+        Pass { machine: Machine::new(limits.depth_max.min(DEPTH_CEILING)), checked }
     }
 
     /// Reads about `bytes_max` further bytes. Returns the fault with the lowest position in the document.
@@ -457,31 +462,31 @@ impl FallibleSink for Lengths {}
 
 /// Converts the automaton's verdicts to matches.
 #[derive(Debug)]
-struct Matcher {
-    tracker: Tracker,
+pub(crate) struct Matcher {
+    pub(crate) tracker: Tracker,
     purpose: Purpose,
     matches: Vec<Match>,
     /// The number of matches when the batch began.
     before: usize,
     matches_max: usize,
-    /// The position of a refused name.
-    refused: Option<usize>,
+    /// The refused name.
+    refused: Option<DocumentError>,
 }
 
 impl Matcher {
-    fn new(tracker: Tracker, purpose: Purpose) -> Self {
+    pub(crate) fn new(tracker: Tracker, purpose: Purpose) -> Self {
         Matcher { tracker, purpose, matches: Vec::new(), before: 0, matches_max: 0, refused: None }
     }
 
     /// Takes the caller's list for a batch that adds up to `matches_max` matches.
-    fn begin_batch(&mut self, matches: &mut Vec<Match>, matches_max: usize) {
+    pub(crate) fn begin_batch(&mut self, matches: &mut Vec<Match>, matches_max: usize) {
         self.before = matches.len();
         self.matches_max = self.before.saturating_add(matches_max);
         std::mem::swap(matches, &mut self.matches);
     }
 
     /// Returns the list, without matches whose bytes were not validated, and whether the document is complete.
-    fn end_batch(
+    pub(crate) fn end_batch(
         &mut self,
         matches: &mut Vec<Match>,
         pass: &Pass,
@@ -497,23 +502,23 @@ impl Matcher {
 
     /// Stops at a refused name.
     #[cold]
-    fn refuse(&mut self, start: usize) {
-        self.refused.get_or_insert(start);
+    fn refuse(&mut self, kind: DocumentErrorKind, start: usize) {
+        self.refused.get_or_insert(DocumentError::new(kind, start));
         self.matches_max = 0;
     }
 }
 
 impl FallibleSink for Matcher {
     fn fault(&self) -> Option<DocumentError> {
-        self.refused.map(|offset| DocumentError::new(DocumentErrorKind::AmbiguousName, offset))
+        self.refused
     }
 }
 
 impl Sink for Matcher {
     #[inline(always)]
     fn name(&mut self, document: &[u8], start: usize, end: usize, escaped: bool) {
-        if self.tracker.name(&document[start..end], escaped).is_err() {
-            self.refuse(start);
+        if let Err(kind) = self.tracker.name(&document[start..end], escaped) {
+            self.refuse(kind, start);
         }
     }
 

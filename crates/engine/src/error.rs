@@ -17,7 +17,7 @@ pub enum ErrorKind {
     InvalidSelector,
     /// A selector that matched nothing, where each had to match.
     UnmatchedSelector,
-    /// A member name that differs from a selected one only in case.
+    /// A member name that differs from a selected one only in case, or that parsers read differently.
     AmbiguousName,
     /// A text or file that is no well-formed envelope.
     InvalidEnvelope,
@@ -134,7 +134,9 @@ impl From<DocumentError> for Error {
             | DocumentErrorKind::ComparisonTooLong(_)
             | DocumentErrorKind::TooManyMembers(_)
             | DocumentErrorKind::PatternTooLarge(_) => ErrorKind::TooLarge,
-            DocumentErrorKind::AmbiguousName => ErrorKind::AmbiguousName,
+            DocumentErrorKind::AmbiguousName
+            | DocumentErrorKind::DuplicateName
+            | DocumentErrorKind::AmbiguousOperand => ErrorKind::AmbiguousName,
             _ => ErrorKind::InvalidDocument,
         };
         let placed = kind != ErrorKind::TooLarge;

@@ -261,7 +261,7 @@ error_codes! {
     InvalidDocument "invalid_document" Never "The document is not JSON, or is nested too deeply.",
     InvalidSelector "invalid_selector" Never "A selector is not a valid JSONPath.",
     UnmatchedSelector "unmatched_selector" Never "A selector matched nothing, and `strict` was set.",
-    AmbiguousName "ambiguous_name" Never "A member name differs from a selected one in case alone, and `other_case` is `refuse`.",
+    AmbiguousName "ambiguous_name" Never "Parsers read a name or a compared value differently: see `other_case` and `unambiguous`.",
     InvalidEnvelope "invalid_envelope" Never "A string or file is not an envelope, or not of a known version.",
     DecryptFailed "decrypt_failed" Never "An envelope did not open: forged, damaged, of another app's key or of a disabled key version.",
     NumberOutOfRange "number_out_of_range" Never "A decrypted number is beyond what MessagePack can carry.",

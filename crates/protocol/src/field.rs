@@ -69,6 +69,7 @@ fields! {
     Failed "failed" "How many envelopes did not open.",
     Failures "failures" "Where the first of them stand.",
     OtherCase "other_case" "What becomes of member names that differ from selected ones in case alone.",
+    Unambiguous "unambiguous" "Whether a document is refused that parsers read differently where selectors look.",
 }
 
 impl fmt::Display for Field {

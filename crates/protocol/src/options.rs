@@ -112,6 +112,9 @@ pub struct EncryptOptions<'a> {
     pub strict: bool,
     /// How member names of documents are compared with those of selectors; without it `other`. Ignored where there is no document.
     pub other_case: Option<OtherCase>,
+    /// Refuses a document in which parsers find different values where the selectors look: names that occur twice in an object, and
+    /// with filters operands that are read differently. Ignored where there is no document.
+    pub unambiguous: bool,
 }
 
 impl<'a> EncryptOptions<'a> {
@@ -126,6 +129,7 @@ impl<'a> EncryptOptions<'a> {
             skip_sealed: false,
             strict: false,
             other_case: None,
+            unambiguous: false,
         }
     }
 }

@@ -166,6 +166,7 @@ impl<'a> EncryptDocumentParams<'a> {
             Field::Strict,
             Field::Select,
             Field::OtherCase,
+            Field::Unambiguous,
             Field::Document,
         ]);
         let fields = Fields::read(params, FIELDS)?;
@@ -312,6 +313,7 @@ struct Fields<'a> {
     strict: bool,
     select: Option<RawValues<'a>>,
     other_case: Option<OtherCase>,
+    unambiguous: bool,
     values: Option<RawValues<'a>>,
     document: Option<&'a [u8]>,
     data: Option<&'a [u8]>,
@@ -335,6 +337,7 @@ impl<'a> Fields<'a> {
                 Field::Strict => fields.strict = entries.optional_boolean(field)?.unwrap_or(false),
                 Field::Select => fields.select = select(entries.optional_values(field)?)?,
                 Field::OtherCase => fields.other_case = other_case(entries.optional_string(field)?)?,
+                Field::Unambiguous => fields.unambiguous = entries.optional_boolean(field)?.unwrap_or(false),
                 Field::Values => fields.values = Some(entries.values(field)?),
                 Field::Document => fields.document = Some(entries.bytes(field)?),
                 Field::Data => fields.data = Some(entries.binary(field)?),
@@ -356,6 +359,7 @@ impl<'a> Fields<'a> {
             skip_sealed: self.skip_sealed,
             strict: self.strict,
             other_case: self.other_case,
+            unambiguous: self.unambiguous,
         })
     }
 

@@ -48,12 +48,9 @@ pub fn encrypt_document(
     out: &mut Vec<u8>,
 ) {
     let more = 1 + usize::from(select.is_some());
-    Fields { other_case: options.other_case, ..Fields::of_encrypt(options) }.begin(
-        id,
-        Method::EncryptDocument,
-        more,
-        out,
-    );
+    let EncryptOptions { other_case, unambiguous, .. } = *options;
+    let fields = Fields { other_case, unambiguous, ..Fields::of_encrypt(options) };
+    fields.begin(id, Method::EncryptDocument, more, out);
     write_document(select, document, out);
 }
 
@@ -156,6 +153,7 @@ struct Fields<'a> {
     skip_sealed: bool,
     strict: bool,
     other_case: Option<OtherCase>,
+    unambiguous: bool,
     key_id: Option<&'a str>,
 }
 
@@ -186,7 +184,11 @@ impl<'a> Fields<'a> {
             (Field::OtherCase, self.other_case.map(OtherCase::as_str)),
             (Field::KeyId, self.key_id),
         ];
-        let flags = [(Field::SkipSealed, self.skip_sealed), (Field::Strict, self.strict)];
+        let flags = [
+            (Field::SkipSealed, self.skip_sealed),
+            (Field::Strict, self.strict),
+            (Field::Unambiguous, self.unambiguous),
+        ];
         let words_count = words.iter().filter(|(_, word)| word.is_some()).count();
         let flags_count = flags.iter().filter(|(_, is_set)| *is_set).count();
         write::map_header(words_count + flags_count + usize::from(self.deadline_ms.is_some()) + more, out);

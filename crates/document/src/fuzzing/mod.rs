@@ -5,6 +5,7 @@
 mod form;
 mod media_type;
 mod multipart;
+mod patch;
 pub mod slow;
 mod slow_form;
 
@@ -72,6 +73,7 @@ pub fn check_document(document: &[u8]) {
     check_matches(document, &walked, scalars.iter().copied().filter(|value| value.kind != SlowKind::Null));
     let sealed = walk(document, &everything, Purpose::Decrypt, &limits, whole).expect("it was accepted");
     check_matches(document, &sealed, scalars.iter().copied().filter(|value| begins_like_envelope(document, value)));
+    patch::check_patch(document);
     for selector in SELECTORS {
         check_selection(document, &Selection::parse(&[selector], &limits).expect("a valid selector"), &limits);
     }

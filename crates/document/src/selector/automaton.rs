@@ -82,6 +82,8 @@ pub(crate) struct Program {
     needs_lengths: bool,
     /// The action for names that differ from those of the queries only in case.
     other_case: OtherCase,
+    /// Whether a document is refused in which a name that a query looks for occurs twice in an object.
+    refuses_duplicates: bool,
 }
 
 /// The effect of a state on the children of its value.
@@ -123,7 +125,7 @@ impl Elements {
 
 impl Program {
     /// Compiles queries without filters.
-    pub(crate) fn new(queries: &[Query], other_case: OtherCase) -> Program {
+    pub(crate) fn new(queries: &[Query], other_case: OtherCase, refuses_duplicates: bool) -> Program {
         let ends = 0..queries.len() as u32;
         let mut steps: Vec<Step> = ends.map(|query| Step { query, next: query, ..Step::default() }).collect();
         let mut starts = Vec::with_capacity(queries.len());
@@ -142,7 +144,13 @@ impl Program {
             }));
         }
         let needs_lengths = steps.iter().flat_map(|step| &step.elements).any(Elements::needs_length);
-        Program { steps, starts: starts.into(), queries: queries.len() as u32, needs_lengths, other_case }
+        let (starts, queries) = (starts.into(), queries.len() as u32);
+        Program { steps, starts, queries, needs_lengths, other_case, refuses_duplicates }
+    }
+
+    /// Whether a name that a query looks for must not occur twice in an object.
+    pub(crate) fn refuses_duplicates(&self) -> bool {
+        self.refuses_duplicates
     }
 
     /// Whether array lengths must be known when an array begins.
@@ -211,6 +219,23 @@ struct Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AmbiguousName;
 
+/// The set of a member, and which of the names that its parent's set looks for it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub(crate) set: SetId,
+    /// [`Member::UNNAMED`] for a member whose name is not looked for. Numbers of names are consecutive, and the same for equal sets.
+    pub(crate) name: u32,
+}
+
+impl Member {
+    pub(crate) const UNNAMED: u32 = u32::MAX;
+
+    #[inline(always)]
+    fn unnamed(set: SetId) -> Member {
+        Member { set, name: Member::UNNAMED }
+    }
+}
+
 /// The automaton's state for one document.
 #[derive(Debug)]
 pub(crate) struct Automaton {
@@ -271,13 +296,13 @@ impl Automaton {
     /// # Errors
     /// The name is refused because of its case.
     #[inline]
-    pub(crate) fn member(&mut self, set: SetId, token: &[u8], escaped: bool) -> Result<SetId, AmbiguousName> {
+    pub(crate) fn member(&mut self, set: SetId, token: &[u8], escaped: bool) -> Result<Member, AmbiguousName> {
         if self.sets[set.index()].row.is_none() {
             self.build_row(set);
         }
         let row = self.sets[set.index()].row.as_ref().expect("built above");
         if row.names.is_empty() {
-            return Ok(row.other);
+            return Ok(Member::unnamed(row.other));
         }
         if self.other_case == OtherCase::Same {
             return Ok(self.member_in_any_case(set, token));
@@ -288,7 +313,7 @@ impl Automaton {
         // The longest is the last.
         let size_max = row.names.last().map_or(0, |(name, _)| name.len());
         if !may_unescape_to(token, size_max.saturating_mul(row.growth())) {
-            return Ok(row.other);
+            return Ok(Member::unnamed(row.other));
         }
         // A name that is not Unicode cannot equal a selector's, which is.
         match unescape(token, &mut self.name) {
@@ -297,20 +322,20 @@ impl Automaton {
                 row.refused(name.split('\0').next().unwrap_or(name))
             }
             Ok(name) => row.guarded(name.as_bytes()),
-            Err(_) => Ok(row.other),
+            Err(_) => Ok(Member::unnamed(row.other)),
         }
     }
 
     /// The same if case is ignored. The row has been built.
     #[cold]
-    fn member_in_any_case(&mut self, set: SetId, token: &[u8]) -> SetId {
+    fn member_in_any_case(&mut self, set: SetId, token: &[u8]) -> Member {
         let row = self.sets[set.index()].row.as_ref().expect("the caller built it");
         let size_max = row.names.last().map_or(0, |(name, _)| name.len());
         if !may_unescape_to(token, size_max.saturating_mul(FOLDED_GROWTH_MAX)) {
-            return row.other;
+            return Member::unnamed(row.other);
         }
         let mut name = String::new();
-        let Ok(text) = unescape(token, &mut self.name) else { return row.other };
+        let Ok(text) = unescape(token, &mut self.name) else { return Member::unnamed(row.other) };
         fold_into(text.split('\0').next().unwrap_or(text), &mut name);
         row.named(name.as_bytes())
     }
@@ -470,12 +495,12 @@ impl Row {
 
     /// The set of the member with this name, unless it is refused.
     #[inline]
-    fn guarded(&self, name: &[u8]) -> Result<SetId, AmbiguousName> {
+    fn guarded(&self, name: &[u8]) -> Result<Member, AmbiguousName> {
         match self.names.binary_search_by(|(known, _)| by_length(known, name)) {
-            Ok(found) => Ok(self.names[found].1),
+            Ok(found) => Ok(self.numbered(found)),
             // An ASCII name can only equal folded names of the same length.
             Err(_) if self.lengths == 0 || (self.lengths & length_bit(name.len()) == 0 && name.is_ascii()) => {
-                Ok(self.other)
+                Ok(Member::unnamed(self.other))
             }
             Err(_) => self.refused_bytes(name),
         }
@@ -483,32 +508,38 @@ impl Row {
 
     /// The set of members that no selector names, unless this name is refused.
     #[inline(never)]
-    fn refused_bytes(&self, name: &[u8]) -> Result<SetId, AmbiguousName> {
+    fn refused_bytes(&self, name: &[u8]) -> Result<Member, AmbiguousName> {
         if name.is_ascii() {
             let is_alike = self.folded.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name));
-            return if is_alike { Err(AmbiguousName) } else { Ok(self.other) };
+            return if is_alike { Err(AmbiguousName) } else { Ok(Member::unnamed(self.other)) };
         }
         // Invalid UTF-8 is detected right behind the walk.
-        std::str::from_utf8(name).map_or(Ok(self.other), |name| self.refused(name))
+        std::str::from_utf8(name).map_or(Ok(Member::unnamed(self.other)), |name| self.refused(name))
     }
 
     #[cold]
-    fn refused(&self, name: &str) -> Result<SetId, AmbiguousName> {
+    fn refused(&self, name: &str) -> Result<Member, AmbiguousName> {
         let size_max = self.folded.iter().map(|known| known.len()).max().unwrap_or(0);
         if name.len() > size_max.saturating_mul(FOLDED_GROWTH_MAX) {
-            return Ok(self.other);
+            return Ok(Member::unnamed(self.other));
         }
         let name = folded(name);
-        if self.folded.iter().any(|known| **known == *name) { Err(AmbiguousName) } else { Ok(self.other) }
+        let is_alike = self.folded.iter().any(|known| **known == *name);
+        if is_alike { Err(AmbiguousName) } else { Ok(Member::unnamed(self.other)) }
     }
 
-    /// The set of the member with this name.
+    /// The member with this name.
     #[inline]
-    fn named(&self, name: &[u8]) -> SetId {
+    fn named(&self, name: &[u8]) -> Member {
         match self.names.binary_search_by(|(known, _)| by_length(known, name)) {
-            Ok(found) => self.names[found].1,
-            Err(_) => self.other,
+            Ok(found) => self.numbered(found),
+            Err(_) => Member::unnamed(self.other),
         }
+    }
+
+    #[inline(always)]
+    fn numbered(&self, found: usize) -> Member {
+        Member { set: self.names[found].1, name: found as u32 }
     }
 }
 

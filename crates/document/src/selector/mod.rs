@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::error::{SelectorError, SelectorErrorKind};
 use crate::fold::OtherCase;
 use crate::limits::Limits;
-use ast::Query;
+use ast::{Query, Selector};
 use automaton::Program;
 use code::Code;
 use parser::{Counts, Parser};
@@ -35,6 +35,7 @@ struct Compiled {
     /// The automaton's program; `None` if a filter needs the tree.
     program: Option<Arc<Program>>,
     other_case: OtherCase,
+    is_unambiguous: bool,
 }
 
 /// Builds a selection selector by selector, for callers that must yield in between.
@@ -44,12 +45,13 @@ pub struct SelectionBuilder {
     queries: Vec<Query>,
     parsed: Counts,
     other_case: OtherCase,
+    is_unambiguous: bool,
 }
 
 impl Selection {
     /// Every scalar of a document: the selector `$`.
     pub fn everything() -> Selection {
-        Selection::compile(vec![Query::default()], Code::default(), OtherCase::Other)
+        Selection::compile(vec![Query::default()], Code::default(), OtherCase::Other, false)
     }
 
     /// Compiles selectors; their union is selected. Without selectors nothing is selected. Patterns of `match` and `search` are compiled
@@ -66,18 +68,25 @@ impl Selection {
     /// Creates a builder without selectors.
     pub fn builder(limits: &Limits) -> SelectionBuilder {
         let (queries, parsed, other_case) = (Vec::new(), Counts::default(), OtherCase::default());
-        SelectionBuilder { limits: limits.clone(), queries, parsed, other_case }
+        SelectionBuilder { limits: limits.clone(), queries, parsed, other_case, is_unambiguous: false }
     }
 
-    fn compile(queries: Vec<Query>, code: Code, other_case: OtherCase) -> Selection {
+    fn compile(queries: Vec<Query>, code: Code, other_case: OtherCase, is_unambiguous: bool) -> Selection {
         let streams = !queries.iter().any(Query::has_filter);
-        let program = streams.then(|| Arc::new(Program::new(&queries, other_case)));
-        Selection { compiled: Arc::new(Compiled { queries, code, program, other_case }) }
+        let program = streams.then(|| Arc::new(Program::new(&queries, other_case, is_unambiguous)));
+        Selection { compiled: Arc::new(Compiled { queries, code, program, other_case, is_unambiguous }) }
     }
 
     /// Whether documents are walked without a tree: false if any selector contains a filter.
     pub fn streams(&self) -> bool {
         self.compiled.program.is_some()
+    }
+
+    /// Whether the selectors consist of names and wildcards, so that the path to a value alone decides whether it is selected.
+    pub fn is_of_names(&self) -> bool {
+        let segments = self.compiled.queries.iter().flat_map(|query| &query.segments);
+        let is_of_names = |selector: &Selector| matches!(selector, Selector::Name(_) | Selector::Wildcard);
+        segments.flat_map(|segment| &segment.selectors).all(is_of_names)
     }
 
     pub(crate) fn program(&self) -> Option<&Arc<Program>> {
@@ -87,6 +96,12 @@ impl Selection {
     /// The action for names that differ from those of the selectors only in case.
     pub fn other_case(&self) -> OtherCase {
         self.compiled.other_case
+    }
+
+    /// Whether documents are refused in which parsers find different values where the selectors look: see
+    /// [`SelectionBuilder::unambiguous`].
+    pub fn is_unambiguous(&self) -> bool {
+        self.compiled.is_unambiguous
     }
 
     pub(crate) fn queries(&self) -> &[Query] {
@@ -103,6 +118,15 @@ impl SelectionBuilder {
     #[must_use]
     pub fn other_case(self, other_case: OtherCase) -> Self {
         SelectionBuilder { other_case, ..self }
+    }
+
+    /// With `true`, refuses documents in which parsers find different values where the selectors look. Of duplicate members some parsers
+    /// keep the first, others the last: a name that a selector looks for must not occur twice in an object, and with filters, which may
+    /// look at any member, no name may. A number that a filter compares must compare alike exactly and in double precision, and a text
+    /// must not contain U+0000, at which some parsers end it.
+    #[must_use]
+    pub fn unambiguous(self, is_unambiguous: bool) -> Self {
+        SelectionBuilder { is_unambiguous, ..self }
     }
 
     /// Adds a selector.
@@ -125,6 +149,6 @@ impl SelectionBuilder {
     /// Compiles the selectors.
     pub fn finish(self) -> Selection {
         let code = Code::new(self.parsed.filters, self.parsed.root_queries as usize);
-        Selection::compile(self.queries, code, self.other_case)
+        Selection::compile(self.queries, code, self.other_case, self.is_unambiguous)
     }
 }

@@ -77,7 +77,7 @@ impl Evaluation {
         current.insert(0);
         Evaluation {
             selection: selection.clone(),
-            predicates: Predicates::new(selection.code(), limits),
+            predicates: Predicates::new(selection.code(), limits, selection.is_unambiguous()),
             query: 0,
             segment: 0,
             current,

@@ -65,10 +65,10 @@ pub(crate) struct Predicates {
 }
 
 impl Predicates {
-    pub(super) fn new(code: &Code, limits: &Limits) -> Self {
+    pub(super) fn new(code: &Code, limits: &Limits, is_unambiguous: bool) -> Self {
         Predicates {
             steps: Steps::new(limits.filter_steps_max),
-            bounds: Bounds::new(limits),
+            bounds: Bounds::new(limits, is_unambiguous),
             roots: vec![None; code.root_queries()],
             patterns: Patterns::new(code, limits),
             tasks: Vec::new(),
@@ -126,12 +126,12 @@ impl Predicates {
                 Instruction::Compare(operator) => self.compare(source, operator)?,
                 Instruction::MatchFixed(number) => {
                     let pattern = self.patterns.fixed(source.code, number, &mut self.steps)?;
-                    self.begin_match(source, pattern)
+                    self.begin_match(source, pattern)?
                 }
                 Instruction::MatchComputed(extent) => {
                     let operand = self.take_operand();
                     let pattern = self.patterns.computed(source, operand, extent, &mut self.steps)?;
-                    self.begin_match(source, pattern)
+                    self.begin_match(source, pattern)?
                 }
                 Instruction::Not => self.decide(!self.verdict),
                 Instruction::Jump { when, to } => {
@@ -286,12 +286,13 @@ impl Predicates {
     }
 
     /// The functions `match` and `search` (sections 2.4.6 and 2.4.7), with a compiled pattern, if it is valid.
-    fn begin_match(&mut self, source: Source<'_>, pattern: Option<usize>) -> Option<Task> {
+    fn begin_match(&mut self, source: Source<'_>, pattern: Option<usize>) -> Result<Option<Task>, DocumentError> {
         let operand = self.take_operand();
-        match (pattern, source.text(operand)) {
+        source.check_text(operand, self.bounds)?;
+        Ok(match (pattern, source.text(operand)) {
             (Some(pattern), Some(_)) => Some(Task::Match(self.patterns.begin(pattern, operand))),
             _ => self.decide(false),
-        }
+        })
     }
 
     fn match_on(&mut self, source: Source<'_>, mut matching: Matching) -> Result<Reached, DocumentError> {

@@ -1,9 +1,14 @@
 //! A document as a tape: its values in document order, each with its position and the end of its subtree.
 
+use std::collections::HashSet;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+
 use crate::chunks::Chunks;
 use crate::error::{DocumentError, DocumentErrorKind};
 use crate::fold::{OtherCase, folded};
 use crate::machine::{Container, Scalar, Sink};
+use crate::selector::Selection;
 use crate::text::{may_unescape_to, unescape};
 use crate::walker::FallibleSink;
 
@@ -61,6 +66,9 @@ enum ChildKeyKind {
 
 const _: () = assert!(size_of::<Node>() == 32, "the memory stated in Limits::tree_nodes_max");
 
+/// Memory of a hash in a set: its bytes, a byte of control, and the set's free room.
+const HASH_SIZE: usize = 11;
+
 impl Node {
     pub(crate) fn child_key(&self) -> ChildKey {
         let (start, end) = (self.name_start, self.name_end_or_index);
@@ -100,12 +108,44 @@ pub(crate) struct Tape {
     open: Vec<u32>,
     /// The token of the last name.
     name: Option<(u32, u32, bool)>,
-    overflow: Option<usize>,
+    /// The names of the open containers, if none may occur twice in an object.
+    names: Option<SeenNames>,
+    fault: Option<DocumentError>,
+}
+
+/// The names that have occurred in each open container, by their hash. A collision, which nobody can provoke as the hash is keyed,
+/// refuses a document in vain.
+#[derive(Debug, Default)]
+struct SeenNames {
+    hasher: RandomState,
+    open: Vec<HashSet<u64>>,
+    /// Whether names that differ only in case are the same.
+    is_case_ignored: bool,
+    scratch: String,
+}
+
+impl SeenNames {
+    /// Records a name of the innermost container; returns whether it is new there.
+    fn insert(&mut self, token: &[u8]) -> bool {
+        let hash = match unescape(token, &mut self.scratch) {
+            Ok(name) => {
+                // Parsers in C end a name at a NUL.
+                let name = name.split('\0').next().unwrap_or(name);
+                if self.is_case_ignored { self.hasher.hash_one(folded(name)) } else { self.hasher.hash_one(name) }
+            }
+            // A name that is not Unicode.
+            Err(_) => self.hasher.hash_one(token),
+        };
+        self.open.last_mut().is_none_or(|names| names.insert(hash))
+    }
 }
 
 impl Tape {
-    pub(crate) fn new(nodes_max: usize, other_case: OtherCase) -> Self {
-        Tape { nodes_max, other_case, ..Tape::default() }
+    pub(crate) fn new(nodes_max: usize, selection: &Selection) -> Self {
+        let other_case = selection.other_case();
+        let is_case_ignored = other_case == OtherCase::Same;
+        let names = selection.is_unambiguous().then(|| SeenNames { is_case_ignored, ..SeenNames::default() });
+        Tape { nodes_max, other_case, names, ..Tape::default() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -114,7 +154,8 @@ impl Tape {
 
     /// Its memory in bytes.
     pub(crate) fn memory(&self) -> usize {
-        self.nodes.memory()
+        let hashes = self.names.iter().flat_map(|names| &names.open).map(HashSet::capacity).sum::<usize>();
+        self.nodes.memory() + hashes * HASH_SIZE
     }
 
     pub(crate) fn node(&self, number: u32) -> &Node {
@@ -182,7 +223,8 @@ impl Tape {
             child_key,
         });
         if self.nodes.len() > self.nodes_max {
-            self.overflow.get_or_insert(start);
+            let kind = DocumentErrorKind::TooManyNodes(self.nodes_max);
+            self.fault.get_or_insert(DocumentError::new(kind, start));
         }
     }
 }
@@ -199,8 +241,13 @@ fn is_alike(token: &[u8], name: &str) -> bool {
 
 impl Sink for Tape {
     #[inline(always)]
-    fn name(&mut self, _document: &[u8], start: usize, end: usize, escaped: bool) {
+    fn name(&mut self, document: &[u8], start: usize, end: usize, escaped: bool) {
         self.name = Some((start as u32, end as u32, escaped));
+        if let Some(names) = &mut self.names
+            && !names.insert(&document[start..end])
+        {
+            self.fault.get_or_insert(DocumentError::new(DocumentErrorKind::DuplicateName, start));
+        }
     }
 
     #[inline(always)]
@@ -220,10 +267,16 @@ impl Sink for Tape {
         let kind = if container == Container::Object { Kind::Object } else { Kind::Array };
         self.push(start, start, kind);
         self.open.push(number);
+        if let Some(names) = &mut self.names {
+            names.open.push(HashSet::new());
+        }
     }
 
     fn close(&mut self, end: usize) {
         let next = self.nodes.len() as u32;
+        if let Some(names) = &mut self.names {
+            names.open.pop();
+        }
         if let Some(number) = self.open.pop() {
             let node = &mut self.nodes[number as usize];
             node.end = end as u32;
@@ -233,13 +286,12 @@ impl Sink for Tape {
 
     #[inline(always)]
     fn is_full(&self) -> bool {
-        self.overflow.is_some()
+        self.fault.is_some()
     }
 }
 
 impl FallibleSink for Tape {
     fn fault(&self) -> Option<DocumentError> {
-        let kind = DocumentErrorKind::TooManyNodes(self.nodes_max);
-        self.overflow.map(|offset| DocumentError::new(kind, offset))
+        self.fault
     }
 }

@@ -44,11 +44,14 @@ pub(super) enum Primitive<'v> {
 pub(super) struct Bounds {
     comparison_max: usize,
     members_max: usize,
+    /// Whether values that parsers read differently are refused.
+    is_unambiguous: bool,
 }
 
 impl Bounds {
-    pub(super) fn new(limits: &Limits) -> Self {
-        Bounds { comparison_max: limits.filter_comparison_max, members_max: limits.filter_members_max }
+    pub(super) fn new(limits: &Limits, is_unambiguous: bool) -> Self {
+        let (comparison_max, members_max) = (limits.filter_comparison_max, limits.filter_members_max);
+        Bounds { comparison_max, members_max, is_unambiguous }
     }
 }
 
@@ -87,6 +90,17 @@ impl<'v> Source<'v> {
         }
     }
 
+    /// Checks that parsers read a text alike, if that is required: those in C end one at a NUL.
+    pub(super) fn check_text(self, operand: Operand, bounds: Bounds) -> Result<(), DocumentError> {
+        match self.text(operand) {
+            // An escaped backslash before `u0000` is refused in vain.
+            Some(Text::Escaped(text)) if bounds.is_unambiguous && memchr::memmem::find(text, b"\\u0000").is_some() => {
+                self.placed(Err(Unfit::Ambiguous), operand, bounds)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Maximum bytes that comparing an operand reads.
     pub(super) fn size(self, operand: Operand) -> usize {
         match operand {
@@ -109,6 +123,8 @@ impl<'v> Source<'v> {
         right: Operand,
         bounds: Bounds,
     ) -> Result<Option<Ordering>, DocumentError> {
+        self.check_text(left, bounds)?;
+        self.check_text(right, bounds)?;
         let order = match (self.primitive(left), self.primitive(right)) {
             (Some(Primitive::Number(left)), Some(Primitive::Number(right))) => {
                 compared_numbers(&left, &right, bounds).map(Some)
@@ -116,7 +132,7 @@ impl<'v> Source<'v> {
             (Some(Primitive::String(left)), Some(Primitive::String(right))) => compared_texts(left, right, bounds),
             _ => return Ok(self.are_equal(left, right, bounds)?.then_some(Ordering::Equal)),
         };
-        self.placed(order, left, bounds)
+        self.placed(order, node_of(left, right), bounds)
     }
 
     /// Whether two operands that are not both containers are equal.
@@ -124,6 +140,8 @@ impl<'v> Source<'v> {
         if left == Operand::Nothing && right == Operand::Nothing {
             return Ok(true);
         }
+        self.check_text(left, bounds)?;
+        self.check_text(right, bounds)?;
         let equal = match (self.primitive(left), self.primitive(right)) {
             (Some(Primitive::Number(left)), Some(Primitive::Number(right))) => {
                 compared_numbers(&left, &right, bounds).map(Ordering::is_eq)
@@ -133,7 +151,7 @@ impl<'v> Source<'v> {
             (Some(Primitive::Null), Some(Primitive::Null)) => Ok(true),
             _ => Ok(false),
         };
-        self.placed(equal, left, bounds)
+        self.placed(equal, node_of(left, right), bounds)
     }
 
     /// An object's members by name, the last one of equal names; `None` if a name is not Unicode.
@@ -164,21 +182,34 @@ impl<'v> Source<'v> {
         Ok(Some(members))
     }
 
-    fn placed<T>(self, result: Result<T, TooLong>, operand: Operand, bounds: Bounds) -> Result<T, DocumentError> {
+    fn placed<T>(self, result: Result<T, Unfit>, operand: Operand, bounds: Bounds) -> Result<T, DocumentError> {
         let offset = match operand {
             Operand::Node(number) => self.tape.node(number).start as usize,
             _ => 0,
         };
-        result.map_err(|TooLong| too_long(bounds, offset))
+        result.map_err(|unfit| match unfit {
+            Unfit::TooLong => too_long(bounds, offset),
+            Unfit::Ambiguous => DocumentError::new(DocumentErrorKind::AmbiguousOperand, offset),
+        })
     }
 }
 
 /// A member: its name, and its value.
 pub(super) type Member<'v> = (Cow<'v, str>, u32);
 
-/// Exceeds the limit of comparisons.
+/// Why values are not compared.
 #[derive(Debug)]
-struct TooLong;
+enum Unfit {
+    /// They exceed the limit of comparisons.
+    TooLong,
+    /// Parsers read them differently.
+    Ambiguous,
+}
+
+/// The operand that is a value of the document.
+fn node_of(left: Operand, right: Operand) -> Operand {
+    if matches!(left, Operand::Node(_)) { left } else { right }
+}
 
 fn too_long(bounds: Bounds, offset: usize) -> DocumentError {
     DocumentError::new(DocumentErrorKind::ComparisonTooLong(bounds.comparison_max), offset)
@@ -193,15 +224,25 @@ fn name_of(token: &[u8], is_escaped: bool) -> Option<Cow<'_, str>> {
     Some(scratch.into())
 }
 
-fn compared_numbers(left: &[u8], right: &[u8], bounds: Bounds) -> Result<Ordering, TooLong> {
-    match left.len().max(right.len()) > bounds.comparison_max {
-        true => Err(TooLong),
-        false => Ok(decimal::compare(left, right)),
+fn compared_numbers(left: &[u8], right: &[u8], bounds: Bounds) -> Result<Ordering, Unfit> {
+    if left.len().max(right.len()) > bounds.comparison_max {
+        return Err(Unfit::TooLong);
     }
+    let order = decimal::compare(left, right);
+    if bounds.is_unambiguous && doubles(left, right) != Some(order) {
+        return Err(Unfit::Ambiguous);
+    }
+    Ok(order)
+}
+
+/// The order of two numbers in double precision, as most parsers read them.
+fn doubles(left: &[u8], right: &[u8]) -> Option<Ordering> {
+    let double = |text| std::str::from_utf8(text).ok()?.parse::<f64>().ok();
+    double(left)?.partial_cmp(&double(right)?)
 }
 
 /// Compares two texts; `None` if one of them is not Unicode. UTF-8 sorts like the Unicode scalar values by which the RFC compares.
-fn compared_texts(left: Text<'_>, right: Text<'_>, bounds: Bounds) -> Result<Option<Ordering>, TooLong> {
+fn compared_texts(left: Text<'_>, right: Text<'_>, bounds: Bounds) -> Result<Option<Ordering>, Unfit> {
     if let (Text::Plain(left), Text::Plain(right)) = (left, right)
         && left.len().min(right.len()) <= bounds.comparison_max
     {
@@ -211,7 +252,7 @@ fn compared_texts(left: Text<'_>, right: Text<'_>, bounds: Bounds) -> Result<Opt
     Ok(Some(left.cmp(&right)))
 }
 
-fn are_equal_texts(left: Text<'_>, right: Text<'_>, bounds: Bounds) -> Result<bool, TooLong> {
+fn are_equal_texts(left: Text<'_>, right: Text<'_>, bounds: Bounds) -> Result<bool, Unfit> {
     let cannot_equal = |escaped: &[u8], size: usize| size >= escaped.len() || !may_unescape_to(escaped, size);
     let differ = match (left, right) {
         (Text::Plain(left), Text::Plain(right)) => left.len() != right.len(),
@@ -224,9 +265,9 @@ fn are_equal_texts(left: Text<'_>, right: Text<'_>, bounds: Bounds) -> Result<bo
 }
 
 /// The decoded text; `None` if it is not Unicode.
-fn decoded<'v>(text: Text<'v>, bounds: Bounds) -> Result<Option<Cow<'v, [u8]>>, TooLong> {
+fn decoded<'v>(text: Text<'v>, bounds: Bounds) -> Result<Option<Cow<'v, [u8]>>, Unfit> {
     if text.size() > bounds.comparison_max {
-        return Err(TooLong);
+        return Err(Unfit::TooLong);
     }
     match text {
         Text::Plain(bytes) => Ok(Some(bytes.into())),

@@ -15,7 +15,11 @@ impl Locator {
     }
 }
 
-impl FallibleSink for Locator {}
+impl FallibleSink for Locator {
+    fn fault(&self) -> Option<DocumentError> {
+        self.matcher.fault()
+    }
+}
 
 impl Sink for Locator {
     fn name(&mut self, document: &[u8], start: usize, end: usize, escaped: bool) {

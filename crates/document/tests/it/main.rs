@@ -5,5 +5,6 @@ mod corpus;
 mod edges;
 mod forms;
 mod names;
+mod patch;
 mod properties;
 mod vectors;

@@ -1,6 +1,8 @@
 //! Member names that differ from selected ones only in case: refused, selected or ignored, on the automaton and on the tree.
 
-use leafseal_document::{DocumentErrorKind, Limits, OtherCase, Progress, Purpose, Selection, Strategy, Walker, select};
+use leafseal_document::{
+    DocumentErrorKind, Limits, OtherCase, Progress, Purpose, Selection, Strategy, Walk, Walker, select,
+};
 
 fn selection(selectors: &[&str], other_case: OtherCase) -> Selection {
     let mut builder = Selection::builder(&Limits::default()).other_case(other_case);
@@ -103,5 +105,101 @@ fn names_in_any_case_are_selected_where_that_is_set() {
     ] {
         let expected = paths.iter().map(|&path| path.to_owned()).collect::<Vec<_>>();
         assert_eq!(found(document, selectors, OtherCase::Same), Ok(expected), "{document} {selectors:?}");
+    }
+}
+
+/// The kind and offset of the refusal, in steps of any size, with and without the paths of matches.
+fn refused(document: &str, selector: &str, other_case: OtherCase) -> Option<(DocumentErrorKind, usize)> {
+    let limits = Limits::default();
+    let mut builder = Selection::builder(&limits).other_case(other_case).unambiguous(true);
+    builder.add(selector).unwrap();
+    let selection = builder.finish();
+    let outcomes = [(16, false), (usize::MAX, false), (usize::MAX, true)].map(|(bytes_max, with_paths)| {
+        let walk = Walk::new(document.len(), &selection, Purpose::Encrypt, &limits).unwrap();
+        let mut walk = if with_paths { walk.with_paths() } else { walk };
+        let mut matches = Vec::new();
+        loop {
+            match walk.next_batch(document.as_bytes(), &mut matches, 3, bytes_max) {
+                Ok(Progress::More) => {}
+                Ok(Progress::Done) => return None,
+                Err(error) => return Some((error.kind, error.offset)),
+            }
+        }
+    });
+    assert_eq!(outcomes[0], outcomes[1], "{document} {selector}");
+    assert_eq!(outcomes[1], outcomes[2], "{document} {selector}");
+    outcomes[0]
+}
+
+#[test]
+fn a_name_that_occurs_twice_where_a_selector_looks_is_refused() {
+    let filter = "$.payments[?@.kind == 'card'].number";
+    for (document, selector, offset) in [
+        (r#"{"number":1,"number":2}"#, "$.number", 12),
+        (r#"{"card":{"number":1},"card":{"number":2}}"#, "$.card.number", 21),
+        (r#"{"a":[{"x":1},{"x":1,"\u0078":2}]}"#, "$.a[*].x", 21),
+        (r#"{"a":{"pin":1,"b":{"pin":2},"pin":3}}"#, "$..pin", 28),
+        // Filters see the last member, other readers the first, and some functions all of them.
+        (r#"{"payments":[{"kind":"card","kind":"bank","number":"4111"}]}"#, filter, 28),
+        (r#"{"payments":[{"kind":"card","\u006bind":"bank","number":"4111"}]}"#, filter, 28),
+        (r#"{"payments":[{"kind":"bank","number":"4111","kind\u0000x":"card"}]}"#, filter, 44),
+        (r#"{"payments":[{"kind":"card","kind":"bank"}]}"#, "$.payments[?length(@) == 1].number", 28),
+        (r#"{"payments":[{"x":{"y":1},"x":{}}]}"#, "$.payments[?!@.x.y].number", 26),
+        (r#"{"want":"card","want":"x","p":[{"kind":"card"}]}"#, "$.p[?@.kind == $.want]", 15),
+    ] {
+        let expected = Some((DocumentErrorKind::DuplicateName, offset));
+        assert_eq!(refused(&document, selector, OtherCase::Other), expected, "{document} {selector}");
+    }
+    let twice = r#"{"payments":[{"kind":"card","Kind":"bank","number":"4111"}]}"#;
+    assert_eq!(refused(twice, filter, OtherCase::Same), Some((DocumentErrorKind::DuplicateName, 28)));
+    let twice = r#"{"Pin":1,"pin":2}"#;
+    assert_eq!(refused(twice, "$.pin", OtherCase::Same), Some((DocumentErrorKind::DuplicateName, 9)));
+    for (document, selector) in [
+        // Nothing looks at them.
+        (r#"{"x":1,"x":2,"number":3}"#, "$.number"),
+        (r#"{"card":{"x":1,"x":2}}"#, "$.card"),
+        // The same name in different objects.
+        (r#"[{"number":1},{"number":2,"a":{"number":3}}]"#, "$..number"),
+        (r#"{"payments":[{"kind":"card"},{"kind":"bank"}],"kind":1}"#, filter),
+    ] {
+        assert_eq!(refused(document, selector, OtherCase::Refuse), None, "{document} {selector}");
+    }
+}
+
+/// A row has more names than a word has bits.
+#[test]
+fn each_of_many_names_is_remembered_for_each_object() {
+    let names: Vec<String> = (0..200).map(|number| format!("'n{number}'")).collect();
+    let selector = format!("$..[{}]", names.join(","));
+    let members: Vec<String> = (0..200).map(|number| format!("\"n{number}\":1")).collect();
+    let members = members.join(",");
+    let document = format!("[{{{members},\"x\":{{{members}}}}},{{{members}}}]");
+    assert_eq!(refused(&document, &selector, OtherCase::Refuse), None);
+    let twice = document.replace("\"x\":{\"n0\":1", "\"x\":{\"n198\":1");
+    let found = refused(&twice, &selector, OtherCase::Refuse);
+    assert!(matches!(found, Some((DocumentErrorKind::DuplicateName, _))), "{found:?}");
+}
+
+#[test]
+fn values_that_parsers_read_differently_decide_nothing() {
+    let ambiguous = |document: &str, selector: &str| match refused(document, selector, OtherCase::Refuse) {
+        None => false,
+        Some((kind, _)) => {
+            assert_eq!(kind, DocumentErrorKind::AmbiguousOperand, "{document} {selector}");
+            true
+        }
+    };
+    let equals = "$.p[?@.kind == 1].number";
+    for kind in ["1", "1.0", "1e0", "10E-1", "2", "-1", "\"1\"", "1.5", "9007199254740992"] {
+        assert!(!ambiguous(&format!("{{\"p\":[{{\"kind\":{kind}}}]}}"), equals), "{kind}");
+    }
+    for kind in ["1.00000000000000000001", "0.99999999999999999999"] {
+        assert!(ambiguous(&format!("{{\"p\":[{{\"kind\":{kind}}}]}}"), equals), "{kind}");
+    }
+    assert!(ambiguous(r#"{"p":[{"kind":9007199254740993}]}"#, "$.p[?@.kind == 9007199254740992].number"));
+    assert!(ambiguous(r#"{"p":[{"kind":1e400}]}"#, "$.p[?@.kind < 1e399].number"));
+    for selector in ["$.p[?@.kind == 'card'].number", "$.p[?match(@.kind, 'card')].number"] {
+        assert!(ambiguous("{\"p\":[{\"kind\":\"card\\u0000x\"}]}", selector));
+        assert!(!ambiguous("{\"p\":[{\"kind\":\"card\\u0001x\"}]}", selector));
     }
 }

@@ -247,6 +247,7 @@ fn every_request_reads_as_it_was_written() {
         skip_sealed: true,
         strict: true,
         other_case: Some(leafseal_protocol::OtherCase::Refuse),
+        unambiguous: true,
     };
     let mut out = Vec::new();
     request::encrypt_document(u32::MAX, &options, Some(&["$.a", "$..b"]), b"{\"a\":1}", &mut out);

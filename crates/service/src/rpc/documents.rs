@@ -58,7 +58,7 @@ impl Document<Encryptor> {
         let rewriter = engine.encryptor(caller, &options).map_err(convert::error)?;
         let ending = Ending { is_strict: params.options.strict, failures: None };
         let selectors = engine.selection_builder().other_case(convert::other_case(params.options.other_case));
-        let select = params.select.map(|_| selectors);
+        let select = params.select.map(|_| selectors.unambiguous(params.options.unambiguous));
         Self::begin(engine, rewriter, id, (call, select), ending, out)
     }
 }
