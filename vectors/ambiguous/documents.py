@@ -1,9 +1,34 @@
 """Cases whose body is a JSON document: names of members, structure, and Content-Type."""
 
-from corpus import ALL, FORM, JSON, JSON_ONLY, MULTIPART, SECRET, add
+from corpus import ALL, FORM, FORM_ONLY, JSON, JSON_ONLY, MULTIPART, SECRET, add
 
 CARD = f'{{"card":{{"number":"{SECRET}"}}}}'
 FLAT = f'{{"card_number":"{SECRET}"}}'
+
+
+def patches() -> None:
+    """Documents that describe changes: the path of the value is a value itself."""
+    nested, flat = f'{{"number":"{SECRET}"}}', f'"{SECRET}"'
+    operations = {
+        "add": f'{{"op":"add","path":"/card_number","value":{flat}}}',
+        "replace": f'{{"op":"replace","path":"/card/number","value":{flat}}}',
+        "value-first": f'{{"value":{flat},"path":"/card/number","op":"add"}}',
+        "above": f'{{"op":"add","path":"/card","value":{nested}}}',
+        "root": f'{{"op":"replace","path":"","value":{{"card":{nested}}}}}',
+        "upper": f'{{"Op":"Add","Path":"/card_number","Value":{flat}}}',
+        "upper-path": f'{{"op":"add","path":"/Card_Number","value":{flat}}}',
+        "escaped": f'{{"\\u006fp":"add","p\\u0061th":"\\/card_number","value":{flat}}}',
+        "move": f'{{"op":"add","path":"/x","value":{flat}}},{{"op":"move","from":"/x","path":"/card_number"}}',
+    }
+    types = {"": JSON, "-typed": "application/json-patch+json", "-merge": "application/merge-patch+json", "-scim": "application/scim+json"}
+    for name, operation in operations.items():
+        for ending, kind in types.items():
+            add("patch", f"{name}{ending}", "a JSON Patch", f"[{operation}]", kind)
+    add("patch", "alone", "an operation without its list", operations["add"], JSON)
+    for name, value in (("path", f'"path":"card_number","value":{flat}'), ("value", f'"value":{{"card":{nested}}}')):
+        body = f'{{"schemas":["urn:ietf:params:scim:api:messages:2.0:PatchOp"],"Operations":[{{"op":"add",{value}}}]}}'
+        for ending, kind in types.items():
+            add("patch", f"scim-{name}{ending}", "a SCIM patch", body, kind)
 
 
 def documents() -> None:
@@ -16,10 +41,10 @@ def documents() -> None:
         ("escaped-name", f'{{"card\\u005fnumber":"{SECRET}"}}', "an escape in the name", True),
         ("escaped-all", '{"' + "".join(f"\\u{ord(letter):04X}" for letter in "card_number") + f'":"{SECRET}"}}', "escapes in the name", True),
         ("white-space", f' \r\n\t{{ "card_number" \n:\t"{SECRET}" }} \n', "white space", True),
-        ("twice", f'{{"card_number":"x","card_number":"{SECRET}"}}', "the name twice", True),
+        ("twice", f'{{"card_number":"x","card_number":"{SECRET}"}}', "the name twice", False),
         ("twice-first", f'{{"card_number":"{SECRET}","card_number":"x"}}', "the name twice", False),
-        ("twice-nested", f'{{"card":{{"number":"x"}},"card":{{"number":"{SECRET}"}}}}', "the object twice", True),
-        ("twice-escaped", f'{{"card_number":"x","card\\u005fnumber":"{SECRET}"}}', "the name twice, once with an escape", True),
+        ("twice-nested", f'{{"card":{{"number":"x"}},"card":{{"number":"{SECRET}"}}}}', "the object twice", False),
+        ("twice-escaped", f'{{"card_number":"x","card\\u005fnumber":"{SECRET}"}}', "the name twice, once with an escape", False),
         ("list", f'{{"card_number":["{SECRET}"]}}', "a list", False),
         ("object", f'{{"card_number":{{"value":"{SECRET}"}}}}', "an object", False),
         ("object-operator", f'{{"card":{{"number":{{"$ne":"{SECRET}"}}}}}}', "an operator of MongoDB", False),
@@ -90,11 +115,22 @@ def documents() -> None:
         ("upper", "Application/JSON", "another case"),
         ("charset", f"{JSON}; charset=utf-8", "the charset"),
         ("text", "text/json", "an older name"),
-        ("suffix", "application/vnd.api+json", "a suffix"),
+        ("merge-patch", "application/merge-patch+json", "a merge patch, which has the shape of the resource"),
+        ("words", f"{JSON}; a=\"urlencoded\"; b=\"multipart\"", "words of other types in parameters"),
         ("problem", "application/problem+json; a=b", "a suffix and a parameter"),
     ]:
         add("json-types", name, about, CARD, kind, accepted=True)
         add("json-types", f"{name}-at-json", about, CARD, kind, target=JSON_ONLY, accepted=True)
+    for name, kind, about in [
+        ("word-json", f'{FORM}; a="json"', "formidable searches for the word"),
+        ("word-json-name", f"{FORM}; json=1", "formidable searches for the word"),
+        ("word-slash-json", f'{FORM}; a="/json"', "Laravel searches for /json"),
+        ("word-plus-json", f'{FORM}; a="+json"', "Laravel searches for +json"),
+    ]:
+        for route, ending in ((ALL, ""), (FORM_ONLY, "-at-form")):
+            add("types", f"{name}{ending}", about, f"card_number={SECRET}", kind, target=route, accepted=True)
+        add("types", f"{name}-nested", about, CARD, kind)
+    patches()
     bodies = {
         "nested": CARD,
         "flat": FLAT,
@@ -146,6 +182,7 @@ def documents() -> None:
         ("sms", "image/png", "an image"),
         ("xml", "application/xml", "XML"),
         ("grpc", "application/grpc+json", "a suffix"),
+        ("suffix", "application/vnd.api+json", "a type whose documents have another model"),
     ]:
         many = name in ("form", "multipart")
         for which, body in bodies.items():

@@ -12,7 +12,7 @@ use leafseal_http::{BodyError, Problem};
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Every code, in the order of docs/relay.md.
-const CODES: [&str; 33] = [
+const CODES: [&str; 34] = [
     "ambiguous-header",
     "ambiguous-name",
     "ambiguous-path",
@@ -39,6 +39,7 @@ const CODES: [&str; 33] = [
     "too-large",
     "unauthorized",
     "unlisted-destination",
+    "unmatched-selector",
     "unreadable-body",
     "unsupported-body",
     "upstream-broke",
@@ -107,7 +108,10 @@ impl Refusal {
     /// Refuses an unreadable document.
     pub(crate) fn of_document(direction: Direction, error: DocumentError) -> Self {
         match error.kind {
-            DocumentErrorKind::AmbiguousName => Self::ambiguous_name(direction, error),
+            DocumentErrorKind::PatchUnmatched => Self::unmatched(direction),
+            DocumentErrorKind::AmbiguousName
+            | DocumentErrorKind::DuplicateName
+            | DocumentErrorKind::AmbiguousOperand => Self::ambiguous_name(direction, error),
             _ => Self::unreadable(direction, error),
         }
     }
@@ -124,6 +128,15 @@ impl Refusal {
     pub(crate) fn unreadable(direction: Direction, detail: impl std::fmt::Display) -> Self {
         let detail = format!("the {} cannot be read: {detail}", direction.noun());
         Refusal::new(direction.status(StatusCode::BAD_REQUEST), "unreadable-body", detail)
+    }
+
+    /// Refuses a body in which a rule that requires it finds nothing.
+    pub(crate) fn unmatched(direction: Direction) -> Self {
+        let detail = format!(
+            "the {} lacks a value that a rule with require_match must find: send it in the shape that the rule's selectors expect",
+            direction.noun()
+        );
+        Refusal::new(direction.status(StatusCode::UNPROCESSABLE_ENTITY), "unmatched-selector", detail)
     }
 
     /// Refuses a body of a type or coding that no rule reads.
@@ -195,6 +208,7 @@ impl Refusal {
                 let detail = format!("the {}: {}", direction.noun(), error.message);
                 Refusal::new(direction.status(StatusCode::BAD_REQUEST), name, detail)
             }
+            ErrorKind::Engine(Code::UnmatchedSelector) => Refusal::unmatched(direction),
             ErrorKind::Engine(Code::AmbiguousName) => Refusal::ambiguous_name(direction, &error.message),
             // An index or a path means that the error concerns a value, not the relay's permissions.
             ErrorKind::Engine(Code::Forbidden) if error.index.is_some() || error.offset.is_some() => {

@@ -97,6 +97,16 @@ impl Coding {
         }
     }
 
+    /// The name in `Content-Encoding`; none for identity.
+    pub(crate) fn name(self) -> Option<&'static str> {
+        match self {
+            Coding::Identity => None,
+            Coding::Gzip => Some("gzip"),
+            Coding::Brotli => Some("br"),
+            Coding::Zstd => Some("zstd"),
+        }
+    }
+
     /// Encodes a body. The output is at most as large as `plain`, plus some for the coder.
     pub(crate) fn encode(self, plain: &[u8]) -> io::Result<Vec<u8>> {
         let room = Vec::with_capacity(plain.len() / 2);

@@ -29,6 +29,7 @@ pub use schema::{Limits, OnFailure, Process, UpstreamSettings};
 
 pub use crate::rules::choice::OtherCase;
 use crate::rules::route::{HostPattern, PathPattern};
+pub use crate::rules::types::{Embedded, MediaTypes, Patches};
 
 /// The whole configuration.
 #[derive(Clone, Debug)]
@@ -209,6 +210,12 @@ pub struct Actions {
     pub rules: Vec<Rule>,
     /// What to do with a body of a type that no rule reads.
     pub mismatch: Mismatch,
+    /// The types of bodies that the route lists.
+    pub types: MediaTypes,
+    /// How bodies in the shape of a patch are read.
+    pub patches: Patches,
+    /// What to do with a JSON text inside a body.
+    pub embedded_json: Embedded,
     /// What must not be readable in the clear under any interpretation of the message; `None` if no rule hides anything.
     pub hidden: Option<Arc<Hidden>>,
 }
@@ -218,6 +225,8 @@ pub struct Actions {
 pub struct Hidden {
     /// Whether values of JSON documents are hidden.
     pub json: bool,
+    /// The selectors of these values, rule by rule.
+    pub selections: Arc<[Selection]>,
     /// Whether a document that is a single value is hidden.
     pub json_root: bool,
     /// Form fields that are hidden by name, for bodies of another type.
@@ -228,16 +237,33 @@ pub struct Hidden {
     pub in_forms: FieldNames,
 }
 
+/// Which bodies the rules of a direction take.
+struct Bodies {
+    mismatch: Mismatch,
+    types: MediaTypes,
+    patches: Patches,
+    embedded_json: Embedded,
+}
+
 impl Actions {
     /// No rules.
-    pub const NONE: Actions = Actions { rules: Vec::new(), mismatch: Mismatch::Pass, hidden: None };
+    pub const NONE: Actions = Actions {
+        rules: Vec::new(),
+        mismatch: Mismatch::Pass,
+        types: MediaTypes::NONE,
+        patches: Patches::Refuse,
+        embedded_json: Embedded::Refuse,
+        hidden: None,
+    };
 
     /// Creates actions from these rules; each refuses names that some parsers treat as one that it hides.
-    fn new(mut rules: Vec<Rule>, mismatch: Mismatch, other_case: OtherCase) -> Actions {
+    fn new(mut rules: Vec<Rule>, bodies: Bodies, other_case: OtherCase) -> Actions {
         let hiding = || rules.iter().filter(|rule| rule.hides());
         let form = FieldNames::union(hiding().map(|rule| &*rule.form));
         let query = FieldNames::union(hiding().map(|rule| &*rule.query));
         let json = hiding().any(|rule| rule.json.is_some());
+        let selections =
+            hiding().filter_map(|rule| rule.json.as_ref()).map(|fields| fields.selection.clone()).collect();
         let selects_root = |fields: &JsonFields| fields.selectors.iter().any(|selector| selector == "$");
         let json_root = hiding().any(|rule| rule.json.as_ref().is_some_and(selects_root));
         let hides = hiding().next().is_some();
@@ -256,8 +282,9 @@ impl Actions {
         let in_query = FieldNames::new(left).guarded(case, &query);
         let left = query.iter().filter(|name| !form.has(name.as_bytes()));
         let in_forms = FieldNames::new(left).guarded(case, &form);
-        let hidden = hides.then(|| Arc::new(Hidden { json, json_root, in_bodies, in_query, in_forms }));
-        Actions { rules, mismatch, hidden }
+        let hidden = hides.then(|| Arc::new(Hidden { json, selections, json_root, in_bodies, in_query, in_forms }));
+        let Bodies { mismatch, types, patches, embedded_json } = bodies;
+        Actions { rules, mismatch, types, patches, embedded_json, hidden }
     }
 
     /// Whether there are no rules.
@@ -322,6 +349,8 @@ pub struct Rule {
     pub on_failure: OnFailure,
     /// How names of JSON members are compared with selectors; `form` and `query` contain the same setting.
     pub names: NameCase,
+    /// Whether a body is refused in which a selector of `json`, or `form`, finds nothing.
+    pub require_match: bool,
 }
 
 impl Rule {

@@ -1,5 +1,7 @@
 //! Parses the file's text into the configuration and reports all problems at once, with their lines.
 
+mod bodies;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,10 +17,11 @@ use toml::Spanned;
 use super::reach::{Candidate, Unreachable, find_unreachable};
 use super::schema::{self, Unmatched};
 use super::{
-    Action, Actions, Configuration, Destination, EngineSettings, Inbound, JsonFields, KeyPair, Mismatch, OnFailure,
-    Origin, OtherCase, Outbound, Route, Rule, http_settings,
+    Action, Actions, Configuration, Destination, EngineSettings, Inbound, JsonFields, KeyPair, OnFailure, Origin,
+    OtherCase, Outbound, Route, Rule, http_settings,
 };
 use crate::rules::route::{HostPattern, PathPattern};
+use bodies::Settings;
 
 /// Limits of an upstream's header size: the least that hyper accepts, and the same maximum as for listeners.
 const UPSTREAM_HEADER_SIZES: (usize, usize) = (8 << 10, 16 << 20);
@@ -269,9 +272,14 @@ impl Reader<'_> {
         if upstream.is_none() && route.upstream.is_none() && !has_default {
             self.problem(offset, "neither the route nor its listener has an `upstream`: set one");
         }
-        let request = self.actions(&route.request, route.request_mismatch, names);
+        let (patches, embedded_json) = (route.patches.as_ref(), route.embedded_json);
+        let bodies = Settings { mismatch: route.request_mismatch, types: &route.types, patches, embedded_json };
+        let request = self.actions(&route.request, &bodies, names);
         self.no_query(&route.response);
-        let response = self.actions(&route.response, route.response_mismatch, names);
+        let bodies =
+            Settings { mismatch: route.response_mismatch, types: &route.response_types, patches, embedded_json };
+        let response = self.actions(&route.response, &bodies, names);
+        self.check_patches(patches, &[&request.rules, &response.rules]);
         let app = match &route.app {
             Some(app) => app.get_ref().as_str(),
             None => "",
@@ -299,17 +307,10 @@ impl Reader<'_> {
         }
     }
 
-    fn actions(
-        &mut self,
-        rules: &[Spanned<schema::Rule>],
-        mismatch: Option<Mismatch>,
-        other_case: OtherCase,
-    ) -> Actions {
+    fn actions(&mut self, rules: &[Spanned<schema::Rule>], bodies: &Settings<'_>, other_case: OtherCase) -> Actions {
         let rules: Vec<Rule> = rules.iter().map(|rule| self.rule(rule, other_case)).collect();
-        // Values to hide must not pass because of an unknown type; values to reveal may stay hidden.
-        let hides = rules.iter().any(Rule::hides);
-        let default = if hides { Mismatch::Refuse } else { Mismatch::Pass };
-        Actions::new(rules, mismatch.unwrap_or(default), other_case)
+        let bodies = self.bodies(bodies, &rules);
+        Actions::new(rules, bodies, other_case)
     }
 
     fn rule(&mut self, spanned: &Spanned<schema::Rule>, other_case: OtherCase) -> Rule {
@@ -331,8 +332,9 @@ impl Reader<'_> {
         let limits = DocumentLimits::default();
         let parse_selector = |text: &str| Selection::parse(&[text], &limits).map(|_| text.to_owned());
         let selectors = self.each(&rule.json, "selector", parse_selector);
-        let names = other_case.for_names(rule.action != Action::Decrypt);
-        let mut builder = Selection::builder(&limits).other_case(names);
+        let hides = rule.action != Action::Decrypt;
+        let names = other_case.for_names(hides);
+        let mut builder = Selection::builder(&limits).other_case(names).unambiguous(hides);
         let added = selectors.iter().try_for_each(|selector| builder.add(selector));
         let selection = added.map(|()| builder.finish()).unwrap_or_else(|error| {
             self.problem(offset, format!("selectors: {error}"));
@@ -352,6 +354,7 @@ impl Reader<'_> {
             replacement: replacement.into(),
             on_failure: rule.on_failure.unwrap_or_default(),
             names,
+            require_match: self.require_match(rule, offset),
         }
     }
 
@@ -393,15 +396,26 @@ impl Reader<'_> {
         }
         let hosts = self.each(&destination.hosts, "host", HostPattern::parse);
         let paths = self.each(&destination.paths, "path", PathPattern::parse);
+        let (patches, embedded_json) = (destination.patches.as_ref(), destination.embedded_json);
+        let bodies =
+            Settings { mismatch: destination.request_mismatch, types: &destination.types, patches, embedded_json };
         let request = match &destination.request {
-            Some(rules) => self.actions(rules, destination.request_mismatch, names),
+            Some(rules) => self.actions(rules, &bodies, names),
             None => {
-                let mismatch = destination.request_mismatch.unwrap_or(Mismatch::Pass);
-                Actions::new(vec![decrypt_everything()], mismatch, names)
+                let rules = vec![decrypt_everything()];
+                let bodies = self.bodies(&bodies, &rules);
+                Actions::new(rules, bodies, names)
             }
         };
         self.no_query(&destination.response);
-        let response = self.actions(&destination.response, destination.response_mismatch, names);
+        let bodies = Settings {
+            mismatch: destination.response_mismatch,
+            types: &destination.response_types,
+            patches,
+            embedded_json,
+        };
+        let response = self.actions(&destination.response, &bodies, names);
+        self.check_patches(patches, &[&request.rules, &response.rules]);
         Destination { hosts, paths, request, response }
     }
 }
@@ -418,6 +432,7 @@ fn decrypt_everything() -> Rule {
         replacement: "".into(),
         on_failure: OnFailure::Fail,
         names: NameCase::Other,
+        require_match: false,
     }
 }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::value;
-use super::{Action, Forwarded, Mismatch, OtherCase, Unlisted};
+use super::{Action, Embedded, Forwarded, Mismatch, OtherCase, Patches, Unlisted};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -445,6 +445,21 @@ pub(super) struct Route {
     #[serde(default)]
     #[schemars(with = "Vec<Rule>")]
     pub response: Vec<Spanned<Rule>>,
+    /// Exact media types of the request bodies that rules take. Default: those that they read; where a rule hides values in JSON,
+    /// `application/json`, `text/json`, `application/merge-patch+json` and `application/problem+json` of all JSON types.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    pub types: Vec<Spanned<String>>,
+    /// The same for response bodies.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    pub response_types: Vec<Spanned<String>>,
+    /// How bodies in the shape of a JSON Patch (RFC 6902) or SCIM patch are read where a rule hides values in JSON.
+    #[schemars(with = "Option<Patches>")]
+    pub patches: Option<Spanned<Patches>>,
+    /// What happens to a body with a JSON text in a string or in a field of a form, in which selectors of hiding rules find values.
+    #[serde(default)]
+    pub embedded_json: Embedded,
     /// What happens to a request body that no rule can read.
     pub request_mismatch: Option<Mismatch>,
     /// What happens to a response body that no rule can read.
@@ -479,6 +494,8 @@ pub(super) struct Rule {
     pub replacement: Option<String>,
     /// What happens to an envelope that does not decrypt.
     pub on_failure: Option<OnFailure>,
+    /// Whether a body is refused in which one of the selectors of `json`, or `form`, finds nothing.
+    pub require_match: Option<bool>,
 }
 
 /// What becomes of an envelope that does not open.
@@ -559,6 +576,21 @@ pub(super) struct Destination {
     #[serde(default)]
     #[schemars(with = "Vec<Rule>")]
     pub response: Vec<Spanned<Rule>>,
+    /// Exact media types of the request bodies that rules take. Default: those that they read; where a rule hides values in JSON,
+    /// `application/json`, `text/json`, `application/merge-patch+json` and `application/problem+json` of all JSON types.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    pub types: Vec<Spanned<String>>,
+    /// The same for response bodies.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    pub response_types: Vec<Spanned<String>>,
+    /// How bodies in the shape of a JSON Patch (RFC 6902) or SCIM patch are read where a rule hides values in JSON.
+    #[schemars(with = "Option<Patches>")]
+    pub patches: Option<Spanned<Patches>>,
+    /// What happens to a body with a JSON text in a string or in a field of a form, in which selectors of hiding rules find values.
+    #[serde(default)]
+    pub embedded_json: Embedded,
     /// What happens to a request body that no rule can read.
     pub request_mismatch: Option<Mismatch>,
     /// What happens to a response body that no rule can read.

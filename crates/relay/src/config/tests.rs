@@ -39,7 +39,9 @@ fn a_route_is_parsed_with_all_its_keys() {
 
 #[test]
 fn unmatched_requests_beside_hiding_routes_cause_a_warning() {
-    let hides = inbound("path = \"/\"\napp = \"a\"\nresponse = [{ action = \"redact\", json = [\"$\"] }]\n");
+    let hides = inbound(
+        "path = \"/\"\napp = \"a\"\nresponse = [{ action = \"redact\", json = [\"$\"], require_match = true }]\n",
+    );
     let warnings = |text: &str| parse(text).unwrap().warnings;
     let reported = warnings(&hides);
     assert!(reported.len() == 1 && reported[0].line == 7 && reported[0].message.contains("unmatched"), "{reported:?}");
@@ -48,6 +50,56 @@ fn unmatched_requests_beside_hiding_routes_cause_a_warning() {
         assert_eq!(warnings(&said), []);
     }
     assert_eq!(warnings(&hides.replace("redact", "decrypt")), []);
+}
+
+#[test]
+fn a_hiding_rule_without_require_match_causes_a_warning() {
+    let route = |rule: &str| {
+        format!(
+            "[[inbound]]\naddress = \"127.0.0.1:0\"\nupstream = \"http://a\"\nunmatched = \"refuse\"\n\
+        [[inbound.route]]\npath = \"/\"\napp = \"a\"\nrequest = [{{ {rule} }}]\n"
+        )
+    };
+    let warnings = |rule: &str| parse(&route(rule)).unwrap().warnings;
+    for selector in ["json = [\"$.a[*].b\"]", "form = [\"a\"]"] {
+        let rule = format!("action = \"encrypt\", {selector}");
+        let reported = warnings(&rule);
+        assert!(reported.len() == 1 && reported[0].line == 13, "{reported:?}");
+        assert!(reported[0].message.contains("set require_match = true"), "{reported:?}");
+        for value in ["true", "false"] {
+            assert_eq!(warnings(&format!("{rule}, require_match = {value}")), []);
+        }
+        assert_eq!(warnings(&rule.replace("encrypt", "decrypt")), []);
+    }
+    assert_eq!(warnings("action = \"encrypt\", headers = [\"X-A\"]"), []);
+}
+
+#[test]
+fn types_and_patches_must_fit_the_rules() {
+    let route = |keys: &str| {
+        let text = format!("path = \"/\"\napp = \"a\"\n{keys}\n");
+        match parse(&inbound(&text)) {
+            Ok(_) => String::new(),
+            Err(problems) => problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+        }
+    };
+    let json = "request = [{ action = \"encrypt\", json = [\"$.a[*].b\"], require_match = true }]";
+    let filter = "request = [{ action = \"encrypt\", json = [\"$.a[?@.b]\"], require_match = true }]";
+    for (keys, problem) in [
+        (format!("{json}\ntypes = [\"application/vnd.a+json\"]"), ""),
+        (format!("{json}\npatches = \"operations\"\ntypes = [\"application/json-patch+json\"]"), ""),
+        (format!("{json}\ntypes = [\"application/json; charset=utf-8\"]"), "an exact media type without parameters"),
+        (format!("{json}\ntypes = [\"multipart/mixed\"]"), "rules do not read bodies of this type"),
+        (format!("{json}\ntypes = [\"multipart/form-data\"]"), "no rule of this direction reads"),
+        (format!("{json}\nresponse_types = [\"application/json\"]"), "no rule of this direction reads"),
+        (format!("{json}\ntypes = [\"application/json-patch+json\"]"), "set patches = \"operations\""),
+        (format!("{filter}\npatches = \"operations\""), "names and wildcards"),
+        ("patches = \"operations\"".to_owned(), "`patches` needs a rule with `json`"),
+        (json.replace("json = [\"$.a[*].b\"]", "headers = [\"X-A\"]"), "`require_match` is only valid"),
+    ] {
+        let found = route(&keys);
+        assert!(if problem.is_empty() { found.is_empty() } else { found.contains(problem) }, "{keys}: {found}");
+    }
 }
 
 #[test]
@@ -78,7 +130,7 @@ fn fields_have_names() {
 /// The first match applies: of two routes in the wrong order the second is never reached.
 #[test]
 fn unreachable_routes_are_reported() {
-    let hides = "app = \"a\"\nrequest = [{ action = \"encrypt\", json = [\"$\"] }]\n";
+    let hides = "app = \"a\"\nrequest = [{ action = \"encrypt\", json = [\"$\"], require_match = true }]\n";
     let listener = "[[inbound]]\naddress = \"127.0.0.1:0\"\nupstream = \"http://a\"\nunmatched = \"refuse\"\n";
     let warnings_of = |first: &str, second: &str, hides: &str, setting: &str| {
         let text = format!("{listener}{setting}\n[[inbound.route]]\n{first}\n[[inbound.route]]\n{second}\n{hides}");
@@ -113,7 +165,7 @@ fn unreachable_routes_are_reported() {
 fn unreachable_destinations_are_reported() {
     let warnings_of = |first: &str, second: &str| {
         let listener = "[[outbound]]\naddress = \"127.0.0.1:0\"\nca_certificate = \"a\"\nca_private_key = \"b\"\n";
-        let hides = "response = [{ action = \"redact\", json = [\"$\"] }]\n";
+        let hides = "response = [{ action = \"redact\", json = [\"$\"], require_match = true }]\n";
         let text = format!("{listener}[[outbound.destination]]\n{first}\n[[outbound.destination]]\n{second}\n{hides}");
         parse(&text).unwrap().warnings
     };

@@ -4,3 +4,4 @@ pub(crate) mod choice;
 pub(crate) mod forms;
 pub mod route;
 pub(crate) mod transform;
+pub(crate) mod types;

@@ -3,7 +3,10 @@
 //! Every error is a refusal: a message to which a rule could not be applied is not forwarded.
 
 mod body_type;
+mod embedded;
+mod headers;
 mod other_readings;
+mod patch;
 mod query;
 mod redact;
 
@@ -14,7 +17,7 @@ use std::time::Duration;
 
 use hyper::StatusCode;
 use hyper::body::{Body, Bytes};
-use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::HeaderMap;
 use leafseal_client::{
     Answer, Client, ClientError, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode,
     ErrorKind, OtherCase, Prepared, Scalar, Value, Values,
@@ -26,12 +29,11 @@ use leafseal_http::BodyError;
 use crate::body::buffer::{AnswerShare, Budget, BudgetShare, Buffer, read_whole};
 use crate::body::coding::{Coding, DecodeBounds, DecodeError, Decoding};
 use crate::body::offload::{Cost, Offload};
-use crate::body::trailers::is_taken_for;
 use crate::config::{Action, Actions, JsonFields, Limits, Mismatch, OnFailure, Rule};
 use crate::hop_headers;
 use crate::refusal::{Direction, Refusal};
 use crate::rules::forms::{self, FILE_START, FormFault, Multipart, Urlencoded};
-use body_type::{Kind, accepted, kind, may_be_form};
+use body_type::{Kind, accepted, is_misleading, kind, may_be_form, write_canonical};
 use redact::{RedactFault, redact_json};
 
 /// The first characters of an envelope.
@@ -134,6 +136,7 @@ impl Job<'_> {
             return Ok(Outcome::Untouched(body));
         }
         let passes = actions.mismatch == Mismatch::Pass && !guards;
+        let passes = passes && !is_misleading(actions, headers);
         let kind = match kind(actions, headers) {
             Some(kind) => kind,
             None if passes => return Ok(Outcome::Untouched(body)),
@@ -149,6 +152,10 @@ impl Job<'_> {
                 ));
             }
         };
+        let kind = if kind == Kind::Json && body_type::is_patch(headers) { self.patch_kind() } else { kind };
+        if actions.hide() {
+            write_canonical(headers, coding);
+        }
         let share = self.transforms.budget.share(self.client);
         let (size_max, time_max) = (self.transforms.decode.size_max, self.transforms.body_timeout);
         let coded = read_whole(body, self.direction, size_max, time_max, share, &self.transforms.offload).await?;
@@ -156,30 +163,13 @@ impl Job<'_> {
             return Ok(Outcome::Rewritten(Bytes::new()));
         }
         let plain = self.decode(coding, coded).await?;
+        let (kind, plain) = self.by_shape(kind, plain).await?;
         let rewritten = self.body(&kind, plain).await?;
         let rewritten = self.refuse_other_readings(&kind, rewritten).await?;
+        let rewritten = self.refuse_embedded(&kind, rewritten).await?;
         let coded = self.encode(coding, rewritten).await?;
         hop_headers::update_for_new_body(headers, coded.len());
         Ok(Outcome::Rewritten(Bytes::from_owner(coded)))
-    }
-
-    /// Applies the rules to the header only.
-    ///
-    /// # Errors
-    /// If the message must not be forwarded.
-    pub(crate) async fn headers(&mut self, headers: &mut HeaderMap) -> Result<(), Refusal> {
-        let actions = self.actions;
-        if let Some(name) = lookalike_header(actions, headers) {
-            let detail =
-                format!("software that takes _ for - reads header {name} as one that a rule hides or selects by");
-            return Err(Refusal::ambiguous_header(self.direction, detail));
-        }
-        for rule in &actions.rules {
-            for name in &rule.headers {
-                self.header(rule, name, headers).await?;
-            }
-        }
-        Ok(())
     }
 
     /// A body of a type that no rule reads is forwarded only if it turns out to be empty.
@@ -232,6 +222,7 @@ impl Job<'_> {
         for rule in &actions.rules {
             body = match kind {
                 Kind::Json if rule.json.is_some() => self.json(rule, body).await?,
+                Kind::Patch if rule.json.is_some() => self.patch(rule, body).await?,
                 Kind::Urlencoded if !rule.form.is_empty() => self.urlencoded(rule, body).await?,
                 Kind::Multipart(boundary) if !rule.form.is_empty() => self.multipart(rule, boundary, body).await?,
                 _ => body,
@@ -245,16 +236,28 @@ impl Job<'_> {
         if rule.action == Action::Redact {
             return self.redact(rule, fields, document).await;
         }
+        self.document(rule, &fields.selectors, rule.require_match, document).await
+    }
+
+    /// Has the engine apply a rule to the values of a document that the selectors select; each must select one if `is_strict`.
+    async fn document(
+        &mut self,
+        rule: &Rule,
+        selectors: &Arc<[String]>,
+        is_strict: bool,
+        document: Buffer,
+    ) -> Result<Buffer, Refusal> {
         // The answer is at least about as large as the document; more is charged while it arrives.
         let share = document.share().another(document.len())?;
         let message = document.share().another(document.len() + MESSAGE_SIZE)?;
-        let (params, selectors, encrypts) =
-            (self.params(rule), Arc::clone(&fields.selectors), rule.action == Action::Encrypt);
+        let (params, selectors, encrypts) = (self.params(rule), Arc::clone(selectors), rule.action == Action::Encrypt);
         let write = move || {
             let select: Vec<&str> = selectors.iter().map(String::as_str).collect();
+            let encrypt = EncryptOptions { strict: is_strict, unambiguous: true, ..params.encrypt() };
+            let decrypt = DecryptOptions { strict: is_strict, ..params.decrypt() };
             match encrypts {
-                true => Prepared::encrypt_document(&params.encrypt(), Some(&select), document.as_ref()),
-                false => Prepared::decrypt_document(&params.decrypt(), Some(&select), document.as_ref()),
+                true => Prepared::encrypt_document(&encrypt, Some(&select), document.as_ref()),
+                false => Prepared::decrypt_document(&decrypt, Some(&select), document.as_ref()),
             }
         };
         let (answer, mut share) = self.call(message, share, write).await?;
@@ -268,13 +271,18 @@ impl Job<'_> {
     }
 
     async fn redact(&mut self, rule: &Rule, fields: &JsonFields, document: Buffer) -> Result<Buffer, Refusal> {
-        let (selection, replacement) = (fields.selection.clone(), rule.replacement.clone());
+        let (selection, replacement, is_strict) =
+            (fields.selection.clone(), rule.replacement.clone(), rule.require_match);
         // The cost of filters cannot be derived from the size.
         let cost = if selection.streams() { Cost::of_bytes(document.len(), 16) } else { Cost::UNKNOWN };
-        let redacted =
-            self.transforms.offload.run(cost, move || redact_json(&document, &selection, &replacement)).await;
+        let redacted = self
+            .transforms
+            .offload
+            .run(cost, move || redact_json(&document, &selection, &replacement, is_strict))
+            .await;
         let (redacted, count) = redacted.map_err(|fault| match fault {
             RedactFault::Document(error) => Refusal::of_document(self.direction, error),
+            RedactFault::Unmatched => Refusal::unmatched(self.direction),
             RedactFault::NoRoom(refusal) => refusal,
         })?;
         self.changed[rule.action as usize] += count;
@@ -374,39 +382,17 @@ impl Job<'_> {
         Ok(Arc::new(answer))
     }
 
-    async fn header(&mut self, rule: &Rule, name: &HeaderName, headers: &mut HeaderMap) -> Result<(), Refusal> {
-        let mut texts = Vec::new();
-        for value in headers.get_all(name) {
-            match std::str::from_utf8(value.as_bytes()) {
-                Ok(text) => texts.push(text.to_owned()),
-                Err(_) => return Err(Refusal::unreadable(self.direction, format_args!("header {name} is not UTF-8"))),
-            }
-        }
-        if texts.is_empty() {
-            return Ok(());
-        }
-        let mut share = self.transforms.budget.share(self.client);
-        let texts = self.texts(rule, name.as_str(), Arc::new(texts), &mut share).await?;
-        headers.remove(name);
-        for text in texts.iter() {
-            let value = HeaderValue::from_bytes(text.as_bytes());
-            let value = value.map_err(|_| {
-                Refusal::unreadable(self.direction, format_args!("header {name} cannot hold its value"))
-            })?;
-            headers.append(name.clone(), value);
-        }
-        Ok(())
-    }
-
     async fn urlencoded(&mut self, rule: &Rule, body: Buffer) -> Result<Buffer, Refusal> {
-        self.fields(rule, &rule.form, encode_field, body).await
+        self.fields(rule, &rule.form, rule.require_match, encode_field, body).await
     }
 
-    /// Applies a rule to the fields of an urlencoded form or query; `encode` encodes a value for it.
+    /// Applies a rule to the fields of an urlencoded form or query, of which one must be there if `is_strict`; `encode` encodes a value
+    /// for it.
     async fn fields(
         &mut self,
         rule: &Rule,
         names: &Arc<FieldNames>,
+        is_strict: bool,
         encode: fn(&str, &mut Vec<u8>),
         body: Buffer,
     ) -> Result<Buffer, Refusal> {
@@ -415,6 +401,9 @@ impl Job<'_> {
         let cost = forms::cost(size, names.comparisons());
         let read = self.transforms.offload.run(cost, move || Urlencoded::read(body, &names, &limits)).await;
         let form = read.map_err(|fault| self.of_form(&fault))?;
+        if is_strict && form.texts.is_empty() {
+            return Err(Refusal::unmatched(self.direction));
+        }
         let texts = self.texts(rule, "form value", Arc::clone(&form.texts), &mut work).await?;
         work.grow(form.written_size_max(&texts))?;
         let cost = Cost::of_copy(size).max(cost_of_texts(&texts));
@@ -431,6 +420,9 @@ impl Job<'_> {
         let form = self.transforms.offload.run(cost, read).await.map_err(|fault| self.of_form(&fault))?;
         let texts = self.texts(rule, "form value", Arc::clone(&form.texts), &mut work).await?;
         let (body, ranges) = form.files();
+        if rule.require_match && texts.is_empty() && ranges.is_empty() {
+            return Err(Refusal::unmatched(self.direction));
+        }
         let mut files = Vec::with_capacity(ranges.len());
         for range in ranges {
             files.push(self.file(rule, Arc::clone(&body), range, &mut work).await?);
@@ -549,22 +541,6 @@ fn into_buffer(mut bytes: Vec<u8>, mut share: BudgetShare) -> Result<Buffer, Ref
     bytes.shrink_to_fit();
     share.resize(bytes.capacity())?;
     Ok(Buffer::of(bytes, share))
-}
-
-/// Returns a header field that no rule names, but that common software (CGI, WSGI) reads as one that a rule hides, or as one that
-/// determines how a body with hidden values is parsed.
-fn lookalike_header<'h>(actions: &Actions, headers: &'h HeaderMap) -> Option<&'h HeaderName> {
-    // Another type or coding would change the meaning of a body in which something is hidden.
-    let of_bodies: &[HeaderName] = match actions.rules.iter().any(Rule::hides_in_bodies) {
-        true => &[CONTENT_TYPE, CONTENT_ENCODING],
-        false => &[],
-    };
-    let hidden = || actions.hidden_headers().chain(of_bodies);
-    hidden().next()?;
-    let is_twin = |name: &&HeaderName| {
-        hidden().all(|chosen| chosen != *name) && hidden().any(|chosen| is_taken_for(chosen, name))
-    };
-    headers.keys().find(is_twin)
 }
 
 /// Whether the error means that the file cannot be decrypted, and nothing else.

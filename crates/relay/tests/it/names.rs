@@ -106,6 +106,7 @@ async fn no_body_passes_in_which_an_upstream_finds_hidden_values() {
         (Some("text/plain"), json.into(), "unsupported-body"),
         (None, json.into(), "unsupported-body"),
         (Some("application/x-json"), json.into(), "unsupported-body"),
+        (Some("application/vnd.cards+json"), json.into(), "unsupported-body"),
         (Some(PARTS), part("\"x\"").replace(SECRET, "&card_number=4242").into_bytes(), "unsupported-body"),
     ];
     for version in [Version::HTTP_11, Version::HTTP_2] {
@@ -119,7 +120,11 @@ async fn no_body_passes_in_which_an_upstream_finds_hidden_values() {
             (FORM, "card_number=4242&x=1".to_owned(), "/cards card_number=%5Bredacted%5D&x=1".to_owned()),
             (FORM, "number=1&card=2".to_owned(), "/cards number=1&card=2".to_owned()),
             (JSON, json.to_owned(), "/cards {\"card\":{\"number\":\"[redacted]\"}}".to_owned()),
-            ("application/vnd.cards+json", json.to_owned(), "/cards {\"card\":{\"number\":\"[redacted]\"}}".to_owned()),
+            (
+                "application/merge-patch+json",
+                json.to_owned(),
+                "/cards {\"card\":{\"number\":\"[redacted]\"}}".to_owned(),
+            ),
             // Another parser does not find a value that is hidden in the document.
             (
                 JSON,
@@ -192,6 +197,8 @@ async fn members_in_another_case_do_not_pass_a_rule_by() {
         for body in refused {
             let answer = post(&mut client, "/cards", Some(JSON), body).await;
             let outcome = outcome(&answer);
+            // Where case is ignored, the first has one name twice.
+            let is_refused = is_refused || body == refused[0];
             assert_eq!(outcome == "ambiguous-name", is_refused, "{setting} {body}: {outcome}");
             assert!(!String::from_utf8_lossy(&answer.body).contains(SECRET), "{setting} {body}: {outcome}");
         }
@@ -210,5 +217,177 @@ async fn an_answer_with_a_member_in_another_case_is_not_shown() {
     for (body, code) in [(r#"{"PIN":"4242"}"#, "ambiguous-name"), (r#"{"pin":"4242"}"#, "[redacted]")] {
         let answer = post(&mut client, "/cards", Some(JSON), body).await;
         assert!(outcome(&answer).contains(code) && !outcome(&answer).contains(SECRET), "{body}: {answer:?}");
+    }
+}
+
+/// Frameworks search the header for words: `formidable` for `json`, and Laravel for `/json`.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_type_of_a_body_is_written_as_it_was_read() {
+    let forms = "{ action = \"redact\", form = [\"card_number\"] }";
+    let both = "{ action = \"redact\", json = [\"$.pin\"], form = [\"card_number\"] }";
+    let (form, parts) = ("card_number=4242", part("\"card_number\""));
+    for (rules, content_type, body, expected) in [
+        (forms, "application/x-www-form-urlencoded; a=\"json\"", form, Some(FORM)),
+        (forms, "application/x-www-form-urlencoded; json=1", form, Some(FORM)),
+        (forms, "Application/X-WWW-Form-Urlencoded ;a=\"/json\"", form, Some(FORM)),
+        (forms, "multipart/form-data; a=json; boundary=\"B\"", &*parts, Some("multipart/form-data; boundary=B")),
+        (both, "application/JSON; a=urlencoded; charset=utf-8", "{\"pin\":\"4242\"}", Some(JSON)),
+        (both, "text/json;x=\"multipart\"", "{\"pin\":\"4242\"}", Some("text/json")),
+        (forms, "application/x-www-form-urlencoded, application/json", form, None),
+        (forms, "application/x-www-form-urlencoded+json", form, None),
+    ] {
+        let (_upstream, test_relay) = test_relay(rules, "");
+        let mut client = test_relay.client(Version::HTTP_11).await;
+        let answer = post(&mut client, "/cards", Some(content_type), body.to_owned()).await;
+        assert!(!String::from_utf8_lossy(&answer.body).contains(SECRET), "{content_type}: {answer:?}");
+        match expected {
+            Some(expected) => assert_eq!(answer.header("content-type"), expected, "{content_type}: {answer:?}"),
+            None => assert_eq!(outcome(&answer), "unsupported-body", "{content_type}"),
+        }
+    }
+}
+
+/// Even where other bodies pass unread, none passes whose type some software takes for one in which the rules hide something.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_misleading_type_does_not_pass_unread() {
+    let rules = "{ action = \"redact\", form = [\"card_number\"] }]\nrequest_mismatch = \"pass\"\nresponse = [";
+    let query = "{ action = \"redact\", query = [\"card_number\"] }";
+    for rules in [rules, query] {
+        let (_upstream, test_relay) = test_relay(rules, "");
+        let mut client = test_relay.client(Version::HTTP_11).await;
+        for content_type in ["text/plain; a=\"urlencoded\"", "application/json; x=multipart", "text/urlencoded"] {
+            let answer = post(&mut client, "/cards", Some(content_type), "card_number=4242").await;
+            assert_eq!(outcome(&answer), "unsupported-body", "{rules} {content_type}");
+        }
+        let answer = post(&mut client, "/cards", Some("text/plain; charset=utf-8"), "x").await;
+        assert_eq!(
+            (outcome(&answer), answer.header("content-type")),
+            ("/cards x".to_owned(), "text/plain; charset=utf-8")
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_listed_types_are_taken() {
+    let rules = "{ action = \"redact\", json = [\"$.pin\"] }]\ntypes = [\"application/vnd.cards+json\", \"application/x-json\"]\n\
+                 response = [";
+    let (_upstream, test_relay) = test_relay(rules, "");
+    let mut client = test_relay.client(Version::HTTP_11).await;
+    for (content_type, expected) in [
+        ("application/vnd.cards+json", "/cards {\"pin\":\"[redacted]\"}"),
+        ("Application/X-JSON; a=1", "/cards {\"pin\":\"[redacted]\"}"),
+        (JSON, "unsupported-body"),
+        ("application/vnd.other+json", "unsupported-body"),
+    ] {
+        let answer = post(&mut client, "/cards", Some(content_type), "{\"pin\":\"4242\"}").await;
+        assert_eq!(outcome(&answer), expected, "{content_type}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_patch_passes_the_selectors_by() {
+    let patch = r#"[{"op":"add","path":"/card/number","value":"4242"}]"#;
+    let scim = r#"{"Operations":[{"op":"add","value":{"card":{"number":"4242"}}}]}"#;
+    let rule = "{ action = \"redact\", json = [\"$.card.number\"] }";
+    let types = [JSON, "application/json-patch+json", "application/scim+json"];
+    let with = |patches: &str| format!("{rule}]\npatches = \"{patches}\"\nresponse = [");
+    for (rules, expected) in [(rule.to_owned(), "unsupported-body"), (with("operations"), "[redacted]")] {
+        let (_upstream, test_relay) = test_relay(&rules, "");
+        let mut client = test_relay.client(Version::HTTP_11).await;
+        for content_type in types {
+            for body in [patch, scim] {
+                let answer = post(&mut client, "/cards", Some(content_type), body).await;
+                assert!(!String::from_utf8_lossy(&answer.body).contains(SECRET), "{content_type} {body}: {answer:?}");
+            }
+        }
+        for content_type in &types[..2] {
+            let answer = post(&mut client, "/cards", Some(content_type), patch).await;
+            assert!(outcome(&answer).contains(expected), "{content_type}: {answer:?}");
+        }
+        let plain = post(&mut client, "/cards", Some(JSON), r#"{"card":{"number":"4242"},"op":1}"#).await;
+        assert_eq!(outcome(&plain), r#"/cards {"card":{"number":"[redacted]"},"op":1}"#);
+    }
+    let (_upstream, of_operations) = test_relay(&with("operations"), "");
+    let mut client = of_operations.client(Version::HTTP_11).await;
+    let moved = r#"[{"op":"add","path":"/x","value":"4242"},{"op":"move","from":"/x","path":"/card/number"}]"#;
+    assert_eq!(outcome(&post(&mut client, "/cards", Some(JSON), moved).await), "unreadable-body");
+    let (_upstream, of_documents) = test_relay(&with("document"), "");
+    let mut client = of_documents.client(Version::HTTP_11).await;
+    let log = r#"[{"op":"add","path":"/x"}]"#;
+    assert_eq!(outcome(&post(&mut client, "/cards", Some(JSON), log).await), format!("/cards {log}"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_that_occur_twice_do_not_pass_a_rule_by() {
+    let rules = "{ action = \"redact\", json = [\"$.payments[?@.kind == 'card'].number\", \"$.pin\"] }";
+    for setting in ["refuse", "same", "other"] {
+        let (_upstream, test_relay) = test_relay(rules, &format!("other_case_names = \"{setting}\""));
+        let mut client = test_relay.client(Version::HTTP_11).await;
+        for body in [
+            r#"{"payments":[{"kind":"card","kind":"bank","number":"4242"}]}"#,
+            r#"{"payments":[{"kind":"bank","kind":"card","number":"4242"}]}"#,
+            r#"{"pin":"4242","pin":"1"}"#,
+        ] {
+            let answer = post(&mut client, "/cards", Some(JSON), body).await;
+            assert_eq!(outcome(&answer), "ambiguous-name", "{setting} {body}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_that_requires_a_match_refuses_other_shapes() {
+    let rules = "{ action = \"redact\", json = [\"$.cards[*].number\"], form = [\"card\"], require_match = true }";
+    let (_upstream, test_relay) = test_relay(rules, "");
+    let mut client = test_relay.client(Version::HTTP_11).await;
+    for (content_type, body) in [
+        (JSON, r#"{"cards":{"number":"4242"}}"#.to_owned()),
+        (JSON, r#"[{"cards":[{"number":"4242"}]}]"#.to_owned()),
+        (JSON, r#"{"Order":{"cards":[{"number":"4242"}]}}"#.to_owned()),
+        (JSON, r#"{"cards":[]}"#.to_owned()),
+        (FORM, "x=4242".to_owned()),
+        (PARTS, part("x")),
+    ] {
+        let answer = post(&mut client, "/cards", Some(content_type), body.clone()).await;
+        assert_eq!((answer.status.as_u16(), &*outcome(&answer)), (422, "unmatched-selector"), "{body}");
+    }
+    for (content_type, body) in [
+        (JSON, r#"{"cards":[{"number":"4242"},{}]}"#.to_owned()),
+        (FORM, "card=4242".to_owned()),
+        (PARTS, part("card")),
+    ] {
+        let answer = post(&mut client, "/cards", Some(content_type), body).await;
+        assert!(outcome(&answer).contains("redacted"), "{answer:?}");
+    }
+    assert_eq!(post(&mut client, "/cards", None, "").await.status.as_u16(), 200, "there is no body");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_json_text_in_a_string_passes_the_selectors_by() {
+    let rules = "{ action = \"redact\", json = [\"$.card.number\"] }";
+    let card = r#"{"card":{"number":"4242"}}"#;
+    let quoted = |text: &str| serde_json::to_string(text).unwrap();
+    let held = [
+        format!("{{\"Message\":{}}}", quoted(card)),
+        format!("[\"\\n \\u007b{}\"]", &quoted(card)[2..quoted(card).len() - 1]),
+        format!("{{\"a\":{}}}", quoted(&format!("[{}]", quoted(card)))),
+        format!("{{\"a\":{}}}", quoted(r#"{"Card":{"number":"4242"}}"#)),
+    ];
+    for (setting, is_refused) in [("refuse", true), ("pass", false)] {
+        let rules = format!("{rules}]\nembedded_json = \"{setting}\"\nresponse = [");
+        let (_upstream, test_relay) = test_relay(&rules, "");
+        let mut client = test_relay.client(Version::HTTP_11).await;
+        for body in &held {
+            let answer = post(&mut client, "/cards", Some(JSON), body.clone()).await;
+            assert_eq!(outcome(&answer) == "unsupported-body", is_refused, "{setting} {body}: {answer:?}");
+            assert!(!is_refused || !String::from_utf8_lossy(&answer.body).contains(SECRET), "{answer:?}");
+        }
+        for body in [
+            format!("{{\"a\":{},\"b\":\"[1]\",\"c\":\"{{x}}\"}}", quoted(r#"{"number":"4242"}"#)),
+            format!("{{\"card\":{{\"number\":{}}}}}", quoted(card)),
+            format!("[{}]", quoted("[ it is no document")),
+        ] {
+            let answer = post(&mut client, "/cards", Some(JSON), body.clone()).await;
+            assert_eq!(answer.status.as_u16(), 200, "{body}: {answer:?}");
+        }
     }
 }

@@ -1,9 +1,11 @@
 //! The body types that rules read.
 
-use hyper::header::{CONTENT_TYPE, HeaderMap};
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use leafseal_document::form::MediaType;
 
-use crate::config::{Actions, Mismatch, Rule};
+use crate::body::coding::Coding;
+use crate::config::{Actions, Mismatch, Patches, Rule};
+use crate::rules::types::{self, TypeKind};
 
 /// The type of a body, for rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +13,8 @@ pub(super) enum Kind {
     Json,
     Urlencoded,
     Multipart(String),
+    /// A JSON Patch, whose operations are read.
+    Patch,
     Other,
 }
 
@@ -19,43 +23,82 @@ pub(super) fn accepted(actions: &Actions) -> String {
     let must_hide = actions.mismatch == Mismatch::Refuse && actions.rules.iter().any(Rule::hides_in_bodies);
     let readers = || actions.rules.iter().filter(move |rule| !must_hide || rule.hides_in_bodies());
     let (json, form) = (readers().any(|rule| rule.json.is_some()), readers().any(|rule| !rule.form.is_empty()));
-    let types: &[&str] = match (json, form) {
-        (true, false) => &["application/json"],
-        (false, _) => &["application/x-www-form-urlencoded", "multipart/form-data"],
-        (true, true) => &["application/json", "application/x-www-form-urlencoded", "multipart/form-data"],
+    let (listed, patches): (Vec<&str>, bool) = (actions.types.iter().collect(), actions.patches != Patches::Refuse);
+    let types = match (listed.is_empty(), json, form) {
+        (false, ..) => listed,
+        (true, true, false) if patches => vec!["application/json", types::PATCH_TYPE],
+        (true, true, false) => vec!["application/json"],
+        (true, false, _) => vec![types::URLENCODED_TYPE, types::MULTIPART_TYPE],
+        (true, true, true) => vec!["application/json", types::URLENCODED_TYPE, types::MULTIPART_TYPE],
     };
     let (last, others) = types.split_last().expect("each row has one");
     let or = if others.is_empty() { String::new() } else { format!("{} or ", others.join(", ")) };
-    format!("its Content-Type must be {or}{last}, in UTF-8")
+    let hint = if json && !actions.types.is_listed() { "; list other types of JSON documents in `types`" } else { "" };
+    format!("its Content-Type must be {or}{last}, in UTF-8{hint}")
 }
 
 /// Returns the type of the body if a rule reads it; if a rule hides something, only types that a hiding rule reads. A rule that only
 /// decrypts protects no values in the clear.
 pub(super) fn kind(actions: &Actions, headers: &HeaderMap) -> Option<Kind> {
-    let mut types = headers.get_all(CONTENT_TYPE).iter();
-    let (Some(first), None) = (types.next(), types.next()) else { return None };
-    let media = MediaType::parse(first.as_bytes())?;
-    let kind = if media.is_json() {
-        Kind::Json
-    } else if media.is_urlencoded() {
-        Kind::Urlencoded
-    } else if media.is_multipart() {
-        Kind::Multipart(media.boundary.clone()?)
-    } else {
-        Kind::Other
+    let media = media_type(headers)?;
+    let kind = match actions.types.kind(&media) {
+        Some(TypeKind::Json) => Kind::Json,
+        Some(TypeKind::Urlencoded) => Kind::Urlencoded,
+        Some(TypeKind::Multipart) => Kind::Multipart(media.boundary.clone()?),
+        None => Kind::Other,
     };
     // In other encodings, rules would not find the values that they hide.
     let is_utf8 = media.is_utf8();
     let reads = |rule: &Rule| match kind {
-        Kind::Json => rule.json.is_some(),
+        Kind::Json | Kind::Patch => rule.json.is_some(),
         Kind::Urlencoded | Kind::Multipart(_) => !rule.form.is_empty(),
         Kind::Other => false,
     };
     let rules = &actions.rules;
     let must_hide = actions.mismatch == Mismatch::Refuse && rules.iter().any(Rule::hides_in_bodies);
-    let reads = |rule: &Rule| reads(rule) && (!must_hide || rule.hides_in_bodies());
+    let is_taken = actions.types.take(&media, must_hide, actions.patches);
+    let reads = |rule: &Rule| reads(rule) && is_taken && (!must_hide || rule.hides_in_bodies());
     let is_guarded = actions.guard_forms() && !must_hide && matches!(kind, Kind::Urlencoded | Kind::Multipart(_));
     (is_utf8 && (is_guarded || rules.iter().any(reads))).then_some(kind)
+}
+
+/// The type of a body that every reader takes from its header: there is one such field, and it is well-formed.
+fn media_type(headers: &HeaderMap) -> Option<MediaType> {
+    let mut types = headers.get_all(CONTENT_TYPE).iter();
+    let (Some(only), None) = (types.next(), types.next()) else { return None };
+    MediaType::parse(only.as_bytes())
+}
+
+/// Whether the type is that of a JSON Patch.
+pub(super) fn is_patch(headers: &HeaderMap) -> bool {
+    media_type(headers).is_some_and(|media| media.essence == types::PATCH_TYPE)
+}
+
+/// Writes the type and coding of a body that was read, as it was read: what else the fields say would be read by others alone.
+pub(super) fn write_canonical(headers: &mut HeaderMap, coding: Coding) {
+    if let Some(canonical) = media_type(headers).as_ref().and_then(types::canonical) {
+        headers.insert(CONTENT_TYPE, canonical);
+    }
+    match coding.name() {
+        Some(name) => headers.insert(CONTENT_ENCODING, HeaderValue::from_static(name)),
+        None => headers.remove(CONTENT_ENCODING),
+    };
+}
+
+/// Whether a body that no rule reads has a type that some readers take for that of another body, in which the rules hide something: they
+/// search the header for a word.
+pub(super) fn is_misleading(actions: &Actions, headers: &HeaderMap) -> bool {
+    let hides = |reads: fn(&Rule) -> bool| actions.rules.iter().any(|rule| rule.hides() && reads(rule));
+    let (json, form) =
+        (hides(|rule| rule.json.is_some()), hides(|rule| !rule.form.is_empty() || !rule.query.is_empty()));
+    let mut values = headers.get_all(CONTENT_TYPE).iter();
+    let count = headers.get_all(CONTENT_TYPE).iter().count();
+    (json || form)
+        && (count > 1
+            || values.any(|value| {
+                let kind = MediaType::parse(value.as_bytes()).and_then(|media| actions.types.kind(&media));
+                types::is_misleading(value.as_bytes(), kind)
+            }))
 }
 
 /// Whether an upstream could take a body for a form: its type is that of one, or there is none (Rack reads such a body as a form), or none
@@ -63,8 +106,11 @@ pub(super) fn kind(actions: &Actions, headers: &HeaderMap) -> Option<Kind> {
 pub(super) fn may_be_form(headers: &HeaderMap) -> bool {
     let mut types = headers.get_all(CONTENT_TYPE).iter();
     match (types.next(), types.next()) {
-        (Some(only), None) => MediaType::parse(only.as_bytes())
-            .is_none_or(|media| media.is_urlencoded() || media.essence.starts_with("multipart/")),
+        (Some(only), None) => {
+            MediaType::parse(only.as_bytes())
+                .is_none_or(|media| media.is_urlencoded() || media.essence.starts_with("multipart/"))
+                || types::is_misleading(only.as_bytes(), Some(TypeKind::Json))
+        }
         _ => true,
     }
 }

@@ -23,8 +23,8 @@ impl Job<'_> {
         let Some(hidden) = self.actions.hidden.clone() else { return Ok(body) };
         let comparisons = match kind {
             Kind::Urlencoded => hidden.in_forms.comparisons(),
-            Kind::Json if hidden.in_bodies.is_empty() => return Ok(body),
-            Kind::Json => hidden.in_bodies.comparisons(),
+            Kind::Json | Kind::Patch if hidden.in_bodies.is_empty() => return Ok(body),
+            Kind::Json | Kind::Patch => hidden.in_bodies.comparisons(),
             Kind::Multipart(_) if hidden.in_bodies.is_empty() && hidden.in_forms.is_empty() => return Ok(body),
             Kind::Multipart(_) => hidden.in_bodies.comparisons() + hidden.in_forms.comparisons(),
             Kind::Other => return Ok(body),
@@ -43,13 +43,13 @@ fn other_reading(kind: &Kind, body: &[u8], hidden: &Hidden, limits: &FormLimits)
         Kind::Urlencoded if hidden.json && may_be_json(body, hidden.json_root) => Some(AS_JSON),
         Kind::Urlencoded if may_be_multipart(body) => Some(AS_PARTS),
         Kind::Urlencoded => holds(&hidden.in_forms).then_some(MERGED),
-        Kind::Json | Kind::Multipart(_) if holds(&hidden.in_bodies) => Some(AS_URLENCODED),
+        Kind::Json | Kind::Patch | Kind::Multipart(_) if holds(&hidden.in_bodies) => Some(AS_URLENCODED),
         Kind::Multipart(boundary) if !hidden.in_forms.is_empty() => {
             let found = find_parts(body, boundary, &hidden.in_forms, limits);
             // One that is malformed has been refused where a rule reads forms.
             found.map_or(true, |parts| !parts.is_empty()).then_some(MERGED)
         }
-        Kind::Json | Kind::Multipart(_) | Kind::Other => None,
+        Kind::Json | Kind::Patch | Kind::Multipart(_) | Kind::Other => None,
     }
 }
 

@@ -28,7 +28,7 @@ impl Job<'_> {
         share.grow(before.len())?;
         let mut after = Buffer::of(before.to_vec(), share);
         for rule in rules {
-            after = self.fields(rule, &rule.query, encode_query, after).await?;
+            after = self.fields(rule, &rule.query, false, encode_query, after).await?;
         }
         if after.as_ref() != before {
             *uri = with_query(uri.path(), after.as_ref())

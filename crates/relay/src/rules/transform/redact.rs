@@ -6,6 +6,8 @@ use super::*;
 #[derive(Debug)]
 pub(super) enum RedactFault {
     Document(DocumentError),
+    /// A selector matched nothing, and the rule requires a match of each.
+    Unmatched,
     NoRoom(Refusal),
 }
 
@@ -26,6 +28,7 @@ pub(super) fn redact_json(
     document: &Buffer,
     selection: &Selection,
     replacement: &str,
+    is_strict: bool,
 ) -> Result<(Buffer, u64), RedactFault> {
     const MATCHES_MAX: usize = 1024;
     let mut token = Vec::new();
@@ -42,6 +45,9 @@ pub(super) fn redact_json(
             out.extend(&token)?;
             copied = found.end;
             count += 1;
+        }
+        if progress == Progress::Done && is_strict && walker.matched().contains(&0) {
+            return Err(RedactFault::Unmatched);
         }
         if progress == Progress::Done {
             out.extend(&bytes[copied..])?;

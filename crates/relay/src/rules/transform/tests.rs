@@ -5,8 +5,10 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use http_body_util::{BodyExt, Full};
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use leafseal_client::{ClientSettings, ClientTls};
 
+use super::headers::lookalike_header;
 use super::*;
 use crate::body::offload::OffloadThreads;
 use leafseal_net::SchedulingClass;
@@ -185,13 +187,13 @@ fn redacted_documents_keep_all_other_bytes() {
         buffer
     };
     let whole = document(br#" {"card" : "4242","a":[1.50, {"card":{"x":1,"y":[true,null]}}]}"#);
-    let (redacted, count) = redact_json(&whole, &selection, "a\"b").unwrap();
+    let (redacted, count) = redact_json(&whole, &selection, "a\"b", false).unwrap();
     let redacted = redacted.into_parts().0;
     let expected = r#" {"card" : "a\"b","a":[1.50, {"card":{"x":"a\"b","y":["a\"b",null]}}]}"#;
     assert_eq!((String::from_utf8(redacted).unwrap().as_str(), count), (expected, 3));
-    assert!(matches!(redact_json(&document(b"{\"card\":1"), &selection, "x"), Err(RedactFault::Document(_))));
+    assert!(matches!(redact_json(&document(b"{\"card\":1"), &selection, "x", false), Err(RedactFault::Document(_))));
     // A replacement many times as long as the original uses no more memory than permitted.
     let cards = document(format!("[{}0]", "{\"card\":1},".repeat(1000)).as_bytes());
-    let refused = redact_json(&cards, &selection, &"x".repeat(2000));
+    let refused = redact_json(&cards, &selection, &"x".repeat(2000), false);
     assert!(matches!(refused, Err(RedactFault::NoRoom(refusal)) if refusal.code == "relay-overloaded"));
 }
