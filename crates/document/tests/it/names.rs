@@ -148,7 +148,7 @@ fn a_name_that_occurs_twice_where_a_selector_looks_is_refused() {
         (r#"{"want":"card","want":"x","p":[{"kind":"card"}]}"#, "$.p[?@.kind == $.want]", 15),
     ] {
         let expected = Some((DocumentErrorKind::DuplicateName, offset));
-        assert_eq!(refused(&document, selector, OtherCase::Other), expected, "{document} {selector}");
+        assert_eq!(refused(document, selector, OtherCase::Other), expected, "{document} {selector}");
     }
     let twice = r#"{"payments":[{"kind":"card","Kind":"bank","number":"4111"}]}"#;
     assert_eq!(refused(twice, filter, OtherCase::Same), Some((DocumentErrorKind::DuplicateName, 28)));
