@@ -7,6 +7,9 @@
 //! it. The queue is limited by jobs and bytes, in total, by tenant and by connection, and refuses what exceeds a limit; it never
 //! waits for room. While more jobs wait than the workers can take it also refuses a job that would miss its deadline.
 //!
+//! A job that needs an event from elsewhere, such as a look-up, parks ([`Slice::Park`]): it holds its memory and its place in the limits,
+//! but no worker, until its waker is used, it is cancelled, or its time is over. No worker ever waits.
+//!
 //! The pool contains neither sockets nor crypto. The submitter of a job keeps a [`Cancellation`] to stop it, which is checked
 //! between slices. A job that waits beyond its deadline, or that is hurried, goes first in its connection, so that it ends soon;
 //! its tenant is charged for that too. A panic ends only its job. No lock is held while a slice runs.
@@ -20,6 +23,7 @@ mod flows;
 mod front;
 mod ledger;
 mod list;
+mod parking;
 mod pool;
 mod scheduler;
 mod settings;
@@ -28,6 +32,7 @@ mod yielding;
 
 pub use cancellation::{Cancellation, Reason, Stop};
 pub use ledger::{Bound, Measure, Scope};
+pub use parking::{Parking, finish_step, job_client, job_waker, park_job, take_parking};
 pub use pool::{Abandoned, Counters, Drained, Job, Pool, Rejected, Slice, Turn};
 pub use scheduler::{Admission, Rejection, Scheduling, Ticket};
 pub use settings::{Clock, Observer, PoolSettings};

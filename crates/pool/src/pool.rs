@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 use crate::ledger::Receipt;
+use crate::parking::{RunningJob, Wakes};
 use crate::scheduler::{Admission, End, Ending, Outcome, Phase, Rejection, Scheduler, SliceHandle, Taken, Ticket};
 use crate::settings::{Clock, Observer, PoolSettings, SystemClock};
 use crate::sync::{
@@ -39,6 +40,10 @@ pub enum Slice {
     /// There is no further part, but other workers still run parts of the job: one of them will return `More` or `Done`. The last one must
     /// not return this.
     Left,
+    /// There is nothing to do before an event that the job has arranged to be woken for ([`job_waker`](crate::job_waker)): it is queued
+    /// again then, when it is cancelled and hurried, at its deadline, or at this time. Only if no worker runs a part of it; a job that
+    /// several workers leave at once may return this from any of them.
+    Park(Instant),
     /// The job is finished and is dropped. Returned once. Its memory counts until it has been dropped.
     Done,
 }
@@ -79,6 +84,8 @@ pub struct Counters {
     pub bytes_held: usize,
     /// Jobs waiting for a worker.
     pub jobs_waiting: usize,
+    /// Jobs that are parked.
+    pub jobs_parked: usize,
     /// Workers that are running a slice.
     pub workers_busy: usize,
     /// Slices started since the start.
@@ -288,9 +295,13 @@ impl Pool {
         }
     }
 
-    /// Moves a waiting job to the front of its connection, once: after it was cancelled, so that its memory is freed soon.
+    /// Moves a waiting job to the front of its connection, once, and queues a parked one: after it was cancelled, so that its memory is
+    /// freed soon.
     pub fn hurry(&self, ticket: &Ticket) {
-        self.shared.lock().scheduler.hurry(*ticket);
+        let now = self.shared.clock.now();
+        let mut state = self.shared.lock();
+        state.scheduler.hurry(*ticket, now);
+        self.shared.unlock_beside(state, 0);
     }
 
     /// The current counters.
@@ -302,6 +313,7 @@ impl Pool {
             jobs_held: state.scheduler.jobs(),
             bytes_held: state.scheduler.bytes(),
             jobs_waiting: state.scheduler.waiting(),
+            jobs_parked: state.scheduler.parked(),
             workers_busy: state.scheduler.running_slices(),
             ..state.counters
         }
@@ -409,7 +421,7 @@ impl Shared {
     }
 
     /// Runs a worker.
-    fn work(&self) {
+    fn work(self: &Arc<Self>) {
         let mut ran = None;
         while let Some((taken, now)) = self.next(ran.take()) {
             ran = Some(self.run(taken, now));
@@ -462,26 +474,36 @@ impl Shared {
     fn sleep<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         self.publish(&state);
         state.asleep += 1;
-        let mut state = self.work.wait(state).expect(UNPOISONED);
+        // A parked job is due without anybody's doing.
+        let due = state.scheduler.next_due().filter(|_| state.scheduler.phase() != Phase::Stopped);
+        let mut state = match due {
+            None => self.work.wait(state).expect(UNPOISONED),
+            Some(due) => {
+                let left = due.saturating_duration_since(self.clock.now());
+                self.work.wait_timeout(state, left).expect(UNPOISONED).0
+            }
+        };
         state.asleep -= 1;
         state.waking = state.waking.saturating_sub(1);
         state
     }
 
     /// Runs a slice, without any lock.
-    fn run(&self, taken: Taken<Arc<dyn Job>>, began: Instant) -> Ran {
-        let Taken { item: job, hand, submitted, is_spread } = taken;
+    fn run(self: &Arc<Self>, taken: Taken<Arc<dyn Job>>, began: Instant) -> Ran {
+        let Taken { item: job, client, hand, submitted, is_spread } = taken;
         if let Some(submitted) = submitted {
             self.observer.waited(began.saturating_duration_since(submitted));
         }
         let turn = Turn { shared: self, hand: Cell::new(hand), is_spread };
         // A job that panicked is not used again, only dropped, so its inconsistent state is never visible.
         let in_slice = InSlice::begin(self.waiting.load(Ordering::Relaxed) > 0);
+        let running = RunningJob::begin(self, hand.ticket(), client);
         let ran = catch_unwind(AssertUnwindSafe(|| job.run_slice(&turn)));
-        drop(in_slice);
+        drop((running, in_slice));
         let outcome = match ran {
             Ok(Slice::More) => Outcome::More,
             Ok(Slice::Left) => Outcome::Left,
+            Ok(Slice::Park(until)) => Outcome::Park(until),
             Ok(Slice::Done) => Outcome::Done,
             Err(_) => Outcome::Panicked,
         };
@@ -528,6 +550,15 @@ impl Shared {
             let state = self.end(ending);
             self.unlock(state);
         }
+    }
+}
+
+impl Wakes for Shared {
+    fn wake(&self, ticket: Ticket) {
+        let now = self.clock.now();
+        let mut state = self.lock();
+        state.scheduler.wake(ticket, now);
+        self.unlock_beside(state, 0);
     }
 }
 

@@ -9,10 +9,12 @@
 //!   Queued ───────────▶ Running ────────────────────────────────────▶ Queued
 //!      ▲                 ├── share: the turn is released early ─────▶ Queued, the worker continues
 //!      │                 └── returned Left ─────────────────────────▶ Released
-//!      └──────────────────────── another worker returns More ───────── Released
+//!      ├──────────────────────── another worker returns More ───────── Released
+//!      └── woken, cancelled, or late ── Parked ◀── the last worker in it has left, and one returned Park
 //! ```
 
 mod admission;
+mod parked;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -52,6 +54,8 @@ pub(crate) enum Phase {
 pub(crate) enum Outcome {
     More,
     Left,
+    /// Nothing to do before it is woken, or this time.
+    Park(Instant),
     Done,
     Panicked,
 }
@@ -70,6 +74,8 @@ pub(crate) enum End {
 #[must_use = "a slice is given back, or its job is held forever"]
 pub(crate) struct Taken<T> {
     pub(crate) item: T,
+    /// As in its [`Admission`].
+    pub(crate) client: u64,
     pub(crate) hand: SliceHandle,
     /// When the job was submitted, at its first slice.
     pub(crate) submitted: Option<Instant>,
@@ -88,6 +94,11 @@ pub(crate) struct SliceHandle {
 }
 
 impl SliceHandle {
+    /// The job.
+    pub(crate) fn ticket(self) -> Ticket {
+        self.ticket
+    }
+
     /// Whether the turn was released while the slice ran.
     pub(crate) fn has_shared(self) -> bool {
         self.has_shared
@@ -111,6 +122,8 @@ enum Turn {
     Running,
     /// With no worker: those that run the job have all its parts.
     Released,
+    /// With no worker, and none runs the job, until it is woken or this time.
+    Parked(Instant),
 }
 
 /// The queues in which entries wait.
@@ -126,6 +139,7 @@ enum Queue {
 struct Entry<T> {
     item: T,
     number: u64,
+    client: u64,
     /// The node of its connection among the flows.
     connection: usize,
     receipt: Receipt,
@@ -136,6 +150,10 @@ struct Entry<T> {
     links: Links,
     /// A worker that had released the turn returned `More`, while another held it.
     again: bool,
+    /// Set if a worker has left it to wait until then, and none has found more to do since.
+    parking: Option<Instant>,
+    /// It was woken before it was parked.
+    is_woken: bool,
     /// Workers that run it.
     inside: u32,
     /// Set when no worker may take it any more.
@@ -178,6 +196,8 @@ pub(crate) struct Scheduler<T> {
     arrivals: List,
     /// Of entries that wait or have waited.
     deadlines: BTreeSet<(Instant, usize)>,
+    /// Entries that are parked, by the time until which they are.
+    parked: BTreeSet<(Instant, usize)>,
     waiting: usize,
     running_slices: usize,
 }
@@ -196,6 +216,7 @@ impl<T: Clone> Scheduler<T> {
             refuses_early: refuses_early && scheduling == Scheduling::Fair,
             arrivals: List::default(),
             deadlines: BTreeSet::new(),
+            parked: BTreeSet::new(),
             waiting: 0,
             running_slices: 0,
         }
@@ -228,6 +249,7 @@ impl<T: Clone> Scheduler<T> {
         let index = self.entries.insert(Entry {
             item,
             number,
+            client: admission.client,
             connection,
             receipt,
             cancellation: admission.cancellation,
@@ -235,6 +257,8 @@ impl<T: Clone> Scheduler<T> {
             turn: Turn::Released,
             links: Links::default(),
             again: false,
+            parking: None,
+            is_woken: false,
             inside: 0,
             end: None,
             is_hurried: false,
@@ -273,7 +297,11 @@ impl<T: Clone> Scheduler<T> {
 
     /// The next slice to run.
     pub(crate) fn take(&mut self, now: Instant) -> Option<Taken<T>> {
-        if self.phase == Phase::Stopped || self.waiting == 0 {
+        if self.phase == Phase::Stopped {
+            return None;
+        }
+        self.unpark_due(now);
+        if self.waiting == 0 {
             return None;
         }
         self.hurry_late(now);
@@ -285,7 +313,8 @@ impl<T: Clone> Scheduler<T> {
         entry.inside += 1;
         let ticket = Ticket { index, number: entry.number };
         let hand = SliceHandle { ticket, expected: entry.expected, has_shared: false, lane };
-        let taken = Taken { item: entry.item.clone(), hand, submitted: entry.submitted.take(), is_spread };
+        let client = entry.client;
+        let taken = Taken { item: entry.item.clone(), client, hand, submitted: entry.submitted.take(), is_spread };
         self.running_slices += 1;
         Some(taken)
     }
@@ -319,6 +348,7 @@ impl<T: Clone> Scheduler<T> {
             // A job that returns `Done` is done, whatever the other workers that run it return.
             Outcome::Done => entry.end = Some(End::Done),
             Outcome::Panicked => entry.end = entry.end.or(Some(End::Panicked)),
+            Outcome::Park(until) => entry.parking = Some(until),
             Outcome::More | Outcome::Left => {}
         }
         if self.phase == Phase::Stopped {
@@ -326,6 +356,7 @@ impl<T: Clone> Scheduler<T> {
         }
         if entry.end.is_none() {
             self.pass_turn_on(index, hand.has_shared, outcome == Outcome::More, now);
+            self.park_if_left(index, now);
         }
         self.end_if_left(index)
     }
@@ -340,7 +371,7 @@ impl<T: Clone> Scheduler<T> {
         match entry.turn {
             Turn::Released if wants_more || entry.again => self.queue(index, Arrival::Returned, now),
             Turn::Running if wants_more => entry.again = true,
-            Turn::Released | Turn::Running | Turn::Queued(_) => {}
+            Turn::Released | Turn::Running | Turn::Queued(_) | Turn::Parked(_) => {}
         }
     }
 
@@ -353,21 +384,18 @@ impl<T: Clone> Scheduler<T> {
         }
         let end = entry.end?;
         let is_left = entry.inside == 0;
-        if matches!(entry.turn, Turn::Queued(_)) {
-            self.unqueue(index);
-            self.entries[index].turn = Turn::Released;
+        match entry.turn {
+            Turn::Queued(_) => {
+                self.unqueue(index);
+                self.entries[index].turn = Turn::Released;
+            }
+            Turn::Parked(until) => {
+                entry.turn = Turn::Released;
+                self.parked.remove(&(until, index));
+            }
+            Turn::Running | Turn::Released => {}
         }
         is_left.then(|| self.remove(index, end))
-    }
-
-    /// Moves a waiting job to the front of its connection, once. Does nothing if the job does not wait.
-    pub(crate) fn hurry(&mut self, ticket: Ticket) {
-        let Some(entry) = self.entries.get(ticket.index).filter(|entry| entry.number == ticket.number) else {
-            return;
-        };
-        if entry.turn == Turn::Queued(Queue::Fair(Lane::Live)) && !entry.is_hurried {
-            self.put_first(ticket.index);
-        }
     }
 
     /// Stops counting an entry whose item has been dropped.
@@ -426,6 +454,7 @@ impl<T: Clone> Scheduler<T> {
         let queue = self.queue_for(index, now);
         let entry = &mut self.entries[index];
         entry.again = false;
+        entry.parking = None;
         entry.turn = Turn::Queued(queue);
         let connection = entry.connection;
         self.waiting += 1;
@@ -502,22 +531,6 @@ impl<T: Clone> Scheduler<T> {
         let (before, after) = (entry.remaining, entry.remaining.min(ENDING_NS));
         entry.remaining = after;
         self.flows.expect(entry.connection, before, after);
-    }
-
-    /// Moves some waiting entries whose deadlines have passed to the front of their connections: more than are taken meanwhile, but not so
-    /// many that it takes long.
-    fn hurry_late(&mut self, now: Instant) {
-        for _ in 0..HURRIED_MAX {
-            let Some(&(deadline, index)) = self.deadlines.first() else { break };
-            if deadline > now {
-                break;
-            }
-            self.deadlines.pop_first();
-            let entry = &self.entries[index];
-            if entry.turn == Turn::Queued(Queue::Fair(Lane::Live)) && !entry.is_hurried {
-                self.put_first(index);
-            }
-        }
     }
 
     /// Settles the cost of a slice.

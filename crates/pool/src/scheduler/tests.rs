@@ -71,7 +71,7 @@ impl TestScheduler {
             (scheduler.jobs(), scheduler.bytes(), scheduler.waiting(), scheduler.running_slices()),
             (0, 0, 0, 0)
         );
-        assert!(scheduler.entries.is_empty() && scheduler.deadlines.is_empty());
+        assert!(scheduler.entries.is_empty() && scheduler.deadlines.is_empty() && scheduler.parked.is_empty());
         assert!(scheduler.flows.is_empty());
     }
 }
@@ -112,7 +112,7 @@ fn first_come_first_served_keeps_the_order() {
     }
     let late = test.submit_with('C', 3, 3, &gone);
     gone.cancel(Reason::Cancelled);
-    test.scheduler.hurry(late);
+    test.scheduler.hurry(late, test.now);
     let mut hand = test.hand('A');
     assert!(!test.share(&mut hand));
     assert_eq!(test.give_back(hand, Outcome::More), None);
@@ -196,6 +196,127 @@ fn a_job_that_returns_done_is_done_despite_panics() {
     test.assert_empty();
 }
 
+/// A minute from now.
+fn later(test: &TestScheduler) -> Instant {
+    test.now + Duration::from_secs(60)
+}
+
+#[test]
+fn a_parked_job_holds_its_place_but_no_worker_until_it_is_woken() {
+    let mut test = fair();
+    let ticket = test.submit('A', 0, 0);
+    test.submit('B', 1, 0);
+    let hand = test.hand('A');
+    let until = later(&test);
+    assert_eq!(test.give_back(hand, Outcome::Park(until)), None);
+    assert_eq!((test.scheduler.jobs(), test.scheduler.waiting(), test.scheduler.parked()), (2, 1, 1));
+    assert_eq!(test.scheduler.next_due(), Some(until));
+    let other = test.hand('B');
+    assert_eq!(test.give_back(other, Outcome::Done), Some(End::Done));
+    assert!(test.take().is_none());
+    test.scheduler.wake(ticket, test.now);
+    test.scheduler.wake(ticket, test.now);
+    let hand = test.hand('A');
+    assert_eq!(test.give_back(hand, Outcome::Done), Some(End::Done));
+    test.scheduler.wake(ticket, test.now);
+    test.assert_empty();
+}
+
+#[test]
+fn a_job_that_was_woken_before_it_parks_continues_at_once() {
+    let mut test = fair();
+    let ticket = test.submit('A', 0, 0);
+    let hand = test.hand('A');
+    test.scheduler.wake(ticket, test.now);
+    let until = later(&test);
+    assert_eq!(test.give_back(hand, Outcome::Park(until)), None);
+    let hand = test.hand('A');
+    assert_eq!(test.give_back(hand, Outcome::Park(until)), None, "a waker counts once");
+    assert!(test.take().is_none());
+    test.scheduler.wake(ticket, test.now);
+    let hand = test.hand('A');
+    assert_eq!(test.give_back(hand, Outcome::Done), Some(End::Done));
+    test.assert_empty();
+}
+
+#[test]
+fn a_parked_job_is_queued_at_its_time_at_its_deadline_and_when_it_is_cancelled() {
+    let mut test = fair();
+    let (timed, cancelled) = (Arc::<Cancellation>::default(), Arc::<Cancellation>::default());
+    timed.set_deadline(test.now + Duration::from_secs(1));
+    test.submit('A', 0, 0);
+    test.submit_with('B', 0, 0, &timed);
+    let ticket = test.submit_with('C', 0, 0, &cancelled);
+    for name in ['A', 'B', 'C'] {
+        let hand = test.hand(name);
+        let until = test.now + Duration::from_secs(2);
+        assert_eq!(test.give_back(hand, Outcome::Park(until)), None);
+    }
+    assert!(test.take().is_none());
+    cancelled.cancel(Reason::Cancelled);
+    test.scheduler.hurry(ticket, test.now);
+    let hand = test.hand('C');
+    assert_eq!(test.give_back(hand, Outcome::Done), Some(End::Done));
+    test.now += Duration::from_secs(1);
+    let hand = test.hand('B');
+    assert_eq!(test.give_back(hand, Outcome::Done), Some(End::Done));
+    assert!(test.take().is_none());
+    test.now += Duration::from_secs(1);
+    let hand = test.hand('A');
+    assert_eq!(test.give_back(hand, Outcome::Done), Some(End::Done));
+    test.assert_empty();
+}
+
+#[test]
+fn a_job_that_was_cancelled_while_it_ran_does_not_park() {
+    let mut test = fair();
+    let cancellation = Arc::<Cancellation>::default();
+    let ticket = test.submit_with('A', 0, 0, &cancellation);
+    let hand = test.hand('A');
+    cancellation.cancel(Reason::Cancelled);
+    test.scheduler.hurry(ticket, test.now);
+    let until = later(&test);
+    assert_eq!(test.give_back(hand, Outcome::Park(until)), None);
+    let hand = test.hand('A');
+    assert_eq!(test.give_back(hand, Outcome::Done), Some(End::Done));
+    test.assert_empty();
+}
+
+#[test]
+fn of_several_workers_the_last_one_parks_the_job() {
+    let mut test = fair();
+    let ticket = test.submit('A', 0, 0);
+    let mut first = test.hand('A');
+    assert!(test.share(&mut first));
+    let second = test.hand('A');
+    let until = later(&test);
+    assert_eq!(test.give_back(first, Outcome::Park(until)), None);
+    assert_eq!(test.scheduler.parked(), 0, "another worker runs it");
+    assert_eq!(test.give_back(second, Outcome::Left), None, "and finds nothing to do");
+    assert_eq!(test.scheduler.parked(), 1);
+    test.scheduler.wake(ticket, test.now);
+    let mut third = test.hand('A');
+    assert!(test.share(&mut third));
+    assert_eq!(test.give_back(third, Outcome::Park(until)), None);
+    let fourth = test.hand('A');
+    assert_eq!(test.give_back(fourth, Outcome::Done), Some(End::Done));
+    test.assert_empty();
+}
+
+#[test]
+fn a_stop_ends_parked_jobs() {
+    let mut test = fair();
+    test.submit('A', 0, 0);
+    let hand = test.hand('A');
+    let until = later(&test);
+    assert_eq!(test.give_back(hand, Outcome::Park(until)), None);
+    for ending in test.scheduler.stop() {
+        assert_eq!(ending.end, End::ShutDown);
+        test.scheduler.release(ending.receipt);
+    }
+    test.assert_empty();
+}
+
 #[test]
 fn a_job_that_everybody_left_is_not_held_forever() {
     let mut test = fair();
@@ -212,17 +333,17 @@ fn a_hurried_job_goes_first_and_once() {
         test.submit(name, 0, connection);
     }
     let ticket = test.submit('D', 0, 1);
-    test.scheduler.hurry(ticket);
+    test.scheduler.hurry(ticket, test.now);
     let hand = test.hand('D');
-    test.scheduler.hurry(ticket);
+    test.scheduler.hurry(ticket, test.now);
     assert_eq!(test.give_back(hand, Outcome::More), None);
-    test.scheduler.hurry(ticket);
+    test.scheduler.hurry(ticket, test.now);
     assert_eq!(test.run("ABCDD"), "CABDD");
-    test.scheduler.hurry(ticket);
+    test.scheduler.hurry(ticket, test.now);
     let other = test.submit('E', 0, 1);
     assert_eq!(other.index, ticket.index, "the place is used again");
     test.submit('F', 0, 2);
-    test.scheduler.hurry(ticket);
+    test.scheduler.hurry(ticket, test.now);
     assert_eq!(test.run("EF"), "EF", "the old ticket names nothing");
     test.assert_empty();
 }

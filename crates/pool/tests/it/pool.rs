@@ -3,11 +3,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use leafseal_pool::{
     Abandoned, Admission, Bound, Cancellation, Drained, Job, Measure, Pool, PoolSettings, Reason, Rejection, Scope,
-    Slice, Turn,
+    Slice, Turn, job_waker,
 };
 
 fn pool(workers: usize) -> Pool {
@@ -268,4 +269,75 @@ fn a_storm_of_jobs_ends_every_one_exactly_once() {
     assert_eq!(counters.slices as usize, slices.load(Ordering::Relaxed));
     assert_eq!(counters.jobs_done as usize + panicked, SUBMITTERS * JOBS);
     assert_eq!((counters.jobs_held, counters.bytes_held), (0, 0));
+}
+
+/// A job that parks in its first slice, sends its waker, and is done in its second; it sends the number of each slice.
+fn parking(
+    limit: Duration,
+    cancellation: &Arc<Cancellation>,
+) -> (Arc<dyn Job>, Admission, Receiver<usize>, Receiver<Waker>) {
+    let (ran, slices) = channel();
+    let (wakers, waker) = channel();
+    let mut number = 0;
+    let (job, _) = script(move || {
+        number += 1;
+        ran.send(number).unwrap();
+        if number > 1 {
+            return Slice::Done;
+        }
+        wakers.send(job_waker().expect("a slice runs")).unwrap();
+        Slice::Park(Instant::now() + limit)
+    });
+    let admission = Admission { cancellation: Arc::clone(cancellation), ..bytes(1) };
+    (job, admission, slices, waker)
+}
+
+const LONG: Duration = Duration::from_secs(600);
+
+#[test]
+fn a_parked_job_occupies_no_worker_and_continues_when_it_is_woken() {
+    let pool = pool(1);
+    let (job, admission, slices, waker) = parking(LONG, &Arc::default());
+    pool.submit(job, admission).unwrap();
+    assert_eq!(slices.recv(), Ok(1));
+    let log = Arc::default();
+    let (other, end) = noting('a', 3, &log);
+    pool.submit(other, bytes(1)).unwrap();
+    assert_eq!(end.recv(), Ok(None), "the only worker is free");
+    assert_eq!(pool.counters().jobs_parked, 1);
+    waker.recv().unwrap().wake();
+    assert_eq!(slices.recv(), Ok(2));
+    assert!(job_waker().is_none(), "no slice runs here");
+}
+
+#[test]
+fn a_parked_job_continues_at_its_time_without_being_woken() {
+    let pool = pool(2);
+    let (job, admission, slices, _waker) = parking(Duration::from_millis(5), &Arc::default());
+    pool.submit(job, admission).unwrap();
+    assert_eq!((slices.recv(), slices.recv()), (Ok(1), Ok(2)));
+}
+
+#[test]
+fn a_parked_job_that_is_cancelled_and_hurried_continues_to_its_end() {
+    let pool = pool(1);
+    let cancellation = Arc::<Cancellation>::default();
+    let (job, admission, slices, _waker) = parking(LONG, &cancellation);
+    let ticket = pool.submit(job, admission).unwrap();
+    assert_eq!(slices.recv(), Ok(1));
+    cancellation.cancel(Reason::Disconnected);
+    pool.hurry(&ticket);
+    assert_eq!(slices.recv(), Ok(2));
+}
+
+#[test]
+fn a_waker_outlives_its_pool() {
+    let pool = pool(1);
+    let (job, admission, slices, waker) = parking(LONG, &Arc::default());
+    pool.submit(job, admission).unwrap();
+    assert_eq!(slices.recv(), Ok(1));
+    let waker = waker.recv().unwrap();
+    pool.shutdown(Duration::ZERO);
+    drop(pool);
+    waker.wake();
 }

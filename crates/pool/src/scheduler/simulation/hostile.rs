@@ -89,7 +89,7 @@ impl HostileSimulation {
         let Ok(ticket) = self.workers.scheduler.admit(job, admission, now) else { return };
         if is_hostile && self.behaviour == Behaviour::Cancels {
             cancellation.cancel(Reason::Cancelled);
-            self.workers.scheduler.hurry(ticket);
+            self.workers.scheduler.hurry(ticket, now);
         }
     }
 

@@ -428,7 +428,8 @@ impl World {
     fn cancel(&mut self, index: usize) {
         let job = &self.jobs[index];
         job.cancellation.cancel(Reason::Cancelled);
-        self.scheduler.hurry(job.ticket.expect("admitted"));
+        let now = self.instant();
+        self.scheduler.hurry(job.ticket.expect("admitted"), now);
     }
 
     fn stop(&mut self) {
