@@ -130,6 +130,7 @@ impl From<leafseal_engine::Error> for Fault {
             ErrorKind::NumberOutOfRange => ErrorCode::NumberOutOfRange,
             ErrorKind::TooLarge => ErrorCode::TooLarge,
             ErrorKind::Unavailable => ErrorCode::Unavailable,
+            ErrorKind::Overloaded => ErrorCode::Overloaded,
             ErrorKind::Internal => ErrorCode::Internal,
         };
         Self::Error(Box::new(Details {

@@ -117,7 +117,7 @@ impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
         let exit = match error.kind {
             ErrorKind::InvalidParams | ErrorKind::InvalidSelector => Exit::Usage,
-            ErrorKind::Unavailable => Exit::Unreachable,
+            ErrorKind::Unavailable | ErrorKind::Overloaded => Exit::Unreachable,
             ErrorKind::Internal => Exit::Internal,
             ErrorKind::InvalidDocument
             | ErrorKind::AmbiguousName

@@ -2,17 +2,23 @@
 //! here and in what is derived from them; they are wiped when the last request that uses them ends.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
 
 use leafseal_crypto::{Curve, PublicKey};
 use leafseal_keystore::{
     ApiKey, ApiKeyId, AppKeys, AppName, ClientGrant, ClientName, Generation, KeyPair, KeyVersion, Keystore, PublicKeys,
+    Secret, TOKEN_SECRET_SIZE,
 };
+use leafseal_pool::{job_client, job_waker, park_job};
 
 use crate::clock::Clock;
 use crate::counters::{CacheCounters, Lookups};
 use crate::error::{Error, ErrorKind};
+use crate::lookups::{Absence, Answer, Asker, Bounds, LookupRun, Progress, Standing, StoreLookups, Wanted};
 
 /// Maximum delay between the creation time of a version and its commit, including the difference between the clocks of machines. It applies
 /// to apps that this engine did not know before the change.
@@ -106,6 +112,8 @@ fn public_key(keys: &PublicKeys, curve: Curve) -> &PublicKey {
 #[derive(Default)]
 struct Known {
     generation: Option<Generation>,
+    /// How often the cache was cleared.
+    epoch: u64,
     answered_at: Duration,
     /// When a change of the store was last noticed.
     changed_at: Duration,
@@ -122,11 +130,6 @@ struct Known {
 }
 
 impl Known {
-    /// Whether the cache is of this generation, which was read before what is to be cached. The first one is that of the cache.
-    fn is_of(&mut self, generation: Generation) -> bool {
-        *self.generation.get_or_insert(generation) == generation
-    }
-
     /// Takes the versions in the cache over a change. `was_settled`: nothing had changed for so long before it that every engine knows
     /// them.
     fn establish(&mut self, was_settled: bool) {
@@ -153,9 +156,71 @@ impl Known {
     }
 }
 
+pub(crate) type TokenSecret = Secret<TOKEN_SECRET_SIZE>;
+
+/// What the store has returned.
+#[derive(Clone)]
+pub(crate) enum Fetched {
+    App(Arc<App>),
+    Client(Arc<ClientGrant>),
+    ApiKey(Arc<ApiKey>),
+    TokenSecret(Arc<TokenSecret>),
+}
+
+/// Whether what was read is in the cache now.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    Yes,
+    No,
+}
+
+/// A kind of what the cache holds.
+pub(crate) trait Cached: Sized {
+    /// What was fetched for a name of this kind.
+    fn of(fetched: Fetched) -> Self;
+
+    /// What the cache has, without counting it.
+    fn find(directory: &Directory, wanted: &Wanted) -> Option<Self>;
+}
+
+/// Implements [`Cached`] for a kind: the variants of `Wanted` and `Fetched`, and where the cache has it.
+macro_rules! cached {
+    ($kind:ty, $variant:ident, $map:ident) => {
+        impl Cached for Arc<$kind> {
+            fn of(fetched: Fetched) -> Self {
+                let Fetched::$variant(found) = fetched else { unreachable!("fetched by its own name") };
+                found
+            }
+
+            fn find(directory: &Directory, wanted: &Wanted) -> Option<Self> {
+                let Wanted::$variant(name) = wanted else { unreachable!("wanted by its own name") };
+                directory.known().$map.get(name).cloned()
+            }
+        }
+    };
+}
+
+cached!(App, App, apps);
+cached!(ClientGrant, Client, clients);
+cached!(ApiKey, ApiKey, api_keys);
+
+impl Cached for Arc<TokenSecret> {
+    fn of(fetched: Fetched) -> Self {
+        let Fetched::TokenSecret(found) = fetched else { unreachable!("fetched by its own name") };
+        found
+    }
+
+    fn find(directory: &Directory, _: &Wanted) -> Option<Self> {
+        directory.token_secret.get().cloned()
+    }
+}
+
 /// The engine's cache of the store. Its size is limited by the store's own limits.
 pub(crate) struct Directory {
     store: Box<dyn Keystore>,
+    lookups: StoreLookups<Fetched>,
+    /// Does not change.
+    token_secret: OnceLock<Arc<TokenSecret>>,
     /// Apps beside the store, which do not change.
     public: PublicApps,
     /// [`crate::Settings::key_version_delay`]; zero where no other engine can use the store.
@@ -169,11 +234,13 @@ impl Directory {
         store: Box<dyn Keystore>,
         public: PublicApps,
         key_version_delay: Duration,
+        bounds: Bounds,
         now: Duration,
     ) -> Self {
         let key_version_delay = if store.is_shared() { key_version_delay } else { Duration::ZERO };
         let known = Known { changed_at: now, answered_at: now, ..Known::default() };
-        Self { store, public, key_version_delay, known: Mutex::new(known) }
+        let lookups = StoreLookups::new(bounds);
+        Self { store, lookups, token_secret: OnceLock::new(), public, key_version_delay, known: Mutex::new(known) }
     }
 
     pub(crate) fn store(&self) -> &dyn Keystore {
@@ -282,10 +349,16 @@ impl Directory {
     /// Drops apps and grants, so that the next request reads them again.
     pub(crate) fn forget(&self) {
         let mut known = self.known();
-        known.apps.clear();
+        let apps: Vec<AppName> = std::mem::take(&mut known.apps).into_keys().collect();
+        let clients: Vec<ClientName> = std::mem::take(&mut known.clients).into_keys().collect();
+        let api_keys: Vec<ApiKeyId> = std::mem::take(&mut known.api_keys).into_keys().collect();
         known.has_newcomers = false;
-        known.clients.clear();
-        known.api_keys.clear();
+        known.epoch += 1;
+        drop(known);
+        let apps = apps.into_iter().map(Wanted::App);
+        let existed =
+            apps.chain(clients.into_iter().map(Wanted::Client)).chain(api_keys.into_iter().map(Wanted::ApiKey));
+        self.lookups.forget(existed);
     }
 
     /// Whether the app is cached as existing and enabled; does not access the store.
@@ -303,59 +376,212 @@ impl Directory {
         self.known().api_keys.get(id).cloned()
     }
 
-    /// The API key, revoked or not. Unknown ids are not cached, so that invented ones use no memory.
-    pub(crate) fn api_key(&self, id: &ApiKeyId) -> Result<Option<Arc<ApiKey>>, Error> {
+    /// The secret that tokens are signed with, if it has been read.
+    pub(crate) fn known_token_secret(&self) -> Option<&Arc<TokenSecret>> {
+        self.token_secret.get()
+    }
+
+    /// The secret that tokens are signed with.
+    pub(crate) fn token_secret(&self, clock: &dyn Clock) -> Result<Arc<TokenSecret>, Error> {
+        if let Some(secret) = self.token_secret.get() {
+            return Ok(Arc::clone(secret));
+        }
+        self.found(&Wanted::TokenSecret, Standing::Known, clock)?.map_err(|_| secret_missing())
+    }
+
+    /// The API key, revoked or not.
+    pub(crate) fn api_key(
+        &self,
+        id: &ApiKeyId,
+        standing: Standing,
+        clock: &dyn Clock,
+    ) -> Result<Option<Arc<ApiKey>>, Error> {
         if let Some(key) = self.known().find_api_key(id) {
             return Ok(Some(key));
         }
-        let generation = self.store.generation()?;
-        let Some(key) = self.store.api_key(id)?.map(Arc::new) else { return Ok(None) };
-        let mut known = self.known();
-        if known.is_of(generation) {
-            known.api_keys.insert(id.clone(), Arc::clone(&key));
-        }
-        Ok(Some(key))
+        Ok(self.found(&Wanted::ApiKey(id.clone()), standing, clock)?.ok())
     }
 
-    pub(crate) fn app(&self, name: &AppName, clock: &dyn Clock) -> Result<Arc<App>, Error> {
+    /// The app, if it is enabled.
+    pub(crate) fn app(&self, name: &AppName, standing: Standing, clock: &dyn Clock) -> Result<Arc<App>, Error> {
         if let Some(app) = self.public.get(name) {
             return Ok(Arc::clone(app));
         }
         if let Some(app) = self.known().find_app(name) {
             return Ok(app);
         }
-        let generation = self.store.generation()?;
-        let keys = self.store.load_app(name)?;
-        let keys = keys.ok_or_else(|| Error::new(ErrorKind::UnknownApp, format!("there is no app {name}")))?;
-        let changed_at = self.changed_at(clock)?;
-        let established = self.known().established.get(name).cloned();
-        let encrypting = self.encrypting(&keys, established.as_deref(), changed_at, clock);
-        let Some(encrypting) = encrypting.filter(|_| !keys.disabled) else {
-            return Err(Error::new(ErrorKind::AppDisabled, format!("app {name} is disabled")));
-        };
-        let app = Arc::new(App { name: name.clone(), keys: Keys::Pairs { keys: Arc::new(keys), encrypting } });
-        let mut known = self.known();
-        // Keys that were read before a change must not outlive the refresh that follows it.
-        if known.is_of(generation) {
-            known.has_newcomers |= !app.encrypts_with_newest();
-            known.apps.insert(name.clone(), Arc::clone(&app));
-        }
-        Ok(app)
+        self.found(&Wanted::App(name.clone()), standing, clock)?.map_err(|absence| match absence {
+            Absence::Missing => Error::new(ErrorKind::UnknownApp, format!("there is no app {name}")),
+            Absence::Disabled => Error::new(ErrorKind::AppDisabled, format!("app {name} is disabled")),
+        })
     }
 
-    pub(crate) fn client(&self, name: &ClientName) -> Result<Arc<ClientGrant>, Error> {
+    /// The client's grant, disabled or not.
+    pub(crate) fn client(&self, name: &ClientName, clock: &dyn Clock) -> Result<Arc<ClientGrant>, Error> {
         if let Some(grant) = self.known().find_client(name) {
             return Ok(grant);
         }
-        let generation = self.store.generation()?;
-        let grant = self.store.client(name)?;
-        let grant = grant
-            .map(Arc::new)
-            .ok_or_else(|| Error::new(ErrorKind::Forbidden, format!("client {name} is not known to this engine")))?;
-        let mut known = self.known();
-        if known.is_of(generation) {
-            known.clients.insert(name.clone(), Arc::clone(&grant));
-        }
-        Ok(grant)
+        self.found(&Wanted::Client(name.clone()), Standing::Known, clock)?
+            .map_err(|_| Error::new(ErrorKind::Forbidden, format!("client {name} is not known to this engine")))
     }
+
+    /// What is not in the cache. In a slice of a job that is served by look-up threads, the error asks for the step to be repeated, and the
+    /// job is parked; any other thread waits.
+    fn found<T: Cached>(
+        &self,
+        wanted: &Wanted,
+        standing: Standing,
+        clock: &dyn Clock,
+    ) -> Result<Result<T, Absence>, Error> {
+        if !self.lookups.is_served() {
+            let fetched = self.read(wanted, clock)?;
+            return Ok(fetched.map(|(fetched, _)| T::of(fetched)));
+        }
+        let source = job_client().unwrap_or_default();
+        let asker = Asker { standing, source };
+        match job_waker() {
+            Some(waker) => match self.poll(wanted, asker, clock, &waker) {
+                Poll::Ready(found) => found,
+                Poll::Pending => {
+                    park_job(self.lookups.wait_max());
+                    Err(Error::awaiting_store())
+                }
+            },
+            None => self.wait(wanted, asker, clock),
+        }
+    }
+
+    /// Blocks the calling thread until a look-up has ended.
+    fn wait<T: Cached>(&self, wanted: &Wanted, asker: Asker, clock: &dyn Clock) -> Result<Result<T, Absence>, Error> {
+        let waker = Waker::from(Arc::new(Unparks(std::thread::current())));
+        let until = Instant::now() + self.lookups.wait_max();
+        loop {
+            if let Poll::Ready(found) = self.poll(wanted, asker, clock, &waker) {
+                return found;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Error::silent_store());
+            }
+            std::thread::park_timeout(left);
+        }
+    }
+
+    /// What is looked up, once it has been; until then `waker` is registered.
+    pub(crate) fn poll<T: Cached>(
+        &self,
+        wanted: &Wanted,
+        asker: Asker,
+        clock: &dyn Clock,
+        waker: &Waker,
+    ) -> Poll<Result<Result<T, Absence>, Error>> {
+        let mut cached = None;
+        let is_cached = || {
+            cached = T::find(self, wanted);
+            cached.is_some()
+        };
+        Poll::Ready(match self.lookups.poll(wanted, asker, waker, clock.monotonic(), is_cached) {
+            Progress::Cached => Ok(Ok(cached.expect("it was found"))),
+            Progress::Handed(fetched) => Ok(Ok(T::of(fetched))),
+            Progress::Absent(absence) => Ok(Err(absence)),
+            Progress::Failed(error) => Err(error),
+            Progress::Pending => return Poll::Pending,
+        })
+    }
+
+    /// The look-ups, which are marked as served.
+    pub(crate) fn lookups(&self) -> &StoreLookups<Fetched> {
+        &self.lookups
+    }
+
+    /// Makes one look-up on the calling thread, which may wait; false once `run` is over.
+    pub(crate) fn serve(&self, run: &LookupRun, clock: &dyn Clock) -> bool {
+        let Some(taken) = self.lookups.next(run, || clock.monotonic()) else { return false };
+        let epoch = self.known().epoch;
+        let read = catch_unwind(AssertUnwindSafe(|| self.read(&taken.wanted, clock)));
+        let answer = match read {
+            Ok(Ok(Ok((_, Kept::Yes)))) => Answer::Cached,
+            Ok(Ok(Ok((fetched, Kept::No)))) => Answer::Uncached(fetched),
+            Ok(Ok(Err(absence))) => Answer::Absent(absence),
+            Ok(Err(error)) => Answer::Failed(error),
+            Err(_) => Answer::Failed(Error::new(ErrorKind::Internal, "the look-up in the key store failed")),
+        };
+        self.lookups.complete(taken, answer, clock.monotonic(), || self.known().epoch == epoch);
+        true
+    }
+
+    /// Reads from the store, and puts what it has into the cache, unless the cache was cleared meanwhile: what was read before a change
+    /// must not outlive the refresh that follows it. The only place where a request reads the store.
+    fn read(&self, wanted: &Wanted, clock: &dyn Clock) -> Result<Result<(Fetched, Kept), Absence>, Error> {
+        let epoch = self.begin_reading()?;
+        let fetched = match wanted {
+            Wanted::App(name) => match self.read_app(name, clock)? {
+                Ok(app) => Fetched::App(app),
+                Err(absence) => return Ok(Err(absence)),
+            },
+            Wanted::Client(name) => match self.store.client(name)? {
+                Some(grant) => Fetched::Client(Arc::new(grant)),
+                None => return Ok(Err(Absence::Missing)),
+            },
+            Wanted::ApiKey(id) => match self.store.api_key(id)? {
+                Some(key) => Fetched::ApiKey(Arc::new(key)),
+                None => return Ok(Err(Absence::Missing)),
+            },
+            Wanted::TokenSecret => {
+                // The same for good.
+                let secret = Arc::new(self.store.token_secret()?);
+                return Ok(Ok((Fetched::TokenSecret(Arc::clone(self.token_secret.get_or_init(|| secret))), Kept::Yes)));
+            }
+        };
+        let mut known = self.known();
+        if known.epoch != epoch {
+            return Ok(Ok((fetched, Kept::No)));
+        }
+        match &fetched {
+            Fetched::App(app) => {
+                known.has_newcomers |= !app.encrypts_with_newest();
+                known.apps.insert(app.name.clone(), Arc::clone(app));
+            }
+            Fetched::Client(grant) => _ = known.clients.insert(grant.name.clone(), Arc::clone(grant)),
+            Fetched::ApiKey(key) => _ = known.api_keys.insert(key.id.clone(), Arc::clone(key)),
+            Fetched::TokenSecret(_) => {}
+        }
+        Ok(Ok((fetched, Kept::Yes)))
+    }
+
+    /// How often the cache had been cleared before what is read next. The first generation that is read is that of the cache.
+    fn begin_reading(&self) -> Result<u64, Error> {
+        let (epoch, is_first) = {
+            let known = self.known();
+            (known.epoch, known.generation.is_none())
+        };
+        if is_first {
+            let generation = self.store.generation()?;
+            self.known().generation.get_or_insert(generation);
+        }
+        Ok(epoch)
+    }
+
+    fn read_app(&self, name: &AppName, clock: &dyn Clock) -> Result<Result<Arc<App>, Absence>, Error> {
+        let Some(keys) = self.store.load_app(name)? else { return Ok(Err(Absence::Missing)) };
+        let changed_at = self.changed_at(clock)?;
+        let established = self.known().established.get(name).cloned();
+        let encrypting = self.encrypting(&keys, established.as_deref(), changed_at, clock);
+        let Some(encrypting) = encrypting.filter(|_| !keys.disabled) else { return Ok(Err(Absence::Disabled)) };
+        let keys = Keys::Pairs { keys: Arc::new(keys), encrypting };
+        Ok(Ok(Arc::new(App { name: name.clone(), keys })))
+    }
+}
+
+/// Wakes a thread that waits for a look-up.
+struct Unparks(Thread);
+
+impl Wake for Unparks {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn secret_missing() -> Error {
+    Error::new(ErrorKind::Internal, "the key store has no secret for tokens")
 }

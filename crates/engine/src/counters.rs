@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+pub use crate::lookups::LookupCounters;
+
 /// An engine's counters at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -24,6 +26,8 @@ pub struct Counters {
     /// How often the caches were cleared, because the store had changed, was connected again or has been silent for too long; the first
     /// look at the store is one.
     pub store_resyncs: u64,
+    /// Look-ups in the store.
+    pub lookups: LookupCounters,
 }
 
 /// Counters and size of a cache since the engine's start.

@@ -1,20 +1,22 @@
 //! The engine: the state shared by all requests, and the entry points of requests.
 
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use leafseal_crypto::{CryptoRng, EcContext, PublicKey, Recipient, prepare_tables};
 use leafseal_document::{Selection, SelectionBuilder};
 use leafseal_envelope::{Malformed, Profile, SealingKey};
-use leafseal_keystore::{ApiKeyId, AppName, ClientName, Keystore, PublicKeys, Secret, TOKEN_SECRET_SIZE};
+use leafseal_keystore::{ApiKey, ApiKeyId, AppName, ClientName, Keystore, PublicKeys};
 
 use crate::api_key::{ApiCaller, read_api_key};
-use crate::apps::{App, Directory, PublicApps, public_apps};
+use crate::apps::{App, Directory, PublicApps, TokenSecret, public_apps};
 use crate::clock::{Clock, SystemClock};
 use crate::counters::Counters;
 use crate::error::{Error, ErrorKind};
 use crate::gatherer::Gatherer;
+use crate::lookups::{Asker, Bounds, LookupRun, Standing, Wanted};
 use crate::no_store::NoStore;
 use crate::opening::{Agreements, EphemeralId, Opening, OpeningCache};
 use crate::permissions::{Act, Caller, Rights, not_a_key};
@@ -42,7 +44,6 @@ struct Shared {
     gatherer: Gatherer,
     epoch: AtomicU64,
     store: StoreWatch,
-    token_secret: OnceLock<Secret<TOKEN_SECRET_SIZE>>,
 }
 
 /// The last known state of the store, for non-blocking queries.
@@ -87,7 +88,7 @@ impl Engine {
         let openings = OpeningCache::new(settings.opening_keys_max, settings.opening_key_age_max);
         let recipients = Recipients::new(settings.recipients_max);
         let shared = Shared {
-            directory: Directory::new(store, public, settings.key_version_delay, clock.monotonic()),
+            directory: Directory::new(store, public, settings.key_version_delay, bounds(&settings), clock.monotonic()),
             sessions: Sessions::default(),
             spares: Spares::default(),
             openings,
@@ -99,12 +100,12 @@ impl Engine {
             gatherer: Gatherer::default(),
             epoch: AtomicU64::default(),
             store: store_watch,
-            token_secret: OnceLock::new(),
         };
         Self { shared: Arc::new(shared) }
     }
 
-    /// The store, for its owner.
+    /// The store, for its owner, on a thread that may wait. Requests never use it: on a server they read it through look-ups
+    /// ([`Engine::begin_lookups`]).
     pub fn store(&self) -> &dyn Keystore {
         self.shared.directory.store()
     }
@@ -143,6 +144,7 @@ impl Engine {
         if forgets {
             self.forget();
         }
+        self.shared.directory.lookups().expire(self.now(), answered.is_ok());
         // Only now: a request that finds the store responding must not find keys from before.
         self.note_answer(now, answered.is_ok(), forgets);
         answered.map(drop)
@@ -162,7 +164,7 @@ impl Engine {
     /// [`ErrorKind::Unavailable`].
     pub fn readiness(&self) -> Result<(), Error> {
         if self.shared.store.is_silent.load(Ordering::Relaxed) {
-            return Err(silent_store());
+            return Err(Error::silent_store());
         }
         self.check_store_hang()
     }
@@ -171,7 +173,7 @@ impl Engine {
     /// caches.
     fn check_store_hang(&self) -> Result<(), Error> {
         let hangs = self.store_silence() >= self.settings().store_silence_max.saturating_add(STORE_HANG_MAX);
-        if hangs { Err(silent_store()) } else { Ok(()) }
+        if hangs { Err(Error::silent_store()) } else { Ok(()) }
     }
 
     /// Clears caches; running requests check their permissions again.
@@ -217,12 +219,31 @@ impl Engine {
             opening_agreements: opening_agreements.load(Ordering::Relaxed),
             store_silence: self.store_silence(),
             store_resyncs: self.epoch(),
+            lookups: directory.lookups().counters(),
         }
     }
 
     fn store_silence(&self) -> Duration {
         let answered = Duration::from_millis(self.shared.store.answered_ms.load(Ordering::Relaxed));
         self.now().saturating_sub(answered)
+    }
+
+    /// From now on no request waits for the store on its own thread, until the run is ended ([`LookupRun::end`]): the caller provides
+    /// [`Settings::store_lookups_max`] threads that call [`Engine::serve_lookups`] with the run. Without one, as in a lone process,
+    /// requests read the store themselves.
+    pub fn begin_lookups(&self) -> Arc<LookupRun> {
+        let shared = Arc::downgrade(&self.shared);
+        let end = move || {
+            if let Some(shared) = shared.upgrade() {
+                shared.directory.lookups().end_run();
+            }
+        };
+        self.shared.directory.lookups().begin_run(Box::new(end))
+    }
+
+    /// Makes look-ups for requests on this thread, which waits for the store, until `run` ends.
+    pub fn serve_lookups(&self, run: &LookupRun) {
+        while self.shared.directory.serve(run, &*self.shared.clock) {}
     }
 
     /// Registers `hint`, which is called when the store may have changed and [`Engine::maintain`] should run soon. It must not block.
@@ -242,12 +263,41 @@ impl Engine {
         Ok(caller)
     }
 
-    /// The caller with this API key, if the key is valid. May wait for the store.
+    /// The client with this certificate, if its grant is cached and valid; without blocking. `None` if that does not suffice.
+    pub fn known_client(&self, name: &str, certificate_sha256: [u8; 32]) -> Option<Caller> {
+        let name = ClientName::parse(name).ok()?;
+        self.check_store_hang().ok()?;
+        Rights::granted(self.shared.directory.known_client(&name)?, &certificate_sha256).ok()?;
+        Some(Caller::Client { name, certificate_sha256 })
+    }
+
+    /// The caller with this API key, if the key is valid. On a worker the request is parked until the store has answered; any other thread
+    /// waits, so a network thread uses [`Engine::find_api_caller`].
     ///
     /// # Errors
-    /// [`ErrorKind::Forbidden`], the same for every invalid key; [`ErrorKind::Unavailable`].
+    /// [`ErrorKind::Forbidden`], the same for every invalid key; [`ErrorKind::Unavailable`]; [`ErrorKind::Overloaded`].
     pub fn api_caller(&self, id: &ApiKeyId, secret_sha256: [u8; 32]) -> Result<ApiCaller, Error> {
-        ApiCaller::new(self.shared.directory.api_key(id)?, secret_sha256)
+        ApiCaller::new(self.api_key(id, Standing::Unknown)?, secret_sha256)
+    }
+
+    /// The same without blocking; `source` identifies the address that has sent it. Waits for as long as the store takes: the caller sets a
+    /// limit.
+    ///
+    /// # Errors
+    /// As [`Engine::api_caller`].
+    pub async fn find_api_caller(
+        &self,
+        id: &ApiKeyId,
+        secret_sha256: [u8; 32],
+        source: u64,
+    ) -> Result<ApiCaller, Error> {
+        if !self.shared.directory.lookups().is_served() {
+            return self.api_caller(id, secret_sha256);
+        }
+        let (wanted, asker) = (Wanted::ApiKey(id.clone()), Asker { standing: Standing::Unknown, source });
+        let found: Result<Arc<ApiKey>, _> =
+            poll_fn(|context| self.shared.directory.poll(&wanted, asker, &*self.shared.clock, context.waker())).await?;
+        ApiCaller::new(found.ok(), secret_sha256)
     }
 
     /// The same from the cache only, without blocking: `None` if that does not suffice.
@@ -256,7 +306,7 @@ impl Engine {
     }
 
     /// Identifies the caller of an API key. `agent`, such as a relay that receives keys from its clients, must be permitted to use the
-    /// key's app. May wait for the store.
+    /// key's app. May wait for the store, as [`Engine::api_caller`].
     ///
     /// # Errors
     /// [`ErrorKind::Forbidden`]: the key is invalid, for any reason, or `agent` may not use its app; [`ErrorKind::Unavailable`].
@@ -271,16 +321,31 @@ impl Engine {
     }
 
     /// The secret that tokens are signed with, read from the store on first use.
-    pub(crate) fn token_secret(&self) -> Result<&Secret<TOKEN_SECRET_SIZE>, Error> {
-        if let Some(secret) = self.shared.token_secret.get() {
-            return Ok(secret);
+    pub(crate) fn token_secret(&self) -> Result<Arc<TokenSecret>, Error> {
+        self.shared.directory.token_secret(&*self.shared.clock)
+    }
+
+    /// The same without blocking, except where no look-ups are served.
+    pub(crate) async fn find_token_secret(&self) -> Result<Arc<TokenSecret>, Error> {
+        let directory = &self.shared.directory;
+        if let Some(secret) = directory.known_token_secret() {
+            return Ok(Arc::clone(secret));
         }
-        let secret = self.store().token_secret()?;
-        Ok(self.shared.token_secret.get_or_init(|| secret))
+        if !directory.lookups().is_served() {
+            return self.token_secret();
+        }
+        let asker = Asker { standing: Standing::Known, source: 0 };
+        let polled =
+            poll_fn(|context| directory.poll(&Wanted::TokenSecret, asker, &*self.shared.clock, context.waker()));
+        polled.await?.map_err(|_| Error::new(ErrorKind::Internal, "the key store has no secret for tokens"))
+    }
+
+    fn api_key(&self, id: &ApiKeyId, standing: Standing) -> Result<Option<Arc<ApiKey>>, Error> {
+        self.shared.directory.api_key(id, standing, &*self.shared.clock)
     }
 
     /// Whether the app exists and the caller may use it, from the cache only, without blocking: false for anything that no request has used
-    /// since the store last changed.
+    /// since the store last changed. The app of an API key or a token exists, because the store or this engine has named it.
     pub fn is_known_to_use(&self, caller: &Caller, app: &str) -> bool {
         let Ok(app) = AppName::parse(app) else { return false };
         let directory = &self.shared.directory;
@@ -295,7 +360,8 @@ impl Engine {
             }
             Caller::Token { app, roles } => Some(Rights::Token { app: app.clone(), roles: roles.clone() }),
         };
-        rights.is_some_and(|rights| rights.check_any(&app).is_ok()) && directory.knows_app(&app)
+        let names_its_app = matches!(caller, Caller::ApiKey { .. } | Caller::Token { .. });
+        rights.is_some_and(|rights| rights.check_any(&app).is_ok()) && (names_its_app || directory.knows_app(&app))
     }
 
     /// Compiles selectors.
@@ -319,9 +385,13 @@ impl Engine {
         }
         match caller {
             Caller::Owner => Ok(Rights::Everything),
-            Caller::Client { name, certificate_sha256 } => Rights::granted(directory.client(name)?, certificate_sha256),
-            Caller::ApiKey { id, secret_sha256 } => Rights::of_key(directory.api_key(id)?, secret_sha256),
-            Caller::OnBehalf { agent, key } => Rights::on_behalf(self.rights(agent)?, directory.api_key(key)?),
+            Caller::Client { name, certificate_sha256 } => {
+                Rights::granted(directory.client(name, &*self.shared.clock)?, certificate_sha256)
+            }
+            Caller::ApiKey { id, secret_sha256 } => Rights::of_key(self.api_key(id, Standing::Unknown)?, secret_sha256),
+            Caller::OnBehalf { agent, key } => {
+                Rights::on_behalf(self.rights(agent)?, self.api_key(key, Standing::Known)?)
+            }
             Caller::Token { app, roles } => Ok(Rights::Token { app: app.clone(), roles: roles.clone() }),
         }
     }
@@ -331,7 +401,7 @@ impl Engine {
         let rights = self.rights(caller)?;
         let name = app_name(app)?;
         rights.check(acts, &name)?;
-        let app = self.app(&name)?;
+        let app = self.app(caller, &name)?;
         if acts.iter().any(|act| *act != Act::Encrypt) {
             app.check_private()?;
         }
@@ -342,11 +412,13 @@ impl Engine {
     pub(crate) fn authorised_any(&self, caller: &Caller, app: &str) -> Result<Arc<App>, Error> {
         let name = app_name(app)?;
         self.rights(caller)?.check_any(&name)?;
-        self.app(&name)
+        self.app(caller, &name)
     }
 
-    fn app(&self, name: &AppName) -> Result<Arc<App>, Error> {
-        self.shared.directory.app(name, &*self.shared.clock)
+    /// Returns the app. The owner may be a caller without credentials, whom a server serves public keys.
+    fn app(&self, caller: &Caller, name: &AppName) -> Result<Arc<App>, Error> {
+        let standing = if *caller == Caller::Owner { Standing::Unknown } else { Standing::Known };
+        self.shared.directory.app(name, standing, &*self.shared.clock)
     }
 
     /// Whether a value that no key of an app opens will fail to decrypt whenever it is tried again. Call it before reading the keys.
@@ -428,8 +500,14 @@ impl Engine {
     }
 }
 
-pub(crate) fn silent_store() -> Error {
-    Error::new(ErrorKind::Unavailable, "the key store does not answer")
+fn bounds(settings: &Settings) -> Bounds {
+    Bounds {
+        concurrent_max: settings.store_lookups_max.max(1),
+        queue_max: settings.store_queue_max.max(1),
+        wait_max: settings.store_wait_max,
+        miss_bytes_max: settings.miss_bytes_max,
+        miss_age_max: settings.miss_age_max,
+    }
 }
 
 fn milliseconds(time: Duration) -> u64 {

@@ -35,6 +35,8 @@ pub enum ErrorKind {
     TooLarge,
     /// The key store does not answer now.
     Unavailable,
+    /// Too many look-ups of the key store wait already.
+    Overloaded,
     /// Our fault.
     Internal,
 }
@@ -53,18 +55,30 @@ pub struct Error {
     pub offset: Option<u64>,
     /// Details for the engine's own log only.
     pub(crate) cause: Option<String>,
+    /// Nothing has failed: the request waits for a look-up, and is repeated when it is woken.
+    pub(crate) awaits_store: bool,
 }
 
 impl Error {
     /// An error without a place.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), index: None, offset: None, cause: None }
+        Self { kind, message: message.into(), index: None, offset: None, cause: None, awaits_store: false }
     }
 
     /// The cause of [`ErrorKind::Unavailable`], for the engine's log: it names paths and settings of this machine, so it is not
     /// sent to callers.
     pub fn cause(&self) -> Option<&str> {
         self.cause.as_deref()
+    }
+
+    /// The error while the key store does not answer.
+    pub fn silent_store() -> Self {
+        Self::new(ErrorKind::Unavailable, "the key store does not answer: try again later")
+    }
+
+    /// The request is to be repeated once the store has answered. Where nobody repeats it, it has failed.
+    pub(crate) fn awaiting_store() -> Self {
+        Self { awaits_store: true, ..Self::silent_store() }
     }
 
     /// The one answer to every tag, key and content fault.

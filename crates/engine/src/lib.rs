@@ -26,6 +26,7 @@ mod file;
 mod gatherer;
 mod inspect;
 mod long;
+mod lookups;
 mod no_store;
 mod opening;
 mod permissions;
@@ -40,7 +41,7 @@ mod token;
 
 pub use api_key::{ApiCaller, ApiKeySecret, read_api_key};
 pub use clock::{Clock, SystemClock};
-pub use counters::{CacheCounters, Counters};
+pub use counters::{CacheCounters, Counters, LookupCounters};
 pub use decrypt::{DecryptOptions, Decryptor};
 pub use document::{
     DocumentDecryption, DocumentEncryption, DocumentPart, DocumentRewrap, DocumentWork, Planned, Progress, Rewriter,
@@ -58,6 +59,7 @@ pub use leafseal_envelope::{
     ENVELOPE_OVERHEAD, Marking, ORIGIN_LEAFSEAL, Opened, OpenedMetadata, Role, Value, ValueType,
 };
 pub use long::{LongDecryption, LongEncryption, LongRewrap, LongStep, Shape};
+pub use lookups::LookupRun;
 pub use permissions::Caller;
 pub use report::{Failure, OnFailure, Report};
 pub use rewrap::{RewrapOptions, Rewrapper};

@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
+use leafseal_pool::finish_step;
+
 use crate::apps::App;
-use crate::engine::{Engine, silent_store};
+use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::permissions::{Act, Caller, Rights};
 
@@ -51,7 +53,7 @@ impl Knowledge {
     /// Returns the error for a value that no key opened. While the store is silent, another engine may have encrypted the value with a
     /// version that is missing here, so the error is `Unavailable`: after `decrypt failed` a caller might delete the value.
     pub(crate) fn judge(self, error: Error) -> Error {
-        if self.is_final(&error) { error } else { silent_store() }
+        if self.is_final(&error) { error } else { Error::silent_store() }
     }
 }
 
@@ -67,14 +69,24 @@ impl Permit {
         self.engine.settings().step_bytes_max.max(1)
     }
 
-    /// Call it at the beginning of each step.
+    /// Call it at the beginning of each step. Never waits for the store: while a look-up is under way, the step is the last one before its
+    /// job waits.
     pub(crate) fn renew(&mut self) -> Result<Renewal, Error> {
         let epoch = self.engine.epoch();
         if epoch == self.epoch {
             return Ok(Renewal::Unchanged);
         }
         self.knowledge = Knowledge::of(&self.engine);
-        let (rights, app) = self.engine.authorised(&self.caller, self.operations, self.app.name.as_str())?;
+        let authorised = self.engine.authorised(&self.caller, self.operations, self.app.name.as_str());
+        let (rights, app) = match authorised {
+            // The step may have changed its request already, so it is not repeated. It ends under the permission with which the step
+            // before it ended; the job then waits for the store, and the next step checks again.
+            Err(error) if error.awaits_store => {
+                finish_step();
+                return Ok(Renewal::Unchanged);
+            }
+            authorised => authorised?,
+        };
         (self.rights, self.app, self.epoch) = (rights, app, epoch);
         Ok(Renewal::Renewed)
     }

@@ -65,6 +65,19 @@ pub struct Settings {
     /// How long an engine decrypts with a new key version before it encrypts with it, if other engines share the store: they may learn of
     /// it later. Should exceed the second between two calls of [`Engine::maintain`](crate::Engine::maintain). Default 2 s.
     pub key_version_delay: Duration,
+    /// Threads of a server that read the store for requests, at least 1. Look-ups for callers without known credentials use at most half of
+    /// them. Default 4.
+    pub store_lookups_max: usize,
+    /// Look-ups that wait for one of these threads: so many for callers with known credentials and so many for others. A quarter of them
+    /// may come from one client or address. Further callers get `overloaded`. Default 256.
+    pub store_queue_max: usize,
+    /// How long a request waits for the store before it is answered with `unavailable`. Default 5 s.
+    pub store_wait_max: Duration,
+    /// Memory in bytes for names of apps, clients and API keys that the store does not have, so that they are not looked up again. Default
+    /// 1 MiB: about 5,000 names.
+    pub miss_bytes_max: usize,
+    /// How long such a name is remembered, unless the store reports a change before. Default 60 s.
+    pub miss_age_max: Duration,
     /// Maximum number of positions reported per request of envelopes that failed to decrypt; the others are only counted. Default 16.
     pub failure_paths_max: usize,
     /// Limits on documents and selectors.
@@ -89,6 +102,11 @@ impl Default for Settings {
             blinding_age_max: Duration::from_secs(60),
             store_silence_max: Duration::from_secs(60),
             key_version_delay: Duration::from_secs(2),
+            store_lookups_max: 4,
+            store_queue_max: 256,
+            store_wait_max: Duration::from_secs(5),
+            miss_bytes_max: 1 << 20,
+            miss_age_max: Duration::from_secs(60),
             failure_paths_max: 16,
             document: Limits::default(),
         }

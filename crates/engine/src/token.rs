@@ -174,6 +174,16 @@ impl Engine {
         self.token_secret().map(drop)
     }
 
+    /// [`Engine::token`] without blocking, even if the secret has to be looked up first. Waits for as long as the store takes: the caller
+    /// sets a limit.
+    ///
+    /// # Errors
+    /// As [`Engine::token`]; the store does not respond.
+    pub async fn find_token(&self, text: &str) -> Result<Token, Error> {
+        self.find_token_secret().await?;
+        self.token(text)
+    }
+
     /// The identity that a token proves, without a lookup.
     ///
     /// # Errors

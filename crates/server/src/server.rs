@@ -86,6 +86,7 @@ impl Server {
             .enable_all()
             .build()
             .map_err(StartError::Threads)?;
+        service.start().map_err(StartError::Threads)?;
         let address = settings.address;
         let setting = "server.address";
         let (local_address, listener) =

@@ -3,6 +3,7 @@
 //! The service never uses a socket, and a network thread never computes: [`Service::request`] only wraps the frame; [`Request::step`] and
 //! [`Part::step`] do the work on the workers of the pool, in slices.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -23,7 +24,7 @@ pub struct PeerIdentity {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refused {
-    /// `forbidden`, or `unavailable` while the service cannot look callers up.
+    /// `forbidden`; `unavailable` while the service cannot look callers up, `overloaded` if too many wait for it.
     pub code: ErrorCode,
     /// One sentence, sent to the client and written to the log. Contains no secret.
     pub message: String,
@@ -55,6 +56,21 @@ pub trait Service: Send + Sync + 'static {
     /// # Errors
     /// If the service does not know the certificate's name, or cannot look it up.
     fn authenticate(&self, peer: &PeerIdentity) -> Result<Arc<Self::Caller>, Refused>;
+
+    /// The caller of a connection, if memory alone suffices to authenticate it: without blocking. Otherwise [`Service::authenticate`] does.
+    fn recognise(&self, peer: &PeerIdentity) -> Option<Arc<Self::Caller>> {
+        let _ = peer;
+        None
+    }
+
+    /// Starts the threads that wait for what the service needs, such as a store: from then on, no request waits on a worker. The server
+    /// calls it before it serves requests.
+    ///
+    /// # Errors
+    /// If the system cannot start a thread.
+    fn start(&self) -> io::Result<()> {
+        Ok(())
+    }
 
     /// The tenant of a request of this caller that names `app`; without one, the tenant of the caller's connection. Called on a network
     /// thread for each request before admission: it must answer from memory without blocking, and returns the caller if it does not know
@@ -112,6 +128,9 @@ pub trait Request: Send {
     /// Runs one step of about 50 µs, at most 200. On [`Step::Done`], `out` contains exactly one complete response message with the
     /// request's id, on [`Step::Spread`] the beginning of one; until then the content of `out` is up to the request, and the same buffer is
     /// passed to the next step.
+    ///
+    /// A step that lacks something which is being looked up fails, after it has requested that its job is parked
+    /// ([`park_job`](leafseal_engine::pool::park_job)): it must leave the request as it was, and is repeated.
     ///
     /// # Errors
     /// The request's answer. The content of `out` is dropped.

@@ -1,13 +1,16 @@
 //! A request as a job of the pool: the request's own steps first, then its parts, on as many workers as are available. The cancellation is
 //! checked before each step, and no lock is held while one runs.
 
+mod parking;
 mod replies;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use leafseal_engine::pool::{Abandoned, Cancellation, Job, Rejection, Slice, Stop, Turn, take_yield};
+use leafseal_engine::pool::{
+    Abandoned, Cancellation, Job, Parking, Rejection, Slice, Stop, Turn, take_parking, take_yield,
+};
 use leafseal_protocol::{ErrorCode, ErrorObject};
 
 use crate::interface::{Part, PartStep, Planned, Request, Step, Written};
@@ -46,6 +49,8 @@ struct State {
     /// The working memory in `bytes`, as last reported.
     working: usize,
     share: Share,
+    /// Since when it has waited for what is being looked up, in all steps without one that lacks nothing.
+    parked_since: Option<Instant>,
     /// The work done so far, except for the request's own steps and paused parts.
     effort: Effort,
     /// Taken when the answer is sent.
@@ -90,6 +95,8 @@ enum Ending {
     Stop(Stop),
     /// There is no memory for its answer.
     OutOfMemory,
+    /// What it lacks could not be looked up in time.
+    NotFoundInTime,
 }
 
 impl Outputs {
@@ -164,6 +171,7 @@ impl RequestJob {
             answer_size_max: usize::MAX,
             bytes: 0,
             working: 0,
+            parked_since: None,
             share,
             effort: Effort::default(),
             reply: Some(reply),
@@ -198,7 +206,7 @@ impl RequestJob {
 impl Job for RequestJob {
     fn run_slice(&self, turn: &Turn<'_>) -> Slice {
         let began = turn.now();
-        Visit { job: self, turn, has_turn: true, began, now: began, counted: began, yields: false }.run()
+        Visit { job: self, turn, has_turn: true, began, now: began, counted: began, yields: false, parking: None }.run()
     }
 
     fn abandoned(&self, cause: Abandoned) {
@@ -234,6 +242,9 @@ impl State {
         }
         if self.is_complete() {
             return self.free_or_end(visit);
+        }
+        if let Some(parking) = visit.parking {
+            return self.park(visit, parking);
         }
         if visit.is_over() {
             return self.leave();
@@ -284,10 +295,6 @@ impl State {
 
     fn others(&self) -> Others {
         if self.has_more() { Others::Needed } else { Others::NotNeeded }
-    }
-
-    fn leave(&self) -> Task {
-        Task::Leave(if self.has_more() { Slice::More } else { Slice::Left })
     }
 
     /// Starts a new part.
@@ -370,6 +377,8 @@ struct Visit<'a> {
     counted: Instant,
     /// Whether a step has asked to let others go first.
     yields: bool,
+    /// Set if the last step lacked something that is being looked up.
+    parking: Option<Parking>,
 }
 
 impl<'a> Visit<'a> {
@@ -387,6 +396,9 @@ impl<'a> Visit<'a> {
                 Task::Leave(slice) => return slice,
             };
             self.yields |= take_yield();
+            if self.parking.is_none() {
+                state.parked_since = None;
+            }
             state.effort.time += self.now.saturating_duration_since(self.counted);
             self.counted = self.now;
         }
@@ -398,8 +410,12 @@ impl<'a> Visit<'a> {
 
     /// Runs one of the request's own steps.
     fn step(&mut self, mut request: Box<dyn Request>, mut head: Vec<u8>) -> MutexGuard<'a, State> {
-        let before = head.capacity();
+        let (before, size) = (head.capacity(), head.len());
         let result = request.step(&mut head);
+        self.parking = take_parking();
+        if self.parking.is_some_and(|parking| parking.repeats) && result.is_err() {
+            return self.repeat(request, head, before, size);
+        }
         if result != Ok(Step::More) {
             shrink(&mut head);
         }
@@ -430,10 +446,12 @@ impl<'a> Visit<'a> {
         if !self.turn.is_wanted() {
             let mut out = Vec::new();
             if let Some(result) = request.step_unplanned(&mut out) {
+                self.parking = take_parking();
                 return self.end_unplanned(request, out, result);
             }
         }
         let planned = request.next_part();
+        self.parking = take_parking();
         self.now = self.turn.now();
         let working = request.memory();
         let mut state = self.job.lock();
@@ -445,7 +463,7 @@ impl<'a> Visit<'a> {
         match planned {
             Ok(Planned::Part(part) | Planned::Last(part)) => {
                 let running = state.begin_part(part);
-                if !self.is_over() && state.wants(running.number) {
+                if !self.is_over() && self.parking.is_none() && state.wants(running.number) {
                     let others = state.others();
                     drop(state);
                     return self.work(running, others);
@@ -501,6 +519,7 @@ impl<'a> Visit<'a> {
         loop {
             let before = out.capacity();
             let result = part.step(&mut out);
+            self.parking = take_parking();
             self.now = self.turn.now();
             if result != Ok(PartStep::More) {
                 // Freed before the lock is taken, because others may wait for it.
@@ -513,7 +532,7 @@ impl<'a> Visit<'a> {
             let mut state = self.job.lock();
             state.charge(before, out.capacity());
             state.look_for_stop(self);
-            if self.is_over() || !state.wants(number) {
+            if self.is_over() || self.parking.is_some() || !state.wants(number) {
                 state.busy -= 1;
                 state.outputs.paused.insert(number, Running { number, part, out });
                 return state;

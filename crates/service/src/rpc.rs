@@ -12,11 +12,12 @@ pub(crate) mod parts;
 mod span;
 mod values;
 
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use leafseal_engine::pool::Cancellation;
-use leafseal_engine::{Caller, Counters, Engine, ErrorKind, Report};
+use leafseal_engine::{Caller, Counters, Engine, ErrorKind, LookupRun, Report};
 use leafseal_protocol::{ErrorCode, ErrorObject, Limits};
 
 use crate::interface::{PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written};
@@ -44,6 +45,8 @@ pub struct EngineService {
     answer_size_max: usize,
     /// Since when the key store has not responded.
     store_lost_since: Mutex<Option<Instant>>,
+    /// The threads that read the store for requests, once started.
+    lookups: Mutex<Option<Arc<LookupRun>>>,
     failures: Arc<dyn FailureObserver>,
 }
 
@@ -52,12 +55,24 @@ impl EngineService {
     /// refused with `too_large`.
     pub fn new(engine: Engine, limits: Limits, answer_size_max: usize) -> Self {
         engine.prepare();
-        Self { engine, limits, answer_size_max, failures: Arc::new(NoObserver), store_lost_since: Mutex::default() }
+        let failures = Arc::new(NoObserver);
+        let (store_lost_since, lookups) = (Mutex::default(), Mutex::default());
+        Self { engine, limits, answer_size_max, failures, store_lost_since, lookups }
     }
 
     /// The same service, which reports failed envelopes to `failures`.
-    pub fn observed_by(self, failures: Arc<dyn FailureObserver>) -> Self {
-        Self { failures, ..self }
+    pub fn observed_by(mut self, failures: Arc<dyn FailureObserver>) -> Self {
+        self.failures = failures;
+        self
+    }
+}
+
+impl Drop for EngineService {
+    fn drop(&mut self) {
+        // The threads end by themselves: one may be waiting for a store that does not answer.
+        if let Some(run) = self.lookups.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            run.end();
+        }
     }
 }
 
@@ -67,10 +82,35 @@ impl Service for EngineService {
     fn authenticate(&self, peer: &PeerIdentity) -> Result<Arc<Caller>, Refused> {
         let caller = self.engine.client(&peer.name, peer.certificate_sha256);
         caller.map(Arc::new).map_err(|error| {
-            let is_away = error.kind == ErrorKind::Unavailable;
-            let code = if is_away { ErrorCode::Unavailable } else { ErrorCode::Forbidden };
+            let code = match error.kind {
+                ErrorKind::Unavailable => ErrorCode::Unavailable,
+                ErrorKind::Overloaded => ErrorCode::Overloaded,
+                _ => ErrorCode::Forbidden,
+            };
             Refused { code, message: error.to_string() }
         })
+    }
+
+    fn recognise(&self, peer: &PeerIdentity) -> Option<Arc<Caller>> {
+        self.engine.known_client(&peer.name, peer.certificate_sha256).map(Arc::new)
+    }
+
+    fn start(&self) -> io::Result<()> {
+        let mut lookups = self.lookups.lock().unwrap_or_else(PoisonError::into_inner);
+        if lookups.is_some() {
+            return Ok(());
+        }
+        let run = self.engine.begin_lookups();
+        for index in 0..self.engine.settings().store_lookups_max.max(1) {
+            let (engine, own) = (self.engine.clone(), Arc::clone(&run));
+            let thread = std::thread::Builder::new().name(format!("leafseal-lookup-{index}"));
+            if let Err(error) = thread.spawn(move || engine.serve_lookups(&own)) {
+                run.end();
+                return Err(error);
+            }
+        }
+        *lookups = Some(run);
+        Ok(())
     }
 
     fn tenant<'a>(&self, caller: &'a Caller, app: Option<&'a str>) -> Tenant<'a> {
@@ -156,8 +196,8 @@ struct EngineRequest {
 enum Stage {
     /// Only the head has been read.
     Arrived(Vec<u8>),
-    /// The parameters are read; nothing has been done.
-    Read(Call),
+    /// The parameters are read; nothing has been done, or only the store has to be read first.
+    Read(Arc<Call>),
     /// Runs its own steps.
     Working(Box<dyn Request>),
     /// Runs in parts.
@@ -172,9 +212,16 @@ enum Stage {
 
 impl Request for EngineRequest {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+        // A step that fails because the store has to be read first is repeated: until the work has begun, the stage stays.
         let (stage, step) = match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Arrived(frame) => (self.read(frame), Step::More),
-            Stage::Read(call) => self.begin(call, out)?,
+            Stage::Read(call) => match self.begin(&call, out) {
+                Ok(begun) => begun,
+                Err(error) => {
+                    self.stage = Stage::Read(call);
+                    return Err(error);
+                }
+            },
             Stage::Working(mut work) => match work.step(out)? {
                 Step::Spread { answer_size_max } => {
                     let is_limited = answer_size_max < self.answer_size_max;
@@ -246,15 +293,14 @@ impl EngineRequest {
         if let Some(milliseconds) = call.parsed().deadline_ms() {
             self.cancellation.set_deadline(self.arrived + Duration::from_millis(u64::from(milliseconds)));
         }
-        Stage::Read(call)
+        Stage::Read(Arc::new(call))
     }
 
     /// Checks the request and runs its first step.
-    fn begin(&self, call: Call, out: &mut Vec<u8>) -> Result<(Stage, Step), ErrorObject> {
+    fn begin(&self, call: &Arc<Call>, out: &mut Vec<u8>) -> Result<(Stage, Step), ErrorObject> {
         let (engine, id) = (&self.engine, self.id);
         let caller = &*convert::caller(&self.caller, call.parsed().key_id())?;
         engine.admit(caller).map_err(convert::error)?;
-        let call = &Arc::new(call);
         let work: Box<dyn Request> = match call.parsed() {
             Parsed::Encrypt(params) => Box::new(List::encrypt(engine, caller, id, (call, params), out)?),
             Parsed::Decrypt(params) => {

@@ -1,7 +1,8 @@
-//! Shared by tests and benchmarks of several crates: a real store in a temporary folder. Never shipped.
+//! Shared by tests and benchmarks of several crates: a real store in a temporary folder, and one that can be held up. Never shipped.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod gated_store;
 mod metrics_table;
 pub mod pgbouncer;
 pub mod postgres;
@@ -12,6 +13,8 @@ use leafseal_engine::admin::{
     AppName, Environment, Keystore, Limits, LocalRootKey, NewKeys, OpenMode, SqliteKeystore, system_clock,
 };
 use leafseal_engine::system_random;
+
+pub use gated_store::{Gate, GatedStore};
 pub use metrics_table::check_metrics_table;
 
 /// A store with apps, which can be opened more than once, and is gone when this is dropped.

@@ -41,7 +41,7 @@ const fn ban(pattern: &'static str, covers: Where, tests: Tests, instead: &'stat
     Ban { pattern, covers, tests, instead }
 }
 
-const BANS: [Ban; 23] = [
+const BANS: [Ban; 24] = [
     ban(".unwrap()", Where::Anywhere, Tests::Exempt, "use `.expect(\"why it cannot fail\")`, or return the error"),
     ban(".unwrap_err()", Where::Anywhere, Tests::Exempt, "match on the result"),
     ban("println!", Where::Outside(OUTER), Tests::Exempt, "return the text; only cli and xtask print"),
@@ -76,6 +76,12 @@ const BANS: [Ban; 23] = [
     ban("Instant::now", Where::In(PURE), Tests::Exempt, "take the time as a parameter"),
     ban("std::fs", Where::In(PURE), Tests::Exempt, "take the bytes as a parameter: this crate is pure"),
     ban("std::net", Where::In(PURE), Tests::Exempt, "move it to server, client or relay: this crate is pure"),
+    ban(
+        ".store()",
+        Where::In(&["service", "server"]),
+        Tests::Exempt,
+        "let the engine look it up: workers and network threads never wait for the store",
+    ),
     ban("std::net", Where::In(&["service"]), Tests::Exempt, "move it to server: workers never touch a socket"),
     ban("std::thread", Where::In(PURE), Tests::Exempt, "leave threads to pool: this crate is pure"),
     ban(

@@ -149,6 +149,38 @@ pub(crate) static KEYS: &[Key] = &[
         "How long an engine that shares its keystore (`keystore.url`) only decrypts with a new key version before it also encrypts with \
          it: other engines learn of the version within a second. Use the same value everywhere."
     ),
+    number!(
+        "engine.store_lookups_max",
+        Kind::Count(1, 256),
+        engine.store_lookups_max,
+        "Threads that read the keystore for requests, so that no worker waits for it. Look-ups for callers without known credentials use \
+         at most half of them."
+    ),
+    number!(
+        "engine.store_queue_max",
+        Kind::Count(1, 65_536),
+        engine.store_queue_max,
+        "Look-ups that wait for these threads, for callers with known credentials and as many for others; one client or address may have a \
+         quarter of them. Further requests fail with `overloaded`."
+    ),
+    time!(
+        "engine.store_wait_max",
+        1,
+        engine.store_wait_max,
+        "How long a request waits for the keystore before it fails with `unavailable`."
+    ),
+    number!(
+        "engine.miss_bytes_max",
+        Kind::Size(0, GIB),
+        engine.miss_bytes_max,
+        "Memory for names of apps, clients and API keys that the keystore does not have, so that they are not looked up again."
+    ),
+    time!(
+        "engine.miss_age_max",
+        0,
+        engine.miss_age_max,
+        "How long such a name is remembered; a change of the keystore ends it at once."
+    ),
     flag!(
         "engine.wipe_buffers",
         wipe_buffers,

@@ -4,6 +4,7 @@ mod api_callers;
 mod common;
 mod corpus;
 mod engine;
+mod lookups;
 mod public_keys;
 mod reports;
 mod shared_store;

@@ -32,8 +32,8 @@ use leafseal_net::tls::Acceptor;
 use leafseal_protocol::Method;
 use serde_json::json;
 use tokio::runtime::Runtime;
-use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
 
 use crate::clock;
 use crate::failure_log::FailureLog;
@@ -87,7 +87,8 @@ pub(crate) fn start(
     let options = ListenerOptions { address, acceptor: Some(acceptor.clone()), settings: http, observer };
     let failures = FailureLog::new(server_state.settings.refusal_lines_max);
     let calls = Semaphore::new(settings.calls_max);
-    let api = Api { server_state: Arc::clone(server_state), engine: engine.clone(), calls, failures };
+    let anonymous_calls = Semaphore::new(settings.calls_max.div_ceil(2));
+    let api = Api { server_state: Arc::clone(server_state), engine: engine.clone(), calls, anonymous_calls, failures };
     let _context = runtime.enter();
     let listener = Listener::start(options, Arc::new(api));
     let listener = listener.map_err(|error| StartError::Listen { setting: "api.address", address, error })?;
@@ -103,6 +104,9 @@ pub(crate) struct Api {
     server_state: Arc<ServerState>,
     engine: Engine,
     calls: Semaphore,
+    /// Places for calls that hold a place among `calls` although nothing proves who makes them: half as many, so that calls which wait for
+    /// the key store in the names of others leave room.
+    anonymous_calls: Semaphore,
     failures: FailureLog,
 }
 
@@ -211,21 +215,23 @@ impl Api {
         match call {
             Call::OpenApi => Ok(answer_static("application/json", OPEN_API.as_bytes())),
             Call::Certificate => self.certificate(),
-            Call::RelayOutbound => self.relay_outbound(&parts.headers).await,
+            Call::RelayOutbound => self.relay_outbound(&parts.headers, peer).await,
             Call::KeysByApp => {
                 let app = parts.headers.get(APP_ID).and_then(|app| app.to_str().ok());
                 let app = app.ok_or_else(|| invalid("the header `x-evervault-app-id` names the app"))?;
+                let _place = self.anonymous_place()?;
                 self.public_keys(Caller::Owner, app, submission(0, Some(Method::PublicKeys))).await
             }
             Call::AppOfTeam => {
                 let app = app.expect("the path has one");
+                let _place = self.anonymous_place()?;
                 let mut response =
                     self.public_keys(Caller::Owner, app, submission(0, Some(Method::PublicKeys))).await?;
                 response.headers_mut().insert(DEBUG_MODE, HeaderValue::from_static("false"));
                 Ok(response)
             }
             Call::KeysByApiKey => {
-                let (caller, app, _) = self.authenticate_key(&parts.headers).await?.into_caller();
+                let (caller, app, _) = self.authenticate_key(&parts.headers, peer).await?.into_caller();
                 self.public_keys(caller, &app, submission(0, Some(Method::PublicKeys))).await
             }
             Call::Encrypt | Call::Decrypt | Call::Inspect | Call::ClientSideTokens => {
@@ -237,7 +243,7 @@ impl Api {
     /// Runs a call that has a body.
     async fn work(&self, call: Call, parts: &Parts, body: RequestBody, peer: &Peer, began: Instant) -> Answer {
         let settings = &self.server_state.settings.api;
-        let authenticated = self.authenticated(&parts.headers).await?;
+        let authenticated = self.authenticated(&parts.headers, peer).await?;
         operations(call).iter().try_for_each(|&operation| authenticated.require(operation))?;
         let form = Form::of(&parts.headers)?;
         let is_file = form == Form::Bytes;
@@ -304,8 +310,8 @@ impl Api {
         }
     }
 
-    async fn relay_outbound(&self, headers: &HeaderMap) -> Answer {
-        self.authenticate_key(headers).await?;
+    async fn relay_outbound(&self, headers: &HeaderMap, peer: &Peer) -> Answer {
+        self.authenticate_key(headers, peer).await?;
         let relay = self.server_state.settings.api.relay.get();
         let relay = relay.as_deref();
         let destinations = relay.map_or(&[][..], |relay| &relay.destinations).iter();
@@ -324,21 +330,21 @@ impl Api {
     }
 
     /// Authenticates the caller by an API key.
-    async fn authenticate_key(&self, headers: &HeaderMap) -> Result<Authenticated, Problem> {
-        match self.authenticated(headers).await? {
+    async fn authenticate_key(&self, headers: &HeaderMap, peer: &Peer) -> Result<Authenticated, Problem> {
+        match self.authenticated(headers, peer).await? {
             authenticated @ Authenticated::Key(_) => Ok(authenticated),
             Authenticated::Token { .. } => Err(unauthorized("this call requires an API key")),
         }
     }
 
-    async fn authenticated(&self, headers: &HeaderMap) -> Result<Authenticated, Problem> {
+    async fn authenticated(&self, headers: &HeaderMap, peer: &Peer) -> Result<Authenticated, Problem> {
         match Credentials::read(headers).map_err(|none| unauthorized(none.detail()))? {
             Credentials::Token(text) => {
-                let token = self.engine.token(&text).map_err(refusal)?;
+                let token = self.look_up(self.engine.find_token(&text)).await?;
                 Ok(Authenticated::Token { caller: token.caller, app: token.app, payload: token.payload })
             }
             Credentials::ApiKey { app, key } => {
-                let caller = self.api_caller(&key).await?;
+                let caller = self.api_caller(&key, peer).await?;
                 if app.is_some_and(|app| app != caller.app().as_str()) {
                     return Err(unauthorized("the API key is for another app than the one it was shown for"));
                 }
@@ -347,21 +353,30 @@ impl Api {
         }
     }
 
-    /// Looks up the API key, on a thread that may block if the cache does not have it.
-    async fn api_caller(&self, text: &str) -> Result<ApiCaller, Problem> {
+    /// Looks up the API key, without blocking the thread.
+    async fn api_caller(&self, text: &str, peer: &Peer) -> Result<ApiCaller, Problem> {
         let not_a_key = || unauthorized("the API key is not known to this engine, or was revoked");
         let (id, secret_sha256) = read_api_key(text).ok_or_else(not_a_key)?;
         if let Some(known) = self.engine.known_api_caller(&id, secret_sha256) {
             return Ok(known);
         }
-        let engine = self.engine.clone();
-        match spawn_blocking(move || engine.api_caller(&id, secret_sha256)).await {
-            Ok(found) => found.map_err(refusal),
-            Err(_) => {
-                let detail = "the engine failed to look the API key up; its log has the details";
-                Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail))
-            }
-        }
+        let _place = self.anonymous_place()?;
+        let source = self.server_state.number_of_client(("address", client_of(peer.address.ip())));
+        self.look_up(self.engine.find_api_caller(&id, secret_sha256, source)).await
+    }
+
+    /// Waits for a look-up of the key store.
+    async fn look_up<T>(&self, found: impl Future<Output = Result<T, Error>>) -> Result<T, Problem> {
+        let limit = self.engine.settings().store_wait_max;
+        let found = timeout(limit, found).await.unwrap_or_else(|_| Err(Error::silent_store()));
+        found.map_err(refusal)
+    }
+
+    /// A place for a call of which nothing proves who makes it, until it is dropped.
+    fn anonymous_place(&self) -> Result<SemaphorePermit<'_>, Problem> {
+        let pause = self.server_state.settings.retry_after;
+        let place = self.anonymous_calls.try_acquire();
+        place.map_err(|_| overloaded("too many calls without known credentials are going on", pause))
     }
 }
 

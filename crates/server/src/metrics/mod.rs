@@ -8,8 +8,8 @@ pub(crate) mod requests;
 use std::fmt;
 use std::time::Duration;
 
-use leafseal_engine::Counters;
 use leafseal_engine::pool::Observer;
+use leafseal_engine::{Counters, LookupCounters};
 use leafseal_http::HttpCounters;
 use leafseal_net::ProcessFigures;
 use leafseal_net::metrics::{Histogram, HistogramSnapshot, Named, Writer, openmetrics};
@@ -202,6 +202,8 @@ impl Snapshot {
     fn write_queue(&self, out: &mut Writer<'_>) -> fmt::Result {
         const JOBS: Named = Named::plain("queue_jobs", "Requests queued or running");
         const WAITING: Named = Named::plain("queue_jobs_waiting", "Requests among them that are waiting for a worker");
+        const PARKED: Named =
+            Named::plain("queue_jobs_parked", "Requests among them that are waiting for the key store");
         const BYTES: Named = Named::bytes("queue", "Bytes of the messages of requests queued or running");
         const BACKLOG: Named =
             Named::seconds("queue_backlog", "Estimated time for the workers to finish all requests queued or running");
@@ -214,6 +216,7 @@ impl Snapshot {
         let pool = &self.counters.pool;
         out.gauge(JOBS, pool.jobs_held as u64)?;
         out.gauge(WAITING, pool.jobs_waiting as u64)?;
+        out.gauge(PARKED, pool.jobs_parked as u64)?;
         out.gauge(BYTES, pool.bytes_held as u64)?;
         out.gauge(BACKLOG, pool.backlog.as_secs_f64())?;
         out.counter(REFUSED_EARLY, pool.jobs_refused_early)?;
@@ -249,6 +252,7 @@ impl Snapshot {
             opening_agreements,
             store_silence,
             store_resyncs,
+            lookups: store_lookups,
         } = self.engine;
         let caches = [
             ("apps", apps),
@@ -265,7 +269,8 @@ impl Snapshot {
         out.gauges(ENTRIES, ["cache"], caches.map(|(cache, counters)| ([cache], counters.entries as u64)))?;
         out.counter(AGREEMENTS, opening_agreements)?;
         out.gauge(SILENCE, store_silence.as_secs_f64())?;
-        out.counter(RESYNCS, store_resyncs)
+        out.counter(RESYNCS, store_resyncs)?;
+        write_lookups(store_lookups, out)
     }
 
     fn write_cpu(&self, out: &mut Writer<'_>) -> fmt::Result {
@@ -279,6 +284,25 @@ impl Snapshot {
         }
         out.counters(CPU, ["threads"], self.cpu.iter().map(|&(part, time)| ([part], time.as_secs_f64())))
     }
+}
+
+fn write_lookups(lookups: LookupCounters, out: &mut Writer<'_>) -> fmt::Result {
+    const LOOKUPS: Named = Named::plain(
+        "keystore_lookups",
+        "Look-ups of apps, grants and API keys: made in the key store; remembered, answered without one because the key store does not \
+         have the name; refused as overloaded, because too many wait (engine.store_queue_max)",
+    );
+    const WAITING: Named =
+        Named::plain("keystore_lookups_waiting", "Look-ups that wait for the key store or are being made");
+    const MISSES: Named = Named::bytes(
+        "keystore_misses",
+        "Memory of names that the key store does not have, so that they are not looked up again: at most engine.miss_bytes_max",
+    );
+    let LookupCounters { made, refused, misses_remembered, waiting, misses: _, miss_bytes } = lookups;
+    let results = [(["made"], made), (["remembered"], misses_remembered), (["refused"], refused)];
+    out.counters(LOOKUPS, ["result"], results)?;
+    out.gauge(WAITING, waiting as u64)?;
+    out.gauge(MISSES, miss_bytes as u64)
 }
 
 fn write_api(api: &ApiSnapshot, out: &mut Writer<'_>) -> fmt::Result {

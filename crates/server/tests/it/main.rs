@@ -2,6 +2,7 @@
 //! are beside this folder.
 
 mod api;
+mod blocked_store;
 mod bounds;
 mod calls;
 mod certificates;

@@ -288,6 +288,7 @@ fn assert_cache_metrics(counters: &Counters, metrics: &str) {
         opening_agreements,
         store_silence: _,
         store_resyncs,
+        lookups,
     } = *counters;
     for (cache, counted) in [
         ("apps", apps),
@@ -312,6 +313,8 @@ fn assert_cache_metrics(counters: &Counters, metrics: &str) {
     assert_eq!(sample(metrics, "leafseal_opening_agreements_total"), opening_agreements as f64);
     assert_eq!(sample(metrics, "leafseal_keystore_resyncs_total"), store_resyncs as f64);
     assert!(sample(metrics, "leafseal_keystore_silence_seconds") >= 0.0);
+    assert_eq!(sample(metrics, "leafseal_keystore_lookups_total{result=\"made\"}"), lookups.made as f64);
+    assert_eq!(sample(metrics, "leafseal_keystore_misses_bytes"), lookups.miss_bytes as f64);
 }
 
 #[test]

@@ -110,7 +110,8 @@ impl<R: Rewriter + Send + 'static> Request for Document<R> {
             },
             Stage::Compared(reading, payload) => match reading.step(body).map_err(error_object)? {
                 None => return Ok(Step::More),
-                Some(read) if read == *payload => self.begin().map_err(error_object)?,
+                // It has been taken, so the next step begins the work, as often as it takes.
+                Some(read) if read == *payload => Stage::Received,
                 Some(_) => return Err(ErrorObject::new(ErrorCode::Forbidden, "the token is for another payload")),
             },
             Stage::Working(work) => {

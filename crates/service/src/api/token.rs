@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leafseal_engine::{TOKEN_AGE_MAX, TokenRequestReading};
+use leafseal_engine::{TOKEN_AGE_MAX, TokenRequest, TokenRequestReading};
 use leafseal_protocol::ErrorObject;
 use serde_json::json;
 
@@ -12,12 +12,14 @@ use crate::rpc::convert::error as error_object;
 
 /// Makes a client-side token.
 pub fn issue_token(input: CallInput) -> Box<dyn Request> {
-    Box::new(Issue { input, reading: None })
+    Box::new(Issue { input, reading: None, request: None })
 }
 
 struct Issue {
     input: CallInput,
     reading: Option<TokenRequestReading>,
+    /// The request, once it is read. Issuing the token is repeated while the store has to be read first.
+    request: Option<TokenRequest>,
 }
 
 /// The only thing that a token can be for.
@@ -30,11 +32,14 @@ const EXPIRY_MIN_MS: u64 = 1_000;
 impl Request for Issue {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
         let CallInput { engine, caller, app, body, .. } = &self.input;
-        let Some(reading) = &mut self.reading else {
-            self.reading = Some(engine.token_request(body.len()).map_err(error_object)?);
+        let Some(request) = &self.request else {
+            let Some(reading) = &mut self.reading else {
+                self.reading = Some(engine.token_request(body.len()).map_err(error_object)?);
+                return Ok(Step::More);
+            };
+            self.request = reading.step(body).map_err(error_object)?;
             return Ok(Step::More);
         };
-        let Some(request) = reading.step(body).map_err(error_object)? else { return Ok(Step::More) };
         if request.action.as_deref() != Some(DECRYPT) {
             return Err(invalid("the field `action` is \"api:decrypt\""));
         }

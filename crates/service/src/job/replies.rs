@@ -1,6 +1,9 @@
 //! Answers requests that have ended.
 
+use leafseal_engine::Error;
+
 use super::*;
+use crate::rpc::convert::error as error_object;
 
 pub(super) fn answer(written: Rope, mut share: Share, effort: Effort, reply: Reply) {
     if !reply.takes(&written) {
@@ -24,6 +27,7 @@ pub(super) fn refuse(ending: Ending, effort: Effort, reply: Reply) {
             reply.fail(ErrorCode::DeadlineExceeded, "the deadline passed before the work was done", effort);
         }
         Ending::OutOfMemory => reply.fail(ErrorCode::Overloaded, "the engine holds too many bytes of answers", effort),
+        Ending::NotFoundInTime => reply.refuse(error_object(Error::silent_store()), effort),
         Ending::TooLarge => unreachable!("the request has said it in its own words"),
     }
 }

@@ -1,10 +1,14 @@
 //! Conversions between the protocol's types and the engine's, written by hand so that neither depends on the other.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use leafseal_engine::{Caller, Curve, Error, ErrorKind, Keying, OnFailure, Report};
 use leafseal_protocol::answer::{self, Failures};
 use leafseal_protocol::{self as wire, ErrorCode, ErrorObject, TextKind};
+
+/// When a request that failed for the key store may be sent again.
+const STORE_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) fn curve(curve: wire::Curve) -> Curve {
     match curve {
@@ -115,13 +119,18 @@ pub(super) fn error_from(error: Error, first: u64) -> ErrorObject {
         ErrorKind::NumberOutOfRange => ErrorCode::NumberOutOfRange,
         ErrorKind::TooLarge => ErrorCode::TooLarge,
         ErrorKind::Unavailable => ErrorCode::Unavailable,
+        ErrorKind::Overloaded => ErrorCode::Overloaded,
         ErrorKind::Internal => ErrorCode::Internal,
     };
     if let Some(cause) = error.cause() {
         tracing::warn!(cause, "a request failed for the key store");
     }
     let index = error.index.map(|index| first + index);
-    ErrorObject { index, offset: error.offset, ..ErrorObject::new(code, error.message) }
+    let object = ErrorObject { index, offset: error.offset, ..ErrorObject::new(code, error.message) };
+    match error.kind {
+        ErrorKind::Unavailable | ErrorKind::Overloaded => object.retry_after(STORE_PAUSE),
+        _ => object,
+    }
 }
 
 /// Converts an engine error about the request as a whole.

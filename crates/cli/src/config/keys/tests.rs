@@ -88,6 +88,11 @@ fn every_setting_of_the_crates_has_a_key() {
         blinding_age_max: _,
         store_silence_max: _,
         key_version_delay: _,
+        store_lookups_max: _,
+        store_queue_max: _,
+        store_wait_max: _,
+        miss_bytes_max: _,
+        miss_age_max: _,
         document,
     } = engine;
     let DocumentLimits {

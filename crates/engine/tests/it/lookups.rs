@@ -1,0 +1,209 @@
+//! Look-ups in a store that can be held up: who waits for it, who shares them, what is remembered, and who is refused.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{JoinHandle, sleep, spawn};
+use std::time::Duration;
+
+use leafseal_engine::admin::{NewKeys, Operation, Roles};
+use leafseal_engine::{Caller, Engine, ErrorKind, LookupRun, Settings};
+use leafseal_testkit::{Gate, GatedStore, ScratchStore};
+
+use crate::common::{ManualClock, app, grant};
+
+/// An engine whose look-ups are made by threads.
+struct Served {
+    engine: Engine,
+    gate: Gate,
+    clock: ManualClock,
+    run: Arc<LookupRun>,
+    threads: Vec<JoinHandle<()>>,
+    store: ScratchStore,
+}
+
+impl Served {
+    fn new(settings: Settings) -> Self {
+        let store = ScratchStore::new(&["acme", "other"]);
+        let (gated, gate) = GatedStore::new(Box::new(store.open()));
+        let clock = ManualClock::default();
+        let engine = Engine::with_clock(Box::new(gated), settings, Box::new(clock.clone()));
+        engine.maintain().expect("refreshed");
+        let run = engine.begin_lookups();
+        let serve = |_| {
+            let (engine, run) = (engine.clone(), Arc::clone(&run));
+            spawn(move || engine.serve_lookups(&run))
+        };
+        let threads = (0..engine.settings().store_lookups_max).map(serve).collect();
+        Self { engine, gate, clock, run, threads, store }
+    }
+
+    /// Starts a caller without credentials that wants an app's keys, and waits for the store.
+    fn wanting(&self, name: &str) -> JoinHandle<Result<u32, ErrorKind>> {
+        let (engine, name) = (self.engine.clone(), name.to_owned());
+        spawn(move || match engine.public_keys(&Caller::Owner, &name) {
+            Ok(keys) => Ok(keys.version),
+            Err(error) => Err(error.kind),
+        })
+    }
+
+    fn kind(&self, name: &str) -> Result<u32, ErrorKind> {
+        self.wanting(name).join().expect("it ends")
+    }
+
+    fn made(&self) -> u64 {
+        self.engine.counters().lookups.made
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.gate.open();
+        self.run.end();
+        for thread in self.threads.drain(..) {
+            thread.join().expect("it ends");
+        }
+    }
+}
+
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    for _ in 0..60_000 {
+        if is_so() {
+            return;
+        }
+        sleep(Duration::from_millis(1));
+    }
+    panic!("not within a minute: {what}");
+}
+
+#[test]
+fn all_callers_of_one_name_share_one_lookup() {
+    let served = Served::new(Settings::default());
+    served.gate.close_for(|name| name == "acme");
+    let callers: Vec<_> = (0..20).map(|_| served.wanting("acme")).collect();
+    until("it is read", || served.gate.reads("acme") == 1);
+    // The others have found it running, or will.
+    served.gate.open();
+    for caller in callers {
+        assert_eq!(caller.join().expect("it ends"), Ok(1));
+    }
+    assert_eq!((served.gate.reads("acme"), served.made()), (1, 1));
+}
+
+#[test]
+fn names_that_the_store_does_not_have_are_remembered_until_it_changes() {
+    let served = Served::new(Settings::default());
+    for _ in 0..5 {
+        assert_eq!(served.kind("invented"), Err(ErrorKind::UnknownApp));
+    }
+    assert_eq!(served.gate.reads("invented"), 1);
+    served.engine.store().create_app(&app("invented"), NewKeys::generated()).expect("created");
+    served.engine.maintain().expect("refreshed");
+    assert_eq!(served.kind("invented"), Ok(1), "visible as soon as the store reports the change");
+    served.engine.store().disable_app(&app("invented")).expect("disabled");
+    served.engine.maintain().expect("refreshed");
+    for _ in 0..5 {
+        assert_eq!(served.kind("invented"), Err(ErrorKind::AppDisabled));
+    }
+    assert_eq!(served.gate.reads("invented"), 3);
+}
+
+#[test]
+fn remembered_names_are_bounded_in_bytes_and_time() {
+    let settings = Settings { miss_bytes_max: 2000, miss_age_max: Duration::from_secs(60), ..Settings::default() };
+    let served = Served::new(settings);
+    for number in 0..100 {
+        assert_eq!(served.kind(&format!("invented-{number}")), Err(ErrorKind::UnknownApp));
+    }
+    let lookups = served.engine.counters().lookups;
+    assert!(lookups.miss_bytes <= 2000 && (5..=20).contains(&lookups.misses), "{lookups:?}");
+    assert_eq!(served.kind("invented-99"), Err(ErrorKind::UnknownApp));
+    assert_eq!(served.made(), 100, "the last one is remembered");
+    assert_eq!(served.kind("invented-0"), Err(ErrorKind::UnknownApp));
+    assert_eq!(served.made(), 101, "the first one is not");
+    served.clock.advance(60);
+    served.engine.maintain().expect("refreshed");
+    assert_eq!(served.engine.counters().lookups.misses, 0);
+    assert_eq!(served.engine.counters().lookups.miss_bytes, 0);
+}
+
+/// However many invented names wait, those whose credentials are known are looked up at once; as are names that existed before a change.
+#[test]
+fn callers_without_credentials_leave_threads_to_the_known() {
+    let served = Served::new(Settings::default());
+    let caller = grant(&served.engine, "shop", &[Operation::Encrypt], Roles::Any);
+    assert_eq!(served.kind("other"), Ok(1));
+    // The cache is empty after a change.
+    served.engine.store().rotate(&app("acme")).expect("rotated");
+    served.engine.maintain().expect("refreshed");
+    served.gate.close_for(|name| name.starts_with("invented"));
+    let invented: Vec<_> = (0..50).map(|number| served.wanting(&format!("invented-{number}"))).collect();
+    until("half of the threads are in the store", || served.gate.held() == 2);
+    until("all wait", || served.engine.counters().lookups.waiting == 50);
+    served.engine.admit(&caller).expect("its grant is read again");
+    served.engine.public_keys(&caller, "acme").expect("its app is read again");
+    assert_eq!(served.kind("other"), Ok(1), "a name that existed before the change");
+    assert_eq!(served.gate.held(), 2);
+    served.gate.open();
+    for caller in invented {
+        assert_eq!(caller.join().expect("it ends"), Err(ErrorKind::UnknownApp));
+    }
+}
+
+#[test]
+fn a_full_lane_refuses_further_names_and_no_others() {
+    let served = Served::new(Settings { store_queue_max: 16, ..Settings::default() });
+    served.gate.close_for(|name| name.starts_with("invented"));
+    // One source has a quarter of the lane.
+    let mut invented: Vec<_> = (0..2).map(|number| served.wanting(&format!("invented-{number}"))).collect();
+    until("two are read", || served.gate.held() == 2);
+    invented.extend((2..6).map(|number| served.wanting(&format!("invented-{number}"))));
+    until("four wait", || served.engine.counters().lookups.waiting == 6);
+    assert_eq!(served.kind("invented-6"), Err(ErrorKind::Overloaded));
+    assert_eq!(served.engine.counters().lookups.refused, 1);
+    let caller = grant(&served.engine, "shop", &[Operation::Encrypt], Roles::Any);
+    served.engine.public_keys(&caller, "acme").expect("known callers have a lane of their own");
+    served.gate.open();
+    for caller in invented {
+        assert_eq!(caller.join().expect("it ends"), Err(ErrorKind::UnknownApp));
+    }
+}
+
+#[test]
+fn a_caller_waits_for_a_store_that_hangs_only_so_long() {
+    let served = Served::new(Settings { store_wait_max: Duration::from_millis(20), ..Settings::default() });
+    served.gate.close_for(|_| true);
+    let error = served.engine.public_keys(&Caller::Owner, "acme").expect_err("it hangs");
+    assert!(error.kind == ErrorKind::Unavailable && error.message.contains("try again later"), "{error}");
+    served.gate.open();
+}
+
+#[test]
+fn a_lookup_that_fails_answers_all_who_wait_for_it_and_is_made_again_later() {
+    let served = Served::new(Settings::default());
+    let content = std::fs::read(served.store.path()).expect("a store");
+    std::fs::write(served.store.path(), b"no store any more").expect("written");
+    assert_eq!(served.kind("acme"), Err(ErrorKind::Unavailable));
+    std::fs::write(served.store.path(), content).expect("written");
+    served.engine.maintain().expect("the store is back");
+    assert_eq!(served.kind("acme"), Ok(1));
+}
+
+/// While the store changes all the time, an answer is out of date before it arrives: those who have waited get it nevertheless.
+#[test]
+fn a_store_that_changes_all_the_time_is_still_readable() {
+    let served = Served::new(Settings::default());
+    let is_over = Arc::new(AtomicBool::new(false));
+    let (engine, ends) = (served.engine.clone(), Arc::clone(&is_over));
+    let changes = spawn(move || {
+        while !ends.load(Ordering::Relaxed) {
+            engine.store().disable_app(&app("other")).expect("disabled");
+            engine.store().enable_app(&app("other")).expect("enabled");
+            engine.maintain().expect("refreshed");
+        }
+    });
+    for _ in 0..20 {
+        assert_eq!(served.kind("acme"), Ok(1));
+    }
+    is_over.store(true, Ordering::Relaxed);
+    changes.join().expect("it ends");
+}

@@ -1,0 +1,239 @@
+//! A store that blocks: workers and network threads go on, because none of them ever waits for it.
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use boring::base64;
+use boring::ssl::{SslConnector, SslMethod, SslStream, SslVerifyMode};
+use leafseal_client::{Client, ClientSettings, EncryptOptions, ErrorCode, ErrorKind};
+use leafseal_engine::admin::{
+    ApiOperation, AppName, Apps, ClientName, Keystore, NewApiKey, NewClient, NewKeys, Operation, Roles,
+};
+use leafseal_engine::{ApiKeySecret, Engine, Settings, system_random};
+use leafseal_net::tls::{PrivateKeySettings, ServerIdentity, SessionSettings};
+use leafseal_protocol::Limits;
+use leafseal_server::{ApiSettings, Server, ServerSettings};
+use leafseal_service::EngineService;
+use leafseal_testkit::{Gate, GatedStore, ScratchStore};
+
+use crate::common::{PATIENCE, Pki, wait_until};
+
+/// Callers that the store holds up.
+const STRANGERS: usize = 24;
+
+struct Blocked {
+    server: Server,
+    engine: Engine,
+    gate: Gate,
+    pki: Pki,
+    /// The head field of a caller whose key is in the store.
+    authorization: String,
+    _store: ScratchStore,
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        self.gate.open();
+    }
+}
+
+fn name(text: &str) -> AppName {
+    AppName::parse(text).expect("a name")
+}
+
+impl Blocked {
+    fn new(engine: Settings) -> Self {
+        let store = ScratchStore::new(&["acme", "other"]);
+        let secret = ApiKeySecret::generate(&mut system_random());
+        let key = NewApiKey {
+            app: name("acme"),
+            operations: ApiOperation::ALL.into(),
+            roles: Roles::Any,
+            secret_sha256: secret.sha256(),
+        };
+        let keystore = store.open();
+        let id = keystore.create_api_key(&key).expect("made").id;
+        let shop = NewClient {
+            name: ClientName::parse("shop").expect("a name"),
+            apps: Apps::All,
+            operations: BTreeSet::from([Operation::Encrypt, Operation::Decrypt]),
+            roles: Roles::Any,
+            certificate_sha256: None,
+        };
+        keystore.put_client(&shop).expect("stored");
+        let (gated, gate) = GatedStore::new(Box::new(keystore));
+        let engine = Engine::new(Box::new(gated), engine);
+        let pki = Pki::new();
+        let tls = pki.server_tls();
+        let identity = ServerIdentity {
+            certificate_chain_pem: tls.certificate_chain_pem.clone(),
+            private_key_pem: tls.private_key_pem.clone(),
+            private_key_settings: PrivateKeySettings::default(),
+            sessions: SessionSettings::default(),
+        };
+        let local = SocketAddr::from(([127, 0, 0, 1], 0));
+        let api = ApiSettings { address: Some(local), identity: Some(identity), ..ApiSettings::default() };
+        let settings =
+            ServerSettings { address: local, network_threads: 1, workers: 1, api, ..ServerSettings::new(tls) };
+        let service = EngineService::new(engine.clone(), Limits::default(), 1 << 30);
+        let server = Server::start(settings, Arc::new(service)).expect("it starts");
+        // The start has made the secret of tokens: a change, after which the caches are emptied once.
+        engine.maintain().expect("refreshed");
+        let shown = format!("acme:{}", *secret.text(&id));
+        let authorization = format!("authorization: Basic {}\r\n", base64::encode_block(shown.as_bytes()));
+        Self { server, engine, gate, pki, authorization, _store: store }
+    }
+
+    fn send(&self, head: &str, body: &str) -> SslStream<TcpStream> {
+        let socket = TcpStream::connect(self.server.api_addr().expect("it has an API")).expect("connects");
+        socket.set_read_timeout(Some(PATIENCE)).expect("set");
+        let mut connector = SslConnector::builder(SslMethod::tls()).expect("a context");
+        connector.set_verify(SslVerifyMode::NONE);
+        let mut stream = connector.build().connect("localhost", socket).expect("shakes hands");
+        let size = body.len();
+        let head = format!("{head}host: localhost\r\ncontent-length: {size}\r\nconnection: close\r\n\r\n{body}");
+        stream.write_all(head.as_bytes()).expect("sent");
+        stream
+    }
+
+    /// A call of the caller whose key is in the store.
+    fn encrypt(&self) -> SslStream<TcpStream> {
+        let head = format!("POST /encrypt HTTP/1.1\r\n{}content-type: application/json\r\n", self.authorization);
+        self.send(&head, "{\"card\":\"4111\"}")
+    }
+
+    /// A call without credentials for the keys of an app.
+    fn keys(&self, app: &str) -> SslStream<TcpStream> {
+        self.send(&format!("GET /keys HTTP/1.1\r\nx-evervault-app-id: {app}\r\n"), "")
+    }
+
+    fn client_settings(&self) -> ClientSettings {
+        let tls = self.pki.client_tls(self.pki.client("shop"));
+        let request_timeout = 5 * PATIENCE;
+        ClientSettings {
+            retries_max: 0,
+            request_timeout,
+            ..ClientSettings::new(self.server.local_addr().to_string(), tls)
+        }
+    }
+
+    fn parked(&self) -> usize {
+        self.server.counters().pool.jobs_parked
+    }
+}
+
+fn answer(mut stream: SslStream<TcpStream>) -> String {
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer in time");
+    text
+}
+
+fn status(stream: SslStream<TcpStream>) -> String {
+    answer(stream).split(' ').nth(1).unwrap_or_default().to_owned()
+}
+
+/// One worker serves cached callers while many others wait for the store, which workers and network threads never read.
+#[test]
+fn workers_serve_cached_callers_while_the_store_blocks() {
+    let blocked = Blocked::new(Settings { store_wait_max: PATIENCE, ..Settings::default() });
+    assert_eq!(status(blocked.encrypt()), "200");
+    blocked.gate.close_for(|name| name.starts_with("invented"));
+    let names = |number: usize| format!("invented-{number}");
+    let mut strangers: Vec<_> = (0..STRANGERS).map(|number| blocked.keys(&names(number))).collect();
+    // Several that want the same.
+    strangers.extend((0..4).map(|_| blocked.keys("invented-0")));
+    wait_until("all are parked", || blocked.parked() == STRANGERS + 4);
+    assert_eq!(blocked.server.counters().pool.workers_busy, 0);
+    for _ in 0..10 {
+        assert_eq!(status(blocked.encrypt()), "200");
+    }
+    assert_eq!(blocked.parked(), STRANGERS + 4);
+    assert_eq!(blocked.gate.reads("invented-0"), 1, "one look-up for all of them");
+    blocked.gate.open();
+    for stranger in strangers {
+        assert_eq!(status(stranger), "404");
+    }
+    assert_eq!(blocked.gate.reads("invented-0"), 1);
+    assert_eq!(status(blocked.keys("invented-0")), "404");
+    assert_eq!(blocked.gate.reads("invented-0"), 1, "it is remembered");
+    let own = std::thread::current().name().unwrap_or_default().to_owned();
+    for thread in blocked.gate.take_threads() {
+        let may_wait = thread.starts_with("leafseal-lookup") || thread == "leafseal-tidy" || thread == own;
+        assert!(may_wait, "{thread} has read the store");
+    }
+}
+
+#[test]
+fn a_caller_that_leaves_while_it_waits_is_forgotten() {
+    let blocked = Blocked::new(Settings::default());
+    blocked.gate.close_for(|name| name.starts_with("invented"));
+    let strangers: Vec<_> = (0..4).map(|number| blocked.keys(&format!("invented-{number}"))).collect();
+    wait_until("all are parked", || blocked.parked() == 4);
+    drop(strangers);
+    wait_until("nothing is held", || blocked.server.counters().pool.jobs_held == 0);
+    assert_eq!(blocked.gate.held(), 2, "the store still blocks");
+}
+
+#[test]
+fn a_caller_that_waits_too_long_receives_unavailable_and_when_to_retry() {
+    let blocked = Blocked::new(Settings { store_wait_max: Duration::from_millis(50), ..Settings::default() });
+    blocked.gate.close_for(|name| !name.is_empty());
+    for stream in [blocked.keys("acme"), blocked.encrypt()] {
+        let answer = answer(stream);
+        assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+        let lower = answer.to_lowercase();
+        assert!(lower.contains("retry-after: 1") && lower.contains("unavailable"), "{answer}");
+    }
+}
+
+/// Over RPC: an app of an authenticated client is looked up while the connection serves other requests, and deadlines hold.
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_of_a_client_overtake_one_that_waits_for_the_store() {
+    let blocked = Blocked::new(Settings::default());
+    let client = Client::connect(blocked.client_settings()).await.expect("connects");
+    client.encrypt_document(&EncryptOptions::new("acme"), None, b"[1]").await.expect("encrypted");
+    blocked.gate.close_for(|name| name == "other");
+    let late = EncryptOptions { deadline_ms: Some(50), ..EncryptOptions::new("other") };
+    let error = client.encrypt_document(&late, None, b"[1]").await.expect_err("the store blocks");
+    assert_eq!(error.kind, ErrorKind::Engine(ErrorCode::DeadlineExceeded));
+    let waiting = tokio::spawn({
+        let client = client.clone();
+        async move { client.encrypt_document(&EncryptOptions::new("other"), None, b"[1]").await }
+    });
+    wait_until("it is parked", || blocked.parked() == 1);
+    for _ in 0..10 {
+        client.encrypt_document(&EncryptOptions::new("acme"), None, b"[1]").await.expect("encrypted");
+    }
+    assert_eq!(blocked.parked(), 1);
+    blocked.gate.open();
+    waiting.await.expect("no panic").expect("encrypted");
+}
+
+/// A change of the store empties the caches in the middle of a long request: it waits for the store, on no worker, and goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_request_waits_for_its_permission_after_a_change() {
+    let blocked = Blocked::new(Settings::default());
+    let client = Client::connect(blocked.client_settings()).await.expect("connects");
+    client.encrypt_document(&EncryptOptions::new("acme"), None, b"[1]").await.expect("encrypted");
+    let document = format!("[{}1]", "1,".repeat(20_000));
+    let keying = Some(leafseal_client::Keying::Field);
+    let long = tokio::spawn({
+        let client = client.clone();
+        async move {
+            let options = EncryptOptions { keying, ..EncryptOptions::new("acme") };
+            client.encrypt_document(&options, None, document.as_bytes()).await
+        }
+    });
+    wait_until("it runs", || blocked.server.counters().pool.workers_busy > 0);
+    blocked.gate.close_for(|name| name == "shop");
+    blocked.engine.store().create_app(&name("third"), NewKeys::generated()).expect("created");
+    blocked.engine.maintain().expect("noticed at once");
+    wait_until("it is parked", || blocked.parked() == 1);
+    assert_eq!(blocked.server.counters().pool.workers_busy, 0);
+    blocked.gate.open();
+    let sealed = long.await.expect("no panic").expect("encrypted");
+    assert_eq!(sealed.count, 20_001);
+}

@@ -1,0 +1,185 @@
+//! A store whose reads can be held up, as by a database that hangs, and that counts them and the threads that made them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use leafseal_engine::admin::{
+    ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName, Error, Generation, Keystore,
+    NewApiKey, NewClient, NewKeys, Secret, TOKEN_SECRET_SIZE, VersionSummary,
+};
+
+type Holds = Box<dyn Fn(&str) -> bool + Send>;
+
+#[derive(Default)]
+struct State {
+    /// Which names are held up; `None`: none.
+    holds: Option<Holds>,
+    /// Reads by name.
+    reads: BTreeMap<String, usize>,
+    /// Names of the threads that have read.
+    threads: BTreeSet<String>,
+    /// Reads that are held up now.
+    held: usize,
+}
+
+/// Controls a [`GatedStore`], also while an engine owns it.
+#[derive(Clone, Default)]
+pub struct Gate {
+    state: Arc<Mutex<State>>,
+    opened: Arc<Condvar>,
+}
+
+impl std::fmt::Debug for Gate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gate").field("held", &self.held()).finish_non_exhaustive()
+    }
+}
+
+impl Gate {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Holds up reads of the names for which `holds` returns true, until [`Gate::open`]. The name of a generation is empty.
+    pub fn close_for(&self, holds: impl Fn(&str) -> bool + Send + 'static) {
+        self.lock().holds = Some(Box::new(holds));
+        self.opened.notify_all();
+    }
+
+    /// Lets all reads pass.
+    pub fn open(&self) {
+        self.lock().holds = None;
+        self.opened.notify_all();
+    }
+
+    /// The number of reads of a name: an app, a client, the id of an API key.
+    pub fn reads(&self, name: &str) -> usize {
+        self.lock().reads.get(name).copied().unwrap_or_default()
+    }
+
+    /// The number of reads that are held up now.
+    pub fn held(&self) -> usize {
+        self.lock().held
+    }
+
+    /// The names of the threads that have read anything since the last call.
+    pub fn take_threads(&self) -> BTreeSet<String> {
+        std::mem::take(&mut self.lock().threads)
+    }
+
+    fn pass(&self, name: &str) {
+        let mut state = self.lock();
+        *state.reads.entry(name.to_owned()).or_default() += 1;
+        state.threads.insert(std::thread::current().name().unwrap_or_default().to_owned());
+        state.held += 1;
+        while state.holds.as_ref().is_some_and(|holds| holds(name)) {
+            state = self.opened.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.held -= 1;
+    }
+}
+
+/// A store behind a [`Gate`]. Changes pass at once.
+pub struct GatedStore {
+    store: Box<dyn Keystore>,
+    gate: Gate,
+}
+
+impl GatedStore {
+    /// Puts `store` behind a gate, which is open.
+    pub fn new(store: Box<dyn Keystore>) -> (Self, Gate) {
+        let gate = Gate::default();
+        (Self { store, gate: gate.clone() }, gate)
+    }
+}
+
+impl Keystore for GatedStore {
+    fn generation(&self) -> Result<Generation, Error> {
+        self.gate.pass("");
+        self.store.generation()
+    }
+
+    fn create_app(&self, app: &AppName, keys: NewKeys) -> Result<AppSummary, Error> {
+        self.store.create_app(app, keys)
+    }
+
+    fn add_version(&self, app: &AppName, keys: NewKeys) -> Result<VersionSummary, Error> {
+        self.store.add_version(app, keys)
+    }
+
+    fn list_apps(&self) -> Result<Vec<AppSummary>, Error> {
+        self.store.list_apps()
+    }
+
+    fn app_summary(&self, app: &AppName) -> Result<Option<AppSummary>, Error> {
+        self.store.app_summary(app)
+    }
+
+    fn load_app(&self, app: &AppName) -> Result<Option<AppKeys>, Error> {
+        self.gate.pass(app.as_str());
+        self.store.load_app(app)
+    }
+
+    fn disable_app(&self, app: &AppName) -> Result<(), Error> {
+        self.store.disable_app(app)
+    }
+
+    fn enable_app(&self, app: &AppName) -> Result<(), Error> {
+        self.store.enable_app(app)
+    }
+
+    fn disable_version(&self, app: &AppName, version: u32) -> Result<(), Error> {
+        self.store.disable_version(app, version)
+    }
+
+    fn enable_version(&self, app: &AppName, version: u32) -> Result<(), Error> {
+        self.store.enable_version(app, version)
+    }
+
+    fn put_client(&self, client: &NewClient) -> Result<ClientGrant, Error> {
+        self.store.put_client(client)
+    }
+
+    fn client(&self, client: &ClientName) -> Result<Option<ClientGrant>, Error> {
+        self.gate.pass(client.as_str());
+        self.store.client(client)
+    }
+
+    fn list_clients(&self) -> Result<Vec<ClientGrant>, Error> {
+        self.store.list_clients()
+    }
+
+    fn disable_client(&self, client: &ClientName) -> Result<(), Error> {
+        self.store.disable_client(client)
+    }
+
+    fn enable_client(&self, client: &ClientName) -> Result<(), Error> {
+        self.store.enable_client(client)
+    }
+
+    fn create_api_key(&self, key: &NewApiKey) -> Result<ApiKey, Error> {
+        self.store.create_api_key(key)
+    }
+
+    fn api_key(&self, id: &ApiKeyId) -> Result<Option<ApiKey>, Error> {
+        self.gate.pass(id.as_str());
+        self.store.api_key(id)
+    }
+
+    fn list_api_keys(&self) -> Result<Vec<ApiKey>, Error> {
+        self.store.list_api_keys()
+    }
+
+    fn revoke_api_key(&self, id: &ApiKeyId) -> Result<(), Error> {
+        self.store.revoke_api_key(id)
+    }
+
+    fn token_secret(&self) -> Result<Secret<TOKEN_SECRET_SIZE>, Error> {
+        self.gate.pass("token secret");
+        self.store.token_secret()
+    }
+
+    fn check(&self) -> Result<CheckReport, Error> {
+        self.store.check()
+    }
+}
