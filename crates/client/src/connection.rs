@@ -1,14 +1,15 @@
 //! One connection: a task that reads and writes it, separate from its callers.
 
+use std::future::pending;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leafseal_protocol::{FrameBuffer, FrameError, Limits, Message, READ_SIZE};
+use leafseal_protocol::{FrameBuffer, FrameError, GoingAway, Limits, Message, READ_SIZE};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::task::yield_now;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::client::places::Place;
 use crate::error::{ClientError, Sent};
@@ -35,10 +36,17 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Starts the task. Must be called within a tokio runtime, which drives the connection.
-    pub(crate) fn spawn<S: Stream>(stream: S, place: Place, shared: Shared, limits: Limits) -> Self {
+    /// Starts the task. Must be called within a tokio runtime, which drives the connection. No call begins on it once the time for which
+    /// the engine's certificates are valid is over.
+    pub(crate) fn spawn<S: Stream>(
+        stream: S,
+        place: Place,
+        shared: Shared,
+        limits: Limits,
+        valid_for: Option<Duration>,
+    ) -> Self {
         let shared = Arc::new(shared);
-        tokio::spawn(drive(stream, Arc::clone(&shared), limits));
+        tokio::spawn(drive(stream, Arc::clone(&shared), limits, valid_for));
         Connection { shared, place }
     }
 }
@@ -58,7 +66,7 @@ impl Drop for FailOnDrop {
     }
 }
 
-async fn drive<S: Stream>(stream: S, shared: Arc<Shared>, limits: Limits) {
+async fn drive<S: Stream>(stream: S, shared: Arc<Shared>, limits: Limits, valid_for: Option<Duration>) {
     let shared = FailOnDrop(shared);
     let (reader, writer) = tokio::io::split(stream);
     let mut reading = pin!(read(reader, &shared.0, limits));
@@ -68,6 +76,7 @@ async fn drive<S: Stream>(stream: S, shared: Arc<Shared>, limits: Limits) {
         biased;
         error = &mut reading => error,
         error = shared.0.watch() => error,
+        error = leave_after(valid_for, &shared.0) => error,
         written = writing => match written {
             Ok(()) => ClientError::lost(Sent::No, "the connection was closed"),
             Err(broken) => {
@@ -77,6 +86,15 @@ async fn drive<S: Stream>(stream: S, shared: Arc<Shared>, limits: Limits) {
         },
     };
     shared.0.fail(error);
+}
+
+/// Leaves the connection after this time: calls in flight finish. Never returns.
+async fn leave_after(valid_for: Option<Duration>, shared: &Shared) -> ClientError {
+    if let Some(left) = valid_for {
+        sleep(left).await;
+        shared.leave(GoingAway::Age);
+    }
+    pending().await
 }
 
 /// Reads until the connection ends; returns why.

@@ -109,7 +109,7 @@ impl RawConnector {
     /// # Errors
     /// If the engine is unreachable, or this side refuses the certificate. If the engine refuses ours, the first answer fails.
     pub async fn connect(&self) -> Result<RawConnection, ClientError> {
-        let stream = dial(&self.settings, &self.connector, &self.settings.addresses[0], 0.0, |_| false).await?.0;
+        let stream = dial(&self.settings, &self.connector, &self.settings.addresses[0], 0.0, |_| false).await?.stream;
         Ok(RawConnection::over(stream, self.settings.limits))
     }
 }

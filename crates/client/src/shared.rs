@@ -141,8 +141,8 @@ impl Shared {
         ended.map_or_else(ClientError::going_away, |error| error.for_call(Sent::No))
     }
 
-    /// The engine leaves the connection: no new requests are sent, and it ends once everything in flight is answered.
-    fn leave(&self, reason: GoingAway) {
+    /// The engine, or this side, leaves the connection: no new requests are sent, and it ends once everything in flight is answered.
+    pub(crate) fn leave(&self, reason: GoingAway) {
         let unsent = self.lock().leave(reason);
         for waiting in unsent {
             let _ = waiting.send(Err(ClientError::going_away()));

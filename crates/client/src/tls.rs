@@ -2,12 +2,16 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use boring::asn1::Asn1Time;
 use boring::error::ErrorStack;
 use boring::nid::Nid;
 use boring::pkey::{PKey, Private};
 use boring::ssl::{
-    Error as SslError, SslConnector, SslMethod, SslMode, SslSessionCacheMode, SslVerifyMode, SslVersion,
+    ConnectConfiguration, Error as SslError, SslConnector, SslMethod, SslMode, SslSessionCacheMode, SslVerifyMode,
+    SslVersion,
 };
 use boring::x509::store::X509StoreBuilder;
 use boring::x509::{X509, X509NameRef, X509Ref, X509VerifyError};
@@ -99,6 +103,38 @@ pub(crate) fn connector(tls: &ClientTls) -> Result<SslConnector, ClientError> {
     }
     connector.set_private_key(&key).map_err(library)?;
     Ok(connector.build())
+}
+
+/// How long the chain of an engine's certificate is valid, as it was verified for a connection: the certificates that the engine has sent
+/// are not all of it, and may be others.
+#[derive(Clone, Default)]
+pub(crate) struct ChainValidity(Arc<Mutex<Option<Duration>>>);
+
+impl ChainValidity {
+    /// Watches the verification of a connection's chain. The library calls back for each certificate of the verified path, its authority
+    /// included.
+    pub(crate) fn watch(&self, configuration: &mut ConnectConfiguration) {
+        let least = Arc::clone(&self.0);
+        configuration.set_verify_callback(SslVerifyMode::PEER, move |is_valid, verification| {
+            if is_valid && let Some(left) = verification.current_cert().map(left) {
+                let mut least = least.lock().unwrap_or_else(PoisonError::into_inner);
+                *least = Some(least.map_or(left, |least| least.min(left)));
+            }
+            is_valid
+        });
+    }
+
+    /// The time from the verification to the first end of validity.
+    pub(crate) fn get(&self) -> Option<Duration> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The time until a certificate expires; zero if that cannot be read.
+fn left(certificate: &X509Ref) -> Duration {
+    let left = Asn1Time::days_from_now(0).and_then(|now| now.diff(certificate.not_after()));
+    let seconds = left.map_or(0, |left| i64::from(left.days) * 86_400 + i64::from(left.secs) + 1);
+    Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
 }
 
 /// Parses one or more certificates.

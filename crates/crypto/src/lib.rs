@@ -1,7 +1,8 @@
 //! The primitives that the rest of Leafseal needs, each over the library that measured best (`docs/decisions/0001-crypto-libraries.md`):
 //! AES-GCM, SHA-2, HMAC-SHA-256, RSA, ECDSA and P-256 from BoringSSL, secp256k1 from libsecp256k1; short messages of AES-GCM, and
 //! signatures, from the kernels of `leafseal-lanes`, where the CPU has the instructions; encapsulation to a key that is met often from
-//! its tables of multiples. Besides, the session tickets of TLS servers, for which BoringSSL has hooks.
+//! its tables of multiples. Besides, the session tickets of TLS servers and the expiry of
+//! verified chains, for which BoringSSL has hooks.
 //!
 //! Guarantees: bytes in, bytes out. No files, threads, environment, clock or hidden randomness: the caller passes the generator.
 //! Secret types wipe themselves and never print. A [`PublicKey`] is always a point on its curve, not infinity. Every failed
@@ -14,6 +15,7 @@
 
 pub mod aead;
 mod chacha;
+pub mod chain;
 pub mod cipher;
 pub mod digest;
 pub mod ec;

@@ -1,8 +1,9 @@
 //! Session tickets of TLS servers (RFC 8446, 4.6.1; RFC 5077): the state of a session, sealed by the server and kept by the client.
 //!
-//! A ticket is `name (16) ‖ expiry (8) ‖ salt (32) ‖ AES-256-GCM(session)`, the first three parts authenticated with it. Each ticket has
-//! its own key, HMAC-SHA-256(ticket key, salt), so that servers that share a ticket key need no common counter for nonces. The expiry is
-//! that of the full handshake that began the session: renewed tickets do not extend it.
+//! A ticket is `name (16) ‖ expiry (8) ‖ chain (8) ‖ salt (32) ‖ AES-256-GCM(session)`, the first parts authenticated with it. Each ticket
+//! has its own key, HMAC-SHA-256(ticket key, salt), so that servers that share a ticket key need no common counter for nonces. The expiry
+//! is that of the full handshake that began the session: renewed tickets do not extend it. `chain` is the last second at which the client's
+//! chain is valid, as it was verified in that handshake: a ticket never outlives it, and a connection that resumes the session ends then.
 //!
 //! Who holds a ticket key can resume sessions in the name of their clients. Comparison with its name is not secret.
 
@@ -24,8 +25,13 @@ pub const SESSION_LIFETIME_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
 const NAME_SIZE: usize = 16;
 const EXPIRY_SIZE: usize = 8;
+const CHAIN_SIZE: usize = 8;
+/// The chain of a client without certificates.
+const NO_CHAIN: i64 = i64::MAX;
 const SALT_SIZE: usize = 32;
-const HEAD_SIZE: usize = NAME_SIZE + EXPIRY_SIZE + SALT_SIZE;
+const CHAIN_AT: usize = NAME_SIZE + EXPIRY_SIZE;
+const SALT_AT: usize = CHAIN_AT + CHAIN_SIZE;
+const HEAD_SIZE: usize = SALT_AT + SALT_SIZE;
 /// Bytes that a ticket has more than the session in it.
 pub(crate) const OVERHEAD: usize = HEAD_SIZE + TAG_SIZE;
 
@@ -134,11 +140,19 @@ impl TicketKeys {
         }
     }
 
-    /// Seals a session that can be resumed until `expiry`, or for a lifetime from now. Returns the size of the ticket; `None` if the
-    /// session has expired or `out` is too short.
-    pub(crate) fn seal(&self, expiry: Option<u64>, session: &[u8], out: &mut [u8]) -> Option<usize> {
+    /// Seals a session that can be resumed until `expiry`, or for a lifetime from now, and not after the last second of its chain. Returns
+    /// the size of the ticket; `None` if the session has expired or `out` is too short.
+    pub(crate) fn seal(
+        &self,
+        expiry: Option<u64>,
+        chain: Option<i64>,
+        session: &[u8],
+        out: &mut [u8],
+    ) -> Option<usize> {
         let now = (self.source.now)();
-        let expiry = expiry.unwrap_or(now + self.lifetime);
+        let chain = chain.unwrap_or(NO_CHAIN);
+        let end_of_chain = u64::try_from(chain.saturating_add(1)).unwrap_or(0);
+        let expiry = expiry.unwrap_or(now + self.lifetime).min(end_of_chain);
         let size = session.len() + OVERHEAD;
         if now >= expiry || out.len() < size {
             return None;
@@ -147,14 +161,15 @@ impl TicketKeys {
         let (head, sealed) = out[..size].split_at_mut(HEAD_SIZE);
         head[..NAME_SIZE].copy_from_slice(&key.name);
         head[NAME_SIZE..][..EXPIRY_SIZE].copy_from_slice(&expiry.to_be_bytes());
-        (self.source.fill)(&mut head[NAME_SIZE + EXPIRY_SIZE..]);
-        let of_ticket = key.of_ticket(&head[NAME_SIZE + EXPIRY_SIZE..]);
+        head[CHAIN_AT..][..CHAIN_SIZE].copy_from_slice(&chain.to_be_bytes());
+        (self.source.fill)(&mut head[SALT_AT..]);
+        let of_ticket = key.of_ticket(&head[SALT_AT..]);
         of_ticket.seal(&SealItem { nonce: Nonce([0; NONCE_SIZE]), aad: head, plaintext: session }, sealed);
         Some(size)
     }
 
-    /// Opens a ticket: the size of the session in `out`, and its expiry. `None` for anything but a ticket of ours that has not expired.
-    pub(crate) fn open(&self, ticket: &[u8], out: &mut [u8]) -> Option<(usize, u64)> {
+    /// Opens a ticket: the session goes to `out`. `None` for anything but a ticket of ours that has not expired.
+    pub(crate) fn open(&self, ticket: &[u8], out: &mut [u8]) -> Option<OpenedTicket> {
         let size = ticket.len().checked_sub(OVERHEAD)?;
         let (head, sealed) = ticket.split_at(HEAD_SIZE);
         let key = self.named(&head[..NAME_SIZE])?;
@@ -164,11 +179,23 @@ impl TicketKeys {
         if now >= expiry || expiry - now > self.lifetime {
             return None;
         }
-        let of_ticket = key.of_ticket(&head[NAME_SIZE + EXPIRY_SIZE..]);
+        let chain = i64::from_be_bytes(*head[CHAIN_AT..].first_chunk().expect("a whole head"));
+        let of_ticket = key.of_ticket(&head[SALT_AT..]);
         let item = OpenItem { nonce: Nonce([0; NONCE_SIZE]), aad: head, sealed };
         of_ticket.open(&item, out.get_mut(..size)?).ok()?;
-        Some((size, expiry))
+        Some(OpenedTicket { size, expiry, chain: (chain != NO_CHAIN).then_some(chain) })
     }
+}
+
+/// The content of a ticket, besides the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OpenedTicket {
+    /// The size of the session.
+    pub(crate) size: usize,
+    /// When it cannot be resumed any more, in Unix seconds.
+    pub(crate) expiry: u64,
+    /// The last second of the client's chain, if it has shown one.
+    pub(crate) chain: Option<i64>,
 }
 
 /// Lets clients of the context resume their sessions with tickets by these keys, or not at all. `identity` separates sessions: one is only
@@ -232,15 +259,35 @@ mod tests {
 
     fn ticket(keys: &TicketKeys, expiry: Option<u64>) -> Vec<u8> {
         let mut out = vec![0; 7 + OVERHEAD];
-        assert_eq!(keys.seal(expiry, b"session", &mut out), Some(out.len()));
+        assert_eq!(keys.seal(expiry, None, b"session", &mut out), Some(out.len()));
         out
     }
 
     fn opened(keys: &TicketKeys, ticket: &[u8]) -> Option<u64> {
         let mut out = vec![0; ticket.len()];
-        let (size, expiry) = keys.open(ticket, &mut out)?;
+        let OpenedTicket { size, expiry, .. } = keys.open(ticket, &mut out)?;
         assert_eq!(&out[..size], b"session");
         Some(expiry)
+    }
+
+    #[test]
+    fn a_ticket_expires_with_the_chain_of_its_client_and_names_its_end() {
+        let keys = keys(&[1]);
+        let sealed = |expiry, last_second| {
+            let mut out = vec![0; 7 + OVERHEAD];
+            keys.seal(expiry, Some(last_second), b"session", &mut out).map(|_| out)
+        };
+        let ticket = sealed(None, 1_000_009).expect("ten seconds are left");
+        let opened = keys.open(&ticket, &mut [0; 200]).expect("not yet expired");
+        assert_eq!((opened.expiry, opened.chain), (1_000_010, Some(1_000_009)));
+        let long = sealed(None, 2_000_000).expect("an hour is left");
+        let opened = keys.open(&long, &mut [0; 200]).expect("not yet expired");
+        assert_eq!((opened.expiry, opened.chain), (1_003_600, Some(2_000_000)));
+        NOW.set(1_000_009);
+        assert!(keys.open(&ticket, &mut [0; 200]).is_some(), "the last second counts");
+        NOW.set(1_000_010);
+        assert!(keys.open(&ticket, &mut [0; 200]).is_none() && sealed(None, 1_000_009).is_none());
+        assert!(sealed(Some(1_003_600), -1).is_none(), "a chain from before 1970");
     }
 
     #[test]
@@ -262,7 +309,7 @@ mod tests {
         assert_eq!(opened(&keys, &renewed), Some(1_003_600));
         NOW.set(1_003_600);
         assert_eq!((opened(&keys, &first), opened(&keys, &renewed)), (None, None));
-        assert_eq!(keys.seal(Some(expiry), b"session", &mut [0; 200]), None, "nothing left to resume");
+        assert_eq!(keys.seal(Some(expiry), None, b"session", &mut [0; 200]), None, "nothing left to resume");
         NOW.set(900_000);
         assert_eq!(opened(&keys, &first), None, "from the future");
     }
@@ -298,7 +345,7 @@ mod tests {
         }
         assert_eq!(opened(&keys, &[&good[..], &[0]].concat()), None);
         assert_eq!(keys.open(&good, &mut [0; 6]), None, "no room");
-        assert_eq!(keys.seal(None, b"session", &mut [0; 6 + OVERHEAD]), None, "no room");
+        assert_eq!(keys.seal(None, None, b"session", &mut [0; 6 + OVERHEAD]), None, "no room");
     }
 
     #[test]

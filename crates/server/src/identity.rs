@@ -9,7 +9,7 @@ use boring::hash::MessageDigest;
 use boring::nid::Nid;
 use boring::x509::X509Ref;
 use leafseal_engine::admin::ClientName;
-use leafseal_net::tls::{Authority, CertificateError, Issued, Validity, unix_seconds};
+use leafseal_net::tls::{Authority, CertificateError, Issued, Validity};
 use leafseal_service::PeerIdentity;
 use thiserror::Error;
 
@@ -44,12 +44,11 @@ pub fn issue_client(authority: &Authority, name: &str, validity: Validity) -> Re
     authority.issue_client(name, &format!("{CLIENT_URI_PREFIX}{name}"), validity)
 }
 
-/// The time from `now` to the end of the certificate's validity; `None` if it has expired.
-pub(crate) fn valid_for(certificate: &X509Ref, now: SystemTime) -> Result<Duration, IdentityError> {
-    let last_second = unix_seconds(certificate.not_after()).map_err(|_| IdentityError::Unreadable)?;
-    let end = u64::try_from(last_second).map_or(Duration::ZERO, |last| Duration::from_secs(last + 1));
+/// The time from `now` to the end of the last second at which a chain is valid; zero if it has expired.
+pub(crate) fn valid_for(last_second: i64, now: SystemTime) -> Duration {
+    let end = u64::try_from(last_second).map_or(Duration::ZERO, |last| Duration::from_secs(last.saturating_add(1)));
     let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-    Ok(end.saturating_sub(now))
+    end.saturating_sub(now)
 }
 
 /// The identity in a verified certificate.
@@ -156,9 +155,9 @@ mod tests {
 
     #[test]
     fn validity_ends_after_the_last_second() {
-        let certificate = certificate(&["shop"], &[]);
-        let left = |millis| valid_for(&certificate, UNIX_EPOCH + Duration::from_millis(millis)).unwrap();
+        let left = |millis| valid_for(1, UNIX_EPOCH + Duration::from_millis(millis));
         assert_eq!([left(0), left(1999), left(2000), left(9000)].map(|left| left.as_millis()), [2000, 1, 0, 0]);
+        assert_eq!(valid_for(-1, UNIX_EPOCH), Duration::ZERO);
     }
 
     #[test]

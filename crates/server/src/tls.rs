@@ -7,7 +7,9 @@ use boring::hash::MessageDigest;
 use boring::nid::Nid;
 use boring::ssl::{Error as SslError, Ssl, SslContext};
 use boring::x509::{X509NameRef, X509Ref, X509VerifyError};
-use leafseal_net::tls::{MutualTls, ServerIdentity, TlsError, mutual_context, reasons, unix_seconds};
+use leafseal_net::tls::{
+    MutualTls, ServerIdentity, TlsError, keep_chain_expiry, mutual_context, reasons, unix_seconds,
+};
 use leafseal_net::utc;
 use leafseal_protocol::{ALPN_LIST, TLS_GROUPS};
 use thiserror::Error;
@@ -34,7 +36,9 @@ pub(crate) fn context(settings: &TlsSettings) -> Result<SslContext, TlsError> {
 
 /// The state of one new connection.
 pub(crate) fn session(context: &SslContext) -> io::Result<Ssl> {
-    Ssl::new(context).map_err(io::Error::other)
+    let mut ssl = Ssl::new(context).map_err(io::Error::other)?;
+    keep_chain_expiry(&mut ssl).map_err(io::Error::other)?;
+    Ok(ssl)
 }
 
 /// Why a handshake failed, for the operator.

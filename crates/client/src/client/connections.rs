@@ -6,6 +6,7 @@ use leafseal_protocol::ErrorCode;
 
 use super::places::{self, Place, Places, connect_any};
 use super::*;
+use crate::tls::ChainValidity;
 
 pub(crate) struct Inner {
     pub(crate) settings: ClientSettings,
@@ -14,6 +15,16 @@ pub(crate) struct Inner {
     /// Held while a connection is opened, so that only one is opened at a time.
     pub(super) dialling: Arc<tokio::sync::Mutex<Dialling>>,
     pub(crate) budget: RetryBudget,
+}
+
+/// A new connection over TLS.
+pub(crate) struct Dialled {
+    pub(crate) stream: tls::Stream,
+    record: SocketAddr,
+    /// The records of its address.
+    records: usize,
+    /// How long the engine's chain is valid from now.
+    valid_for: Option<Duration>,
 }
 
 /// The connections that calls may begin on.
@@ -313,17 +324,17 @@ impl Inner {
             Dialler::Tls(connector) => {
                 let start = self.dialler.chance();
                 let is_avoided = |record| self.lock().places.is_avoided(Place { address: index, record: Some(record) });
-                let (stream, record, record_count) = dial(settings, connector, address, start, is_avoided).await?;
-                self.lock().places.note_records(index, record_count);
-                let place = Place { address: index, record: Some(record) };
-                Connection::spawn(stream, place, shared, settings.limits)
+                let dialled = dial(settings, connector, address, start, is_avoided).await?;
+                self.lock().places.note_records(index, dialled.records);
+                let place = Place { address: index, record: Some(dialled.record) };
+                Connection::spawn(dialled.stream, place, shared, settings.limits, dialled.valid_for)
             }
             #[cfg(feature = "simulation")]
             Dialler::Simulated(network) => {
                 let connecting = async { network.connect(address).await.map_err(|error| unreachable(address, &error)) };
                 let stream = within_connect_timeout(settings, address, connecting).await?;
                 let place = Place { address: index, record: None };
-                Connection::spawn(tls::socket(stream), place, shared, settings.limits)
+                Connection::spawn(tls::socket(stream), place, shared, settings.limits, None)
             }
         }))
     }
@@ -350,15 +361,14 @@ fn is_unavailable(error: &ClientError) -> bool {
     code == ErrorCode::Unavailable
 }
 
-/// Opens a connection to a record of `address`, selected by [`connect_any`], within `connect_timeout`. Returns the stream, the record and
-/// the number of records.
+/// Opens a connection to a record of `address`, selected by [`connect_any`], within `connect_timeout`.
 pub(crate) async fn dial(
     settings: &ClientSettings,
     connector: &SslConnector,
     address: &str,
     start: f64,
     is_avoided: impl Fn(SocketAddr) -> bool,
-) -> Result<(tls::Stream, SocketAddr, usize), ClientError> {
+) -> Result<Dialled, ClientError> {
     within_connect_timeout(settings, address, dial_stream(settings, connector, address, start, is_avoided)).await
 }
 
@@ -383,7 +393,7 @@ pub(super) async fn dial_stream(
     address: &str,
     start: f64,
     is_avoided: impl Fn(SocketAddr) -> bool,
-) -> Result<(tls::Stream, SocketAddr, usize), ClientError> {
+) -> Result<Dialled, ClientError> {
     let name = match &settings.server_name {
         Some(name) => name.as_str(),
         None => host(address)?,
@@ -394,9 +404,11 @@ pub(super) async fn dial_stream(
     socket.set_nodelay(true).map_err(failed)?;
     let record = socket.peer_addr().map_err(failed)?;
     let configuration = connector.configure();
-    let configuration = configuration.map_err(|error| ClientError::settings(error.to_string()))?;
+    let mut configuration = configuration.map_err(|error| ClientError::settings(error.to_string()))?;
+    let validity = ChainValidity::default();
+    validity.watch(&mut configuration);
     match tokio_boring::connect(configuration, name, tls::socket(socket)).await {
-        Ok(stream) => Ok((stream, record, records.len())),
+        Ok(stream) => Ok(Dialled { stream, record, records: records.len(), valid_for: validity.get() }),
         Err(error) => {
             let error = tls::explain_handshake(&error);
             let message = format!("{address}: {}", error.message);

@@ -1,5 +1,5 @@
 //! BoringSSL's hooks for session tickets (ssl.h, `SSL_CTX_set_ticket_aead_method`): sealing and opening go to [`TicketKeys`], which the
-//! context owns. The expiry of a resumed session stays with its connection, for the tickets that renew it.
+//! context owns. The expiry of a resumed session and that of its client's chain stay with its connection, for the tickets that renew it.
 
 use std::ffi::c_int;
 use std::sync::OnceLock;
@@ -10,7 +10,8 @@ use boring::ssl::{Ssl, SslContext, SslContextBuilder, SslRef, SslSession};
 use boring_sys as bssl;
 use foreign_types::{ForeignType, ForeignTypeRef};
 
-use crate::tickets::{OVERHEAD, TicketKeys};
+use crate::chain::{chain_expiry, record_chain_expiry};
+use crate::tickets::{OVERHEAD, OpenedTicket, TicketKeys};
 
 static METHOD: bssl::SSL_TICKET_AEAD_METHOD =
     bssl::SSL_TICKET_AEAD_METHOD { max_overhead: Some(max_overhead), seal: Some(seal), open: Some(open) };
@@ -76,7 +77,7 @@ unsafe extern "C" fn seal(
     // A ticket that was opened may still have been refused, as one of another identity is.
     let expiry = expiry_index().ok().and_then(|index| ssl.ex_data(index)).filter(|_| ssl.session_reused()).copied();
     // A size of zero sends no ticket.
-    *out_size = keys.and_then(|keys| keys.seal(expiry, &session, out)).unwrap_or(0);
+    *out_size = keys.and_then(|keys| keys.seal(expiry, chain_expiry(ssl), &session, out)).unwrap_or(0);
     1
 }
 
@@ -95,8 +96,12 @@ unsafe extern "C" fn open(
     };
     let keys = keys_index().ok().and_then(|index| ssl.ssl_context().ex_data(index));
     match (keys.and_then(|keys| keys.open(&ticket, out)), expiry_index()) {
-        (Some((size, expiry)), Ok(index)) => {
+        (Some(OpenedTicket { size, expiry, chain }), Ok(index)) => {
             ssl.set_ex_data(index, expiry);
+            // A full handshake, if the session is refused after all, replaces it.
+            if let Some(last_second) = chain {
+                record_chain_expiry(ssl, last_second);
+            }
             *out_size = size;
             bssl::ssl_ticket_aead_result_t::ssl_ticket_aead_success
         }

@@ -14,6 +14,7 @@ use boring::pkey::PKey;
 use boring::ssl::{ConnectConfiguration, Error as SslError, SslConnector, SslMethod, SslVerifyMode, SslVersion};
 use boring::x509::X509;
 use boring::x509::store::X509StoreBuilder;
+use leafseal_crypto::chain::{chain_expiry, keep_chain_expiry, record_chain_expiries};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_boring::{HandshakeError, SslStream};
@@ -21,6 +22,7 @@ use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 
 use super::settings::{PostgresSettings, SslMode};
 use crate::files::{self, SecretPath};
+use crate::store::system_clock;
 
 /// Largest PEM file in bytes.
 const PEM_SIZE_MAX: usize = 1 << 20;
@@ -41,6 +43,7 @@ impl Handshake {
         let mut configuration = connector.configure().map_err(refused)?;
         let is_full = settings.sslmode == SslMode::VerifyFull;
         configuration.set_verify_hostname(is_full);
+        keep_chain_expiry(&mut configuration).map_err(refused)?;
         // RFC 6066: server names are DNS names; an address is none.
         configuration.set_use_server_name_indication(host.parse::<std::net::IpAddr>().is_err());
         Ok(Self { configuration, host: host.to_owned() })
@@ -65,6 +68,7 @@ fn connector(settings: &PostgresSettings) -> Result<SslConnector, Reason> {
             store.add_cert(authority).map_err(refused)?;
         }
         connector.set_verify(SslVerifyMode::PEER);
+        record_chain_expiries(&mut connector);
     } else {
         connector.set_verify(SslVerifyMode::NONE);
     }
@@ -130,6 +134,10 @@ fn explain(error: &HandshakeError<TcpStream>) -> String {
     }
 }
 
+fn unix_now() -> i64 {
+    i64::try_from(system_clock()).unwrap_or(i64::MAX)
+}
+
 /// An encrypted connection.
 pub(super) struct Encrypted(SslStream<TcpStream>);
 
@@ -162,7 +170,12 @@ impl AsyncRead for Encrypted {
 }
 
 impl AsyncWrite for Encrypted {
+    /// The connection ends with the server's certificates: the next one is verified again.
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
+        if chain_expiry(self.0.ssl()).is_some_and(|last_second| unix_now() > last_second) {
+            let message = "the certificate of the server, or of an authority above it, has expired";
+            return Poll::Ready(Err(std::io::Error::other(message)));
+        }
         Pin::new(&mut self.0).poll_write(context, buf)
     }
 

@@ -19,10 +19,10 @@ use boring::x509::extension::{
     AuthorityKeyIdentifier, BasicConstraints, ExtendedKeyUsage, KeyUsage, SubjectAlternativeName, SubjectKeyIdentifier,
 };
 use boring::x509::{X509, X509Builder, X509Extension, X509Name, X509NameBuilder};
+use leafseal_crypto::chain::unix_seconds;
 use zeroize::Zeroizing;
 
 use super::certificate::{CertificateError, Issued, Validity};
-use super::expiry::unix_seconds;
 
 /// Maximum length of a common name in bytes (RFC 5280, A.1, ub-common-name).
 const COMMON_NAME_SIZE_MAX: usize = 64;

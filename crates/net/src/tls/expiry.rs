@@ -3,10 +3,9 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use boring::asn1::{Asn1Time, Asn1TimeRef};
-use boring::error::ErrorStack;
 use boring::nid::Nid;
 use boring::x509::{X509, X509Ref};
+use leafseal_crypto::chain::unix_seconds;
 
 use crate::calendar::utc;
 
@@ -15,15 +14,6 @@ const SECONDS_PER_DAY: u64 = 86_400;
 const WARNING_DAYS: [u64; 2] = [30, 7];
 /// Maximum number of certificates tracked per file, the first to expire: a file of authorities may contain all of the system's.
 const CERTIFICATES_MAX: usize = 64;
-
-/// Converts a certificate's time to Unix seconds, which are negative before 1970.
-///
-/// # Errors
-/// If the library cannot compare the time.
-pub fn unix_seconds(time: &Asn1TimeRef) -> Result<i64, ErrorStack> {
-    let difference = Asn1Time::from_unix(0)?.diff(time)?;
-    Ok(i64::from(difference.days) * SECONDS_PER_DAY as i64 + i64::from(difference.secs))
-}
 
 /// One certificate and the time at which it expires.
 #[derive(Clone, Debug, PartialEq, Eq)]

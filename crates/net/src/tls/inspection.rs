@@ -6,10 +6,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use boring::hash::MessageDigest;
 use boring::nid::Nid;
 use boring::x509::{GeneralNameRef, X509, X509Ref};
+use leafseal_crypto::chain::unix_seconds;
 
 use super::authority::ServerName;
 use super::certificate::{CertificateError, SECONDS_PER_DAY};
-use super::expiry::unix_seconds;
 
 /// The properties of one certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,10 +12,8 @@ use std::time::{Duration, Instant, SystemTime};
 use boring::hash::MessageDigest;
 use boring::sha::Sha256;
 use boring::ssl::SslContextBuilder;
-use boring::stack::StackRef;
-use boring::x509::{X509, X509StoreContextRef};
-
-use super::expiry::unix_seconds;
+use boring::x509::X509StoreContextRef;
+use leafseal_crypto::chain::{record_chain_expiries, record_verified, verify_chain};
 
 type Fingerprint = [u8; 32];
 
@@ -35,30 +33,28 @@ impl Default for VerifiedChains {
 }
 
 impl VerifiedChains {
-    /// Lets the context remember the chains that it verifies.
+    /// Lets the context remember the chains that it verifies, and its connections keep when theirs expire.
     pub(super) fn apply(self, context: &mut SslContextBuilder) {
         if self.count_max == 0 || self.age_max.is_zero() {
-            return;
+            return record_chain_expiries(context);
         }
         let cache = Cache { bounds: self, chains: Mutex::new(HashMap::new()) };
         context.set_cert_verify_callback(move |verification| {
-            let Some(fingerprint) = fingerprint(verification) else { return verify(verification) };
             let now = Moment::now();
-            if cache.contains(&fingerprint, now) {
+            let fingerprint = fingerprint(verification);
+            if let Some(last_second) = fingerprint.and_then(|fingerprint| cache.find(&fingerprint, now)) {
                 verification.set_error(Ok(()));
+                record_verified(verification, last_second);
                 return true;
             }
-            let is_valid = verify(verification);
-            if is_valid && let Some(last_second) = last_second(verification.chain()) {
+            let Some(last_second) = verify_chain(verification) else { return false };
+            record_verified(verification, last_second);
+            if let Some(fingerprint) = fingerprint {
                 cache.insert(fingerprint, last_second, now);
             }
-            is_valid
+            true
         });
     }
-}
-
-fn verify(verification: &mut X509StoreContextRef) -> bool {
-    verification.verify_cert().unwrap_or(false)
 }
 
 /// Of all certificates that the client sent, the first of which is its own.
@@ -69,12 +65,6 @@ fn fingerprint(verification: &X509StoreContextRef) -> Option<Fingerprint> {
         hash.update(&certificate.digest(MessageDigest::sha256()).ok()?);
     }
     Some(hash.finish())
-}
-
-/// The last second at which all certificates of a chain are valid, in Unix time.
-fn last_second(chain: Option<&StackRef<X509>>) -> Option<i64> {
-    let seconds = |certificate: &boring::x509::X509Ref| unix_seconds(certificate.not_after()).ok();
-    chain?.iter().map(seconds).min().flatten()
 }
 
 /// A time by both clocks: certificates expire by the one, entries by the other.
@@ -106,9 +96,11 @@ impl Cache {
         now.instant.saturating_duration_since(entry.verified) < self.bounds.age_max && now.unix <= entry.last_second
     }
 
-    fn contains(&self, fingerprint: &Fingerprint, now: Moment) -> bool {
+    /// The last second of a chain that was verified.
+    fn find(&self, fingerprint: &Fingerprint, now: Moment) -> Option<i64> {
         let chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
-        chains.get(fingerprint).is_some_and(|entry| self.is_current(entry, now))
+        let entry = chains.get(fingerprint).filter(|entry| self.is_current(entry, now))?;
+        Some(entry.last_second)
     }
 
     fn insert(&self, fingerprint: Fingerprint, last_second: i64, now: Moment) {
@@ -143,7 +135,7 @@ mod tests {
         let (cache, start) = (cache(8), Moment { instant: Instant::now(), unix: 1000 });
         cache.insert([1; 32], 2000, start);
         cache.insert([2; 32], 1005, start);
-        let known = |seconds| [1, 2, 3].map(|byte| cache.contains(&[byte; 32], after(start, seconds)));
+        let known = |seconds| [1, 2, 3].map(|byte| cache.find(&[byte; 32], after(start, seconds)).is_some());
         assert_eq!(known(0), [true, true, false]);
         assert_eq!(known(5), [true, true, false]);
         assert_eq!(known(6), [true, false, false]);
@@ -156,10 +148,11 @@ mod tests {
         for (byte, seconds) in [(1, 0), (2, 1), (3, 2)] {
             cache.insert([byte; 32], 2000, after(start, seconds));
         }
-        let known = [1, 2, 3].map(|byte| cache.contains(&[byte; 32], after(start, 2)));
+        let known = [1, 2, 3].map(|byte| cache.find(&[byte; 32], after(start, 2)).is_some());
         assert_eq!((known, cache.chains.lock().expect("not poisoned").len()), ([false, true, true], 2));
         // Expired ones go before the oldest.
         cache.insert([4; 32], 1002, after(start, 11));
-        assert!(!cache.contains(&[2; 32], after(start, 11)) && cache.contains(&[3; 32], after(start, 11)));
+        let found = [2, 3].map(|byte| cache.find(&[byte; 32], after(start, 11)));
+        assert_eq!(found, [None, Some(2000)]);
     }
 }

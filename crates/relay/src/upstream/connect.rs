@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{fs, io};
 
 use boring::error::ErrorStack;
@@ -10,11 +10,11 @@ use boring::ssl::{Error as SslError, SslConnector, SslMethod, SslMode, SslVerify
 use boring::x509::X509;
 use hyper_util::rt::TokioIo;
 use leafseal_net::prepare_socket;
-use leafseal_net::tls::reasons;
+use leafseal_net::tls::{chain_expiry, keep_chain_expiry, reasons, record_chain_expiries};
 use thiserror::Error;
 use tokio::io::{BufReader, BufWriter};
 use tokio::net::{TcpStream, lookup_host};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_boring::SslStream;
 use tokio_util::either::Either;
 
@@ -28,6 +28,14 @@ const ALPN: &[u8] = b"\x02h2\x08http/1.1";
 const ALPN_1: &[u8] = b"\x08http/1.1";
 
 pub(crate) type Io = TokioIo<Either<TcpStream, SslStream<BufWriter<BufReader<TcpStream>>>>>;
+
+/// A new connection.
+pub(crate) struct Connected {
+    pub(crate) io: Io,
+    pub(crate) protocol: HttpProtocol,
+    /// When the first certificate of the upstream's verified chain expires. No request begins on the connection then.
+    pub(crate) expires: Option<Instant>,
+}
 
 /// The protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,18 +110,20 @@ impl Connector {
     }
 
     /// Opens a connection within the time limit.
-    pub(crate) async fn connect(&self, origin: &Origin, may_be_2: bool) -> Result<(Io, HttpProtocol), ConnectError> {
+    pub(crate) async fn connect(&self, origin: &Origin, may_be_2: bool) -> Result<Connected, ConnectError> {
         let limit = self.settings.connect_timeout;
         timeout(limit, self.dial(origin, may_be_2)).await.unwrap_or(Err(ConnectError::TimedOut))
     }
 
-    async fn dial(&self, origin: &Origin, may_be_2: bool) -> Result<(Io, HttpProtocol), ConnectError> {
+    async fn dial(&self, origin: &Origin, may_be_2: bool) -> Result<Connected, ConnectError> {
         let socket = dial_socket(origin).await?;
         if !origin.is_tls {
-            return Ok((TokioIo::new(Either::Left(socket)), HttpProtocol::Http1));
+            let io = TokioIo::new(Either::Left(socket));
+            return Ok(Connected { io, protocol: HttpProtocol::Http1, expires: None });
         }
         let connector = if may_be_2 { &self.tls } else { &self.tls_1 };
-        let configuration = connector.configure().map_err(|error| ConnectError::Tls(reasons(&error)))?;
+        let mut configuration = connector.configure().map_err(|error| ConnectError::Tls(reasons(&error)))?;
+        keep_chain_expiry(&mut configuration).map_err(|error| ConnectError::Tls(reasons(&error)))?;
         let socket = BufWriter::with_capacity(BUFFER_SIZE, BufReader::with_capacity(BUFFER_SIZE, socket));
         let stream = tokio_boring::connect(configuration, &origin.host, socket).await.map_err(|error| {
             match error.ssl().map(|ssl| ssl.verify_result()) {
@@ -129,8 +139,16 @@ impl Connector {
             Some(b"h2") => HttpProtocol::Http2,
             _ => HttpProtocol::Http1,
         };
-        Ok((TokioIo::new(Either::Right(stream)), protocol))
+        let expires = chain_expiry(stream.ssl()).and_then(|last_second| expires(last_second, SystemTime::now()));
+        Ok(Connected { io: TokioIo::new(Either::Right(stream)), protocol, expires })
     }
+}
+
+/// The time after the last second of a chain's validity; `None` if it is further ahead than the clock can express.
+fn expires(last_second: i64, now: SystemTime) -> Option<Instant> {
+    let end = u64::try_from(last_second).map_or(Duration::ZERO, |last| Duration::from_secs(last.saturating_add(1)));
+    let left = end.saturating_sub(now.duration_since(UNIX_EPOCH).unwrap_or_default());
+    Instant::now().checked_add(left)
 }
 
 /// An I/O error in the system's words, without its number. `ErrorKind` has no text for most errors of a lookup.
@@ -155,6 +173,7 @@ fn connector(settings: &UpstreamSettings, authorities: &[X509], alpn: &[u8]) -> 
     builder.set_mode(SslMode::RELEASE_BUFFERS);
     builder.set_verify(SslVerifyMode::PEER);
     builder.set_alpn_protos(alpn)?;
+    record_chain_expiries(&mut builder);
     Ok(builder.build())
 }
 

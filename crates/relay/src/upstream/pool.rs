@@ -16,7 +16,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 
 use super::body::{AnswerBody, ClientFault, Clock, Sent};
-use super::connect::{ConnectError, Connector, HttpProtocol, Io};
+use super::connect::{ConnectError, Connected, Connector, HttpProtocol, Io};
 use super::sockets::{Socket, Sockets};
 use crate::config::{Origin, UpstreamSettings};
 use crate::outages::Outages;
@@ -107,6 +107,8 @@ impl Kept {
 struct Http1 {
     sender: http1::SendRequest<Sent>,
     task: AbortHandle,
+    /// When the certificates of the upstream expire.
+    expires: Option<Instant>,
 }
 
 /// An HTTP/2 connection, which many requests share.
@@ -115,6 +117,13 @@ struct Http2 {
     /// Held by each request on it.
     users: Arc<()>,
     used: Instant,
+    /// When the certificates of the upstream expire.
+    expires: Option<Instant>,
+}
+
+/// Whether certificates that expire then are still valid.
+fn is_valid(expires: Option<Instant>) -> bool {
+    expires.is_none_or(|expires| Instant::now() < expires)
 }
 
 /// The connection for a request.
@@ -137,7 +146,9 @@ pub(crate) struct Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let Some(http1) = self.http1.take().filter(|http1| !http1.sender.is_closed()) else { return };
+        let Some(http1) = self.http1.take().filter(|http1| !http1.sender.is_closed() && is_valid(http1.expires)) else {
+            return;
+        };
         let idle_max = self.pool.connector().settings().idle_connections_max;
         let mut state = self.pool.lock();
         if let Some(kept) = state.get_mut(&*self.origin)
@@ -208,7 +219,11 @@ impl Pool {
     pub(crate) fn tidy(&self) {
         let limit = self.connector().settings().idle_timeout;
         for kept in self.lock().values_mut() {
-            kept.idle.retain(|(http1, since)| !http1.sender.is_closed() && since.elapsed() < limit);
+            let is_good = |http1: &Http1| !http1.sender.is_closed() && is_valid(http1.expires);
+            kept.idle.retain(|(http1, since)| is_good(http1) && since.elapsed() < limit);
+            if kept.http2.as_ref().is_some_and(|http2| !is_valid(http2.expires)) {
+                kept.http2 = None;
+            }
             if let Some(http2) = &mut kept.http2 {
                 if Arc::strong_count(&http2.users) > 1 {
                     http2.used = Instant::now();
@@ -301,15 +316,15 @@ impl Pool {
             (Some(outages), Ok(_)) => outages.succeeded(|| origin.authority()),
             (Some(outages), Err(error)) => outages.failed(&origin.authority(), error),
         }
-        let (io, protocol) = connected?;
+        let Connected { io, protocol, expires } = connected?;
         let settings = self.connector().settings();
         let connection = match protocol {
-            HttpProtocol::Http1 => handshake_1(io, open, settings).await,
+            HttpProtocol::Http1 => handshake_1(io, open, settings, expires).await,
             HttpProtocol::Http2 => handshake_2(io, open, settings).await,
         };
         let connection = connection.map_err(UpstreamError::Broken)?;
         if let RequestConnection::Http2(sender, users) = &connection {
-            let http2 = Http2 { sender: sender.clone(), users: Arc::clone(users), used: Instant::now() };
+            let http2 = Http2 { sender: sender.clone(), users: Arc::clone(users), used: Instant::now(), expires };
             self.lock().entry((**origin).clone()).or_default().http2 = Some(http2);
         }
         Ok(connection)
@@ -330,13 +345,15 @@ impl Pool {
         let mut state = self.lock();
         let kept = state.get_mut(origin)?;
         if let Some(http2) = kept.http2.as_ref().filter(|_| may_be_2) {
-            if !http2.sender.is_closed() {
+            if !http2.sender.is_closed() && is_valid(http2.expires) {
                 return Some(RequestConnection::Http2(http2.sender.clone(), Arc::clone(&http2.users)));
             }
             kept.http2 = None;
         }
         // The task of a connection that was just returned may not have run yet; an earlier connection will do.
-        let is_good = |(http1, since): &(Http1, Instant)| http1.sender.is_ready() && since.elapsed() < limit;
+        let is_good = |(http1, since): &(Http1, Instant)| {
+            http1.sender.is_ready() && since.elapsed() < limit && is_valid(http1.expires)
+        };
         let at = kept.idle.iter().rposition(is_good)?;
         Some(RequestConnection::Http1(kept.idle.remove(at).0))
     }
@@ -353,7 +370,12 @@ impl Pool {
     }
 }
 
-async fn handshake_1(io: Io, open: Open, settings: &UpstreamSettings) -> hyper::Result<RequestConnection> {
+async fn handshake_1(
+    io: Io,
+    open: Open,
+    settings: &UpstreamSettings,
+    expires: Option<Instant>,
+) -> hyper::Result<RequestConnection> {
     let mut builder = http1::Builder::new();
     builder.max_buf_size(settings.header_size_max).max_headers(settings.headers_max);
     let (sender, connection) = builder.handshake(io).await?;
@@ -364,7 +386,7 @@ async fn handshake_1(io: Io, open: Open, settings: &UpstreamSettings) -> hyper::
         }
         drop(open);
     });
-    Ok(RequestConnection::Http1(Http1 { sender, task: task.abort_handle() }))
+    Ok(RequestConnection::Http1(Http1 { sender, task: task.abort_handle(), expires }))
 }
 
 async fn handshake_2(io: Io, open: Open, settings: &UpstreamSettings) -> hyper::Result<RequestConnection> {

@@ -99,6 +99,31 @@ fn upstream(identity: &Identity) -> Listener<Echo> {
 
 const VERSIONS: [Version; 2] = [Version::HTTP_11, Version::HTTP_2];
 
+/// Over either protocol the relay would keep the connection for much longer.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_request_is_sent_on_a_kept_connection_whose_certificates_have_expired() {
+    for is_http2 in [false, true] {
+        let identity = Identity::valid_for(4);
+        let upstream = upstream(&identity);
+        let origin = format!("https://localhost:{}", upstream.local_addr().port());
+        let test_relay = TestRelay::new(&origin, &identity, &format!("http2 = {is_http2}"), "");
+        let mut client = test_relay.client(Version::HTTP_11).await;
+        assert_eq!(client.send("GET", "/", Pieces::of([])).await.status, StatusCode::OK);
+        let refused = timeout(PATIENCE, async {
+            loop {
+                let answer = client.send("GET", "/", Pieces::of([])).await;
+                if answer.status != StatusCode::OK {
+                    break answer;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        });
+        let answer = refused.await.expect("the connection is still in use");
+        assert_eq!(answer.status, StatusCode::BAD_GATEWAY);
+        assert!(String::from_utf8_lossy(&answer.body).contains("upstream-certificate"), "{answer:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn many_requests_share_one_connection_of_http2() {
     let (upstream, test_relay) = test_relay(true, "");

@@ -136,7 +136,7 @@ struct Times {
     frame: Option<FrameTimeout>,
     /// The timeout of writing.
     write_timeout: WriteTimeout,
-    /// When the peer's certificate expires.
+    /// When the first certificate of the peer's verified chain expires.
     expires: Instant,
 }
 
@@ -155,7 +155,7 @@ struct Counted {
 }
 
 impl<S: Service, W: Wire> Connection<S, W> {
-    /// Creates a connection; `expires` is when the peer's certificate expires.
+    /// Creates a connection; `expires` is when the peer's chain expires.
     pub(crate) fn new(
         server_state: Arc<ServerState>,
         service: Arc<S>,

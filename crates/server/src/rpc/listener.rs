@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use boring::ssl::SslContext;
-use leafseal_net::tls::Acceptor;
+use leafseal_net::tls::{Acceptor, chain_expiry};
 use leafseal_net::{ACCEPT_PAUSE, Full, Slot, client_of, prepare_socket};
 use leafseal_protocol::{ErrorCode, ErrorObject, answer};
 use tokio::io::AsyncWriteExt;
@@ -33,7 +33,7 @@ struct Admitted<C> {
     peer: PeerIdentity,
     caller: Arc<C>,
     registration: Registration,
-    /// When the peer's certificate expires.
+    /// When the first certificate of the peer's verified chain expires.
     expires: std::time::Instant,
 }
 
@@ -198,8 +198,9 @@ async fn admit<S: Service>(
     let certificate = stream.ssl().peer_certificate();
     let certificate = certificate.ok_or_else(|| forbidden("the client sent no certificate".to_owned()))?;
     let peer = peer_identity(&certificate).map_err(|error| forbidden(error.to_string()))?;
-    let valid_for = valid_for(&certificate, SystemTime::now()).map_err(|error| forbidden(error.to_string()))?;
-    let expires = clock::now() + valid_for;
+    let last_second = chain_expiry(stream.ssl());
+    let last_second = last_second.ok_or_else(|| forbidden("the client's certificates were not verified".to_owned()))?;
+    let expires = clock::now() + valid_for(last_second, SystemTime::now());
     let registration = match server_state.register(address.ip()) {
         Ok(registration) => registration,
         Err(full) => {
@@ -216,12 +217,16 @@ async fn admit<S: Service>(
     }
 }
 
-/// Calls the service on a thread that may block: its store may be busy, which must not affect other connections.
+/// Recognises a client from memory, or else calls the service on a thread that may block: its store may be busy, which must not affect
+/// other connections.
 async fn authenticate<S: Service>(
     service: &Arc<S>,
     peer: &PeerIdentity,
     deadline: Instant,
 ) -> Result<Arc<S::Caller>, ErrorObject> {
+    if let Some(caller) = service.recognise(peer) {
+        return Ok(caller);
+    }
     let (service, peer) = (Arc::clone(service), peer.clone());
     let mut asking = spawn_blocking(move || service.authenticate(&peer));
     match timeout_at(deadline, &mut asking).await {

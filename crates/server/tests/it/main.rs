@@ -6,6 +6,7 @@ mod blocked_store;
 mod bounds;
 mod calls;
 mod certificates;
+mod chains;
 mod common;
 mod corpus;
 mod faults;

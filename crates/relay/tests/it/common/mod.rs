@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use boring::asn1::Asn1Time;
 use boring::ec::{EcGroup, EcKey};
@@ -42,6 +42,11 @@ pub(crate) struct Identity {
 
 impl Identity {
     pub(crate) fn new() -> Identity {
+        Identity::valid_for(24 * 3600)
+    }
+
+    /// The same, valid for so many seconds from now.
+    pub(crate) fn valid_for(seconds: i64) -> Identity {
         let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap();
         let key = PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap();
         let mut name = X509NameBuilder::new().unwrap();
@@ -53,7 +58,8 @@ impl Identity {
         builder.set_issuer_name(&name).unwrap();
         builder.set_pubkey(&key).unwrap();
         builder.set_not_before(&Asn1Time::days_from_now(0).unwrap()).unwrap();
-        builder.set_not_after(&Asn1Time::days_from_now(1).unwrap()).unwrap();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64;
+        builder.set_not_after(&Asn1Time::from_unix(now + seconds).unwrap()).unwrap();
         builder.append_extension(&BasicConstraints::new().critical().ca().build().unwrap()).unwrap();
         let names = SubjectAlternativeName::new().dns("localhost").build(&builder.x509v3_context(None, None)).unwrap();
         builder.append_extension(&names).unwrap();

@@ -52,7 +52,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
     pub(super) fn check_times(&self, is_done: bool, now: Instant) -> Result<(), End> {
         let settings = &self.server_state.settings;
         if now >= self.times.expires {
-            let message = "the client's certificate has expired";
+            let message = "the client's certificate, or that of an authority above it, has expired";
             return Err(End::Fault(ErrorObject::new(ErrorCode::Forbidden, message)));
         }
         if self.times.frame.as_ref().is_some_and(|frame| now >= frame.due(settings)) {
