@@ -1,8 +1,8 @@
 //! Authenticated encryption with associated data (RFC 5116): AES-GCM as SP 800-38D has it and ChaCha20-Poly1305 (RFC 8439), 96-bit
 //! nonces, 128-bit tags; tags of other lengths and operation in place in `detached`.
 //!
-//! A nonce must never repeat under a key. [`NonceSequence`] gives out nonces for a key made for the occasion: a random start
-//! and a counter. Timing depends on lengths only; the comparison of tags is constant time.
+//! A nonce must never repeat under a key. [`NonceSequence`] gives out nonces for a key made for the occasion: random bits of the
+//! request and a counter. Timing depends on lengths only; the comparison of tags is constant time.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -254,33 +254,49 @@ impl AeadKey {
     }
 }
 
-/// Nonces for one fresh key: a random 96-bit start, then a counter over its last 64 bits. Two draws never give the same nonce
-/// before 2^64 have been taken, and at most `limit` are given out at all. Shared between threads without a lock.
+/// The random 64 bits that begin the nonces of one request.
+///
+/// A copy of the process counts nonces on from where this process counts them, too. It draws other prefixes, so that no nonce of a shared
+/// key is equal: for each pair of requests with a probability of 2^-64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoncePrefix([u8; PREFIX_SIZE]);
+
+const PREFIX_SIZE: usize = 8;
+
+impl NoncePrefix {
+    /// Draws a prefix. Draw one for each request, from [`crate::random`], and do not keep it for the next.
+    pub fn draw(rng: &mut dyn CryptoRng) -> Self {
+        let mut prefix = [0; PREFIX_SIZE];
+        rng.fill_bytes(&mut prefix);
+        Self(prefix)
+    }
+}
+
+/// Counts the nonces of one fresh key: 64 random bits of the request, then 32 bits that no other nonce of the key has in this process.
+/// Shared between threads without a lock.
 pub struct NonceSequence {
-    prefix: [u8; 4],
-    start: u64,
+    start: u32,
     taken: AtomicU64,
     limit: u64,
 }
 
 impl NonceSequence {
-    /// Starts at a random nonce. `limit` is the maximum number of nonces (SP 800-38D, 8.3 requires at most 2^32 per AES-GCM key;
+    /// Starts to count at a random number. `limit` is the maximum number of nonces (SP 800-38D, 8.3 requires at most 2^32 per AES-GCM key;
     /// larger limits are reduced to that).
     pub fn new(rng: &mut dyn CryptoRng, limit: u64) -> Self {
-        let mut prefix = [0; 4];
-        rng.fill_bytes(&mut prefix);
-        Self { prefix, start: rng.next_u64(), taken: AtomicU64::new(0), limit: limit.min(1 << 32) }
+        Self { start: rng.next_u32(), taken: AtomicU64::new(0), limit: limit.min(1 << 32) }
     }
 
     /// Takes `count` nonces at once, or none when fewer are left: then the key is spent.
-    pub fn take(&self, count: u64) -> Option<NonceRange> {
+    pub fn take(&self, prefix: NoncePrefix, count: u64) -> Option<NonceRange> {
         let first = self
             .taken
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
                 taken.checked_add(count).filter(|&after| after <= self.limit)
             })
             .ok()?;
-        Some(NonceRange { prefix: self.prefix, next: self.start.wrapping_add(first), left: count })
+        // At most 2^32 are taken, so that the number wraps without a repetition.
+        Some(NonceRange { prefix, next: self.start.wrapping_add(first as u32), left: count })
     }
 
     /// How many nonces can still be taken.
@@ -291,8 +307,8 @@ impl NonceSequence {
 
 /// Nonces taken from a [`NonceSequence`]; no other caller gets them.
 pub struct NonceRange {
-    prefix: [u8; 4],
-    next: u64,
+    prefix: NoncePrefix,
+    next: u32,
     left: u64,
 }
 
@@ -302,8 +318,8 @@ impl Iterator for NonceRange {
     fn next(&mut self) -> Option<Nonce> {
         self.left = self.left.checked_sub(1)?;
         let mut nonce = [0; NONCE_SIZE];
-        nonce[..4].copy_from_slice(&self.prefix);
-        nonce[4..].copy_from_slice(&self.next.to_be_bytes());
+        nonce[..PREFIX_SIZE].copy_from_slice(&self.prefix.0);
+        nonce[PREFIX_SIZE..].copy_from_slice(&self.next.to_be_bytes());
         self.next = self.next.wrapping_add(1);
         Some(Nonce(nonce))
     }
@@ -421,27 +437,49 @@ mod tests {
     /// Rule 11 of `docs/format.md`.
     #[test]
     fn nonces_never_repeat_and_the_limit_holds() {
-        let sequence = NonceSequence::new(&mut StdRng::seed_from_u64(1), 10_000);
+        let mut rng = StdRng::seed_from_u64(1);
+        let (sequence, prefix) = (NonceSequence::new(&mut rng, 10_000), NoncePrefix::draw(&mut rng));
         let seen: HashSet<Nonce> = std::thread::scope(|scope| {
             let takers: Vec<_> = (0..4)
-                .map(|_| scope.spawn(|| (0..100).flat_map(|i| sequence.take(i % 7).expect("left")).collect::<Vec<_>>()))
+                .map(|_| {
+                    let take = |i: u64| sequence.take(prefix, i % 7).expect("left");
+                    scope.spawn(move || (0..100).flat_map(take).collect::<Vec<_>>())
+                })
                 .collect();
             takers.into_iter().flat_map(|t| t.join().expect("no panic")).collect()
         });
         let expected: u64 = 4 * (0..100).map(|i| i % 7).sum::<u64>();
         assert_eq!(seen.len() as u64, expected);
-        assert!(sequence.take(sequence.left() + 1).is_none());
-        assert!(sequence.take(sequence.left()).is_some());
-        assert!(sequence.take(1).is_none());
+        assert!(sequence.take(prefix, sequence.left() + 1).is_none());
+        assert!(sequence.take(prefix, sequence.left()).is_some());
+        assert!(sequence.take(prefix, 1).is_none());
         assert_eq!(NonceSequence::new(&mut StdRng::seed_from_u64(1), u64::MAX).left(), 1 << 32);
     }
 
     #[test]
-    fn the_counter_wraps_within_its_64_bits() {
-        let sequence = NonceSequence { prefix: [9; 4], start: u64::MAX, taken: AtomicU64::new(0), limit: 3 };
-        let nonces: Vec<Nonce> = sequence.take(3).expect("left").collect();
-        assert_eq!(nonces[0].0, [9, 9, 9, 9, 255, 255, 255, 255, 255, 255, 255, 255]);
-        assert_eq!(nonces[1].0, [9, 9, 9, 9, 0, 0, 0, 0, 0, 0, 0, 0]);
+    fn the_counter_wraps_within_its_32_bits() {
+        let sequence = NonceSequence { start: u32::MAX, taken: AtomicU64::new(0), limit: 3 };
+        let nonces: Vec<Nonce> = sequence.take(NoncePrefix([9; 8]), 3).expect("left").collect();
+        assert_eq!(nonces[0].0, [9, 9, 9, 9, 9, 9, 9, 9, 255, 255, 255, 255]);
+        assert_eq!(nonces[1].0, [9, 9, 9, 9, 9, 9, 9, 9, 0, 0, 0, 0]);
+        let far = NonceSequence { start: 1, taken: AtomicU64::new((1 << 32) - 1), limit: 1 << 32 };
+        let last: Vec<Nonce> = far.take(NoncePrefix([9; 8]), 1).expect("left").collect();
+        assert_eq!(last[0].0[8..], [0; 4]);
+        assert!(far.take(NoncePrefix([9; 8]), 1).is_none(), "2^32 numbers are taken");
+    }
+
+    /// A restored checkpoint: two copies of one sequence.
+    #[test]
+    fn copies_of_a_sequence_give_other_nonces() {
+        let copy = || NonceSequence { start: 7, taken: AtomicU64::new(5), limit: 1 << 20 };
+        let mut rng = StdRng::seed_from_u64(2);
+        let mut seen = HashSet::new();
+        for sequence in [copy(), copy()] {
+            for _ in 0..10 {
+                seen.extend(sequence.take(NoncePrefix::draw(&mut rng), 100).expect("left"));
+            }
+        }
+        assert_eq!(seen.len(), 2_000);
     }
 
     proptest! {

@@ -4,7 +4,8 @@
 //! its tables of multiples. Besides, the session tickets of TLS servers and the expiry of
 //! verified chains, for which BoringSSL has hooks.
 //!
-//! Guarantees: bytes in, bytes out. No files, threads, environment, clock or hidden randomness: the caller passes the generator.
+//! Guarantees: bytes in, bytes out. No files, threads, environment, clock or hidden randomness: the caller passes the generator, which
+//! [`random`] has.
 //! Secret types wipe themselves and never print. A [`PublicKey`] is always a point on its curve, not infinity. Every failed
 //! decryption is the same [`DecryptFailed`].
 //!
@@ -24,6 +25,7 @@ pub mod hash;
 mod lanes;
 pub mod mac;
 mod pair;
+pub mod random;
 pub mod recipient;
 pub mod rsa;
 pub mod secret;
@@ -31,12 +33,13 @@ pub mod tickets;
 
 mod ffi;
 
-pub use aead::{AeadAlgorithm, AeadKey, Nonce, NonceSequence};
+pub use aead::{AeadAlgorithm, AeadKey, Nonce, NoncePrefix, NonceSequence};
 pub use cipher::{CipherAlgorithm, CipherKey, CipherStream};
 pub use digest::{DigestAlgorithm, DigestState};
 pub use ec::{Curve, EcContext, PrivateKey, PublicKey};
 pub use ecdsa::{EcdsaPrivateKey, EcdsaPublicKey};
 pub use ffi::allocator::WipingAllocator;
+pub use ffi::process_mark::ProcessMark;
 pub use hash::HashFunction;
 pub use lanes::{CurveLanes, Lanes, LanesUnavailable, text_kernel, use_curve_lanes, use_lanes};
 pub use mac::{MacKey, MacState};

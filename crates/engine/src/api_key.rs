@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn only_a_valid_key_parses_to_its_stored_hash() {
-        let secret = ApiKeySecret::generate(&mut rand::rng());
+        let secret = ApiKeySecret::generate(&mut crate::system_random());
         let id = ApiKeyId::parse("00ff00aa9b8c7d6e").expect("an id");
         let text = secret.text(&id);
         assert_eq!(text.len(), 4 + 16 + 1 + 64);

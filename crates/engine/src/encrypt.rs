@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use leafseal_crypto::{Curve, PublicKey, Recipient};
+use leafseal_crypto::random::fresh_random;
+use leafseal_crypto::{Curve, NoncePrefix, PublicKey, Recipient};
 use leafseal_envelope::{
     Envelope, Metadata, ORIGIN_LEAFSEAL, Profile, Role, SealScratch, SealingKey, Value, ValueType, seal_each,
 };
@@ -45,6 +46,8 @@ pub struct Encryptor {
     profile: Profile,
     pub(crate) metadata: Option<Metadata>,
     keying: Keying,
+    /// Of this request's nonces.
+    pub(crate) nonce_prefix: NoncePrefix,
     key: Option<Arc<SealingKey>>,
     /// The table for keying `field`.
     table: Option<Arc<Recipient>>,
@@ -104,6 +107,7 @@ impl Engine {
             profile,
             metadata: role.map(|role| Metadata::new(Some(&role), ORIGIN_LEAFSEAL, self.now_unix_s())),
             keying: options.keying.unwrap_or(self.settings().keying),
+            nonce_prefix: self.nonce_prefix(),
             key: None,
             table: None,
             scratch: SealScratch::default(),
@@ -209,7 +213,7 @@ impl Encryptor {
         self.renew()?;
         self.note_sealed(values);
         if self.keying == Keying::Field {
-            let (ec, mut rng, recipient) = (self.permit.engine.ec(), self.permit.engine.rng(), self.with_table());
+            let (ec, mut rng, recipient) = (self.permit.engine.ec(), fresh_random(), self.with_table());
             let Self { profile, metadata, scratch, .. } = self;
             seal_each(&ec, &recipient, *profile, metadata.as_ref(), values, &mut rng, scratch, out, before);
             return Ok(());
@@ -220,7 +224,8 @@ impl Encryptor {
             let count = usize::try_from(key.values_left()).unwrap_or(usize::MAX).min(values.len() - done);
             let part = &values[done..done + count];
             let shifted = |index: usize, size: usize, out: &mut Vec<u8>| before(done + index, size, out);
-            match key.seal_many(self.metadata.as_ref(), part, &mut self.scratch, out, shifted) {
+            let metadata = self.metadata.as_ref();
+            match key.seal_many(metadata, self.nonce_prefix, part, &mut self.scratch, out, shifted) {
                 Ok(()) => done += count,
                 // Another request of the session used up the key: the next iteration gets a fresh one.
                 Err(_) => self.key = None,

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use leafseal_crypto::{CryptoRng, EcContext, PublicKey, Recipient, prepare_tables};
+use leafseal_crypto::random::{fresh_random, system_random};
+use leafseal_crypto::{EcContext, NoncePrefix, PublicKey, Recipient, prepare_tables};
 use leafseal_document::{Selection, SelectionBuilder};
 use leafseal_envelope::{Malformed, Profile, SealingKey};
 use leafseal_keystore::{ApiKey, ApiKeyId, AppName, ClientName, Keystore, PublicKeys};
@@ -80,7 +81,7 @@ impl Engine {
     }
 
     fn with(store: Box<dyn Keystore>, public: PublicApps, settings: Settings, clock: Box<dyn Clock>) -> Self {
-        let blinding = Blinding { context: Arc::new(EcContext::new(&mut rand::rng())), born: clock.monotonic() };
+        let blinding = Blinding { context: Arc::new(EcContext::new(&mut system_random())), born: clock.monotonic() };
         let store_watch = StoreWatch {
             is_silent: AtomicBool::new(false),
             answered_ms: AtomicU64::new(milliseconds(clock.monotonic())),
@@ -201,7 +202,7 @@ impl Engine {
     fn reblind(&self, now: Duration) {
         let mut blinding = self.shared.blinding.write().unwrap_or_else(PoisonError::into_inner);
         if now.saturating_sub(blinding.born) >= self.settings().blinding_age_max {
-            *blinding = Blinding { context: Arc::new(EcContext::new(&mut rand::rng())), born: now };
+            *blinding = Blinding { context: Arc::new(EcContext::new(&mut system_random())), born: now };
         }
     }
 
@@ -438,8 +439,9 @@ impl Engine {
         &self.shared.gatherer
     }
 
-    pub(crate) fn rng(&self) -> impl CryptoRng + use<> {
-        rand::rng()
+    /// Draws the prefix of a request's nonces.
+    pub(crate) fn nonce_prefix(&self) -> NoncePrefix {
+        NoncePrefix::draw(&mut system_random())
     }
 
     pub(crate) fn now(&self) -> Duration {
@@ -468,10 +470,10 @@ impl Engine {
         };
         let recipient = self.recipient(recipient);
         if age_max.is_zero() || !recipient.has_table() {
-            return Arc::new(SealingKey::generate(&self.ec(), &recipient, profile, u64::MAX, &mut self.rng()));
+            return Arc::new(SealingKey::generate(&self.ec(), &recipient, profile, u64::MAX, &mut fresh_random()));
         }
         let count = demand.batch_size(recipient.batch_size());
-        let keys = SealingKey::generate_many(&self.ec(), &recipient, profile, u64::MAX, count, &mut self.rng());
+        let keys = SealingKey::generate_many(&self.ec(), &recipient, profile, u64::MAX, count, &mut fresh_random());
         let mut keys = keys.into_iter();
         let key = keys.next().expect("a batch is not empty");
         spares.put(recipient.public(), profile, keys, now, age_max);
@@ -483,7 +485,13 @@ impl Engine {
         let settings = self.settings();
         self.shared.sessions.key(recipient, profile, self.now(), settings.session_age_max, || {
             let recipient = self.recipient(recipient);
-            SealingKey::generate(&self.ec(), &recipient, profile, settings.session_values_max.max(1), &mut self.rng())
+            SealingKey::generate(
+                &self.ec(),
+                &recipient,
+                profile,
+                settings.session_values_max.max(1),
+                &mut fresh_random(),
+            )
         })
     }
 
@@ -542,9 +550,9 @@ mod tests {
     /// An engine whose clock returns the stored seconds, and the file of its store.
     fn engine(folder: &tempfile::TempDir, seconds: &Arc<AtomicU64>) -> (Engine, std::path::PathBuf) {
         let environment = Environment {
-            root_key: Box::new(LocalRootKey::generate(&mut rand::rng())),
+            root_key: Box::new(LocalRootKey::generate(&mut system_random())),
             clock: Box::new(system_clock),
-            rng: Box::new(crate::system_random()),
+            rng: Box::new(system_random()),
         };
         let path = folder.path().join("private").join("store.sqlite");
         let store = SqliteKeystore::open(&path, OpenMode::CreateIfMissing, environment, Limits::default());

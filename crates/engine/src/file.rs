@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use leafseal_crypto::random::fresh_random;
 use leafseal_crypto::{Curve, Recipient};
 use leafseal_envelope::file::{EncryptedFile, FileCheck, FileSealing};
 use leafseal_envelope::{Marking, Sealed, metadata_in_file};
@@ -67,7 +68,7 @@ impl FileEncryption {
     pub fn step(&mut self, content: &[u8], out: &mut Vec<u8>) -> Result<Progress, Error> {
         self.permit.renew()?;
         let Some(sealing) = &mut self.sealing else {
-            let (ec, mut rng) = (self.permit.engine.ec(), self.permit.engine.rng());
+            let (ec, mut rng) = (self.permit.engine.ec(), fresh_random());
             let sealing = FileSealing::begin(&ec, &self.recipient, Marking::Live, content.len(), &mut rng, out);
             self.sealing = Some(sealing);
             return Ok(Progress::More);

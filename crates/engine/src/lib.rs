@@ -51,8 +51,10 @@ pub use engine::Engine;
 pub use error::{Error, ErrorKind};
 pub use file::{FileDecryption, FileEncryption};
 pub use inspect::{Inspected, Inspector, PublicKeys};
+pub use leafseal_crypto::random::system_random;
 pub use leafseal_crypto::{
-    Curve, CurveLanes, EcContext, Lanes, LanesUnavailable, PublicKey, WipingAllocator, use_curve_lanes, use_lanes,
+    Curve, CurveLanes, EcContext, Lanes, LanesUnavailable, ProcessMark, PublicKey, WipingAllocator, use_curve_lanes,
+    use_lanes,
 };
 pub use leafseal_document::{Limits as DocumentLimits, OtherCase, Selection, SelectionBuilder};
 pub use leafseal_envelope::{
@@ -83,11 +85,6 @@ pub mod fuzzing {
 /// The work queue, for servers that run the engine's steps on workers.
 pub mod pool {
     pub use leafseal_pool::*;
-}
-
-/// A random generator for creating stores and certificates: ChaCha seeded from the operating system.
-pub fn system_random() -> impl leafseal_crypto::CryptoRng + Send {
-    rand::make_rng::<rand::rngs::StdRng>()
 }
 
 /// Version, CPU and the implementation of each primitive, as pairs of name and value.

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use leafseal_crypto::Curve;
+use leafseal_crypto::{Curve, NoncePrefix};
 use leafseal_envelope::{
     Envelope, Form, Malformed, Marking, Metadata, ORIGIN_LEAFSEAL, OpenScratch, OpenedMetadata, Profile, Role,
     SealScratch, SealingKey, Value,
@@ -29,6 +29,8 @@ pub struct RewrapOptions<'a> {
 pub struct Rewrapper {
     pub(crate) permit: Permit,
     curve: Option<Curve>,
+    /// Of this request's nonces.
+    pub(crate) nonce_prefix: NoncePrefix,
     pub(crate) openings: RequestOpenings,
     keys: Arc<RequestKeys>,
     open_scratch: OpenScratch,
@@ -45,6 +47,7 @@ impl Engine {
         Ok(Rewrapper {
             permit,
             curve: options.curve,
+            nonce_prefix: self.nonce_prefix(),
             openings: RequestOpenings::new(self.settings().request_opening_keys_max),
             keys: Arc::default(),
             open_scratch: OpenScratch::default(),
@@ -65,6 +68,7 @@ impl Rewrapper {
         Self {
             permit: self.permit.clone(),
             curve: self.curve,
+            nonce_prefix: self.nonce_prefix,
             openings: self.openings.fork(),
             keys: Arc::clone(&self.keys),
             open_scratch: OpenScratch::default(),
@@ -115,8 +119,15 @@ impl Rewrapper {
             parsed => parsed?,
         };
         let ephemeral = EphemeralId::of(&envelope);
-        let Self { permit: Permit { engine, app, rights, .. }, curve, openings, keys, open_scratch, seal_scratch } =
-            self;
+        let Self {
+            permit: Permit { engine, app, rights, .. },
+            curve,
+            nonce_prefix,
+            openings,
+            keys,
+            open_scratch,
+            seal_scratch,
+        } = self;
         let opening = openings.find(ephemeral, || engine.opening(app, ephemeral))?;
         *agreements += u64::from(opening.known().is_none());
         let opened = match openings.key(&opening, &engine.agreements(), &envelope, open_scratch)? {
@@ -134,7 +145,7 @@ impl Rewrapper {
         });
         let value = Value { value_type: opened.value_type, text: opened.text.as_bytes() };
         sealing
-            .seal_many(metadata.as_ref(), &[value], seal_scratch, out, |_, _, _| ())
+            .seal_many(metadata.as_ref(), *nonce_prefix, &[value], seal_scratch, out, |_, _, _| ())
             .expect("a request's key seals 2^32 values");
         Ok(Outcome::Done)
     }

@@ -12,9 +12,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use leafseal_crypto::hash::{hmac_sha256, hmac_sha256_verify, sha256};
+use leafseal_crypto::rand_core::Rng as _;
+use leafseal_crypto::random::system_random;
 use leafseal_document::{Match, Progress, Purpose, ScalarKind, Selection, Walk};
 use leafseal_keystore::{AppName, RoleName, Roles};
-use rand::Rng as _;
 
 use crate::api_key::{hex, unhex};
 use crate::cost;
@@ -147,7 +148,7 @@ impl Engine {
             return Err(Error::new(ErrorKind::InvalidParams, message));
         }
         let mut id = [0; ID_SIZE];
-        self.rng().fill_bytes(&mut id);
+        system_random().fill_bytes(&mut id);
         let mut content = vec![FORM];
         content.extend(created_ms.to_be_bytes());
         content.extend(expires_ms.to_be_bytes());

@@ -3,13 +3,12 @@
 //! Numbers are big-endian. Java makes sure that scalars and coordinates of P-256 have 32 bytes; whether they are valid is decided here.
 
 use jni_sys::{JNIEnv, jboolean, jbyteArray, jclass, jint, jlong};
-use leafseal_crypto::rand_core::UnwrapErr;
+use leafseal_crypto::random::system_random;
 use leafseal_crypto::secret::Secret;
 use leafseal_crypto::{
     Curve, EcContext, EcdsaPrivateKey, EcdsaPublicKey, HashFunction, PrivateKey, PublicKey, RsaComponents,
     RsaPrivateKey, RsaPublicKey, RsaScheme,
 };
-use rand::rngs::SysRng;
 use std::sync::OnceLock;
 use zeroize::Zeroizing;
 
@@ -23,11 +22,6 @@ const DOES_NOT_VERIFY: jint = 0;
 const VERIFIES: jint = 1;
 /// The key is not valid.
 const INVALID_KEY: jint = -1;
-
-/// The system's generator, which has no state that a thread of Java would have to keep.
-fn system_random() -> UnwrapErr<SysRng> {
-    UnwrapErr(SysRng)
-}
 
 /// The context of P-256 operations, which all threads share.
 fn context() -> &'static EcContext {

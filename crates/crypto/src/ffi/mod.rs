@@ -1,6 +1,7 @@
 //! The only unsafe code of this crate: thin calls into BoringSSL and libsecp256k1. Each function checks lengths in its types,
 //! passes pointers that outlive the call, and turns return codes into values; [`allocator`] wipes what is freed. Nothing here keeps a
-//! secret beyond its call except [`aead::Context`] and [`gcm_stream::GcmStream`], which wipe themselves.
+//! secret beyond its call except [`aead::Context`] and [`gcm_stream::GcmStream`], which wipe themselves. Besides, calls into the C
+//! library by which [`process_mark`] detects forks.
 #![allow(unsafe_code)]
 
 pub(crate) mod aead;
@@ -12,6 +13,7 @@ pub(crate) mod hash;
 pub(crate) mod k256;
 mod number;
 pub(crate) mod p256;
+pub(crate) mod process_mark;
 pub(crate) mod rsa;
 pub(crate) mod stream_cipher;
 pub(crate) mod tickets;

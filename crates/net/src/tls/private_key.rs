@@ -21,6 +21,7 @@ use boring::ssl::{
     AsyncPrivateKeyMethod, AsyncPrivateKeyMethodError, BoxPrivateKeyMethodFuture, SslContextBuilder, SslRef,
     SslSignatureAlgorithm,
 };
+use leafseal_crypto::random::fresh_random;
 use leafseal_crypto::{
     Curve, EcdsaPrivateKey, HashFunction, PrivateKey, RsaComponents, RsaPrivateKey, RsaScheme, Secret,
 };
@@ -176,7 +177,7 @@ impl Signer {
         for batch in messages.chunks(self.batch_size()) {
             FIGURES.batches[batch.len() - 1].fetch_add(1, Ordering::Relaxed);
         }
-        let mut rng = rand::rng();
+        let mut rng = fresh_random();
         match self {
             Self::Rsa(key) => {
                 let messages = messages.iter().filter_map(|(scheme, message)| Some((scheme.rsa()?, *message)));

@@ -8,8 +8,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use boring::ssl::SslContextBuilder;
 use leafseal_crypto::Secret;
+use leafseal_crypto::rand_core::Rng;
+use leafseal_crypto::random::system_random;
 use leafseal_crypto::tickets::{TICKET_KEY_SIZE, TicketKeys, TicketSource, set_session_tickets};
-use rand::Rng;
 
 use super::error::TlsError;
 
@@ -41,7 +42,7 @@ impl fmt::Debug for SessionSettings {
 impl SessionSettings {
     /// Sets the context's tickets. Sessions are resumed only where `identity` is the same.
     pub(super) fn apply(&self, context: &mut SslContextBuilder, identity: &[u8]) -> Result<(), TlsError> {
-        let source = TicketSource { now: unix_now, fill: |bytes| rand::rng().fill_bytes(bytes) };
+        let source = TicketSource { now: unix_now, fill: |bytes| system_random().fill_bytes(bytes) };
         let keys = (!self.lifetime.is_zero()).then(|| TicketKeys::new(&self.ticket_keys, self.lifetime, source));
         Ok(set_session_tickets(context, keys, identity)?)
     }
