@@ -1,6 +1,5 @@
 //! An engine as Python sees it: the calls that block a thread, those of asyncio, and the rules of a process that forks.
 
-use std::cell::Cell;
 use std::ffi::CString;
 use std::mem::ManuallyDrop;
 use std::path::PathBuf;
@@ -8,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use leafseal_client::{Client, ClientSettings, ClientTls};
-use leafseal_engine::Engine;
+use leafseal_engine::{Engine, ProcessMark};
 use leafseal_protocol::Retry;
 use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
@@ -48,8 +47,8 @@ pub(crate) struct Core {
     parts: Option<(Backend, Runtime)>,
     /// Cancelled when the engine is closed; each call has a child.
     open: CancellationToken,
-    /// The process that made it.
-    process: u32,
+    /// The process that made it: its threads do not exist in a fork.
+    process: ProcessMark,
     /// The time limit of calls that have none.
     timeout: Option<Duration>,
 }
@@ -57,7 +56,7 @@ pub(crate) struct Core {
 impl Drop for Core {
     fn drop(&mut self) {
         let Some((backend, runtime)) = self.parts.take() else { return };
-        if self.process == std::process::id() {
+        if self.process.is_current() {
             self.open.cancel();
             runtime.shutdown_background();
         } else {
@@ -76,7 +75,6 @@ impl Core {
         let root_key = root_key.map(Zeroizing::new);
         let timeout = timeout.map(|seconds| duration("timeout", seconds)).transpose()?;
         let (core, warning) = py.detach(|| {
-            refresh_generator()?;
             let opened = folder::open(&folder, root_key.as_deref().map(String::as_str))?;
             let runtime = runtime()?;
             runtime.spawn(maintain(opened.engine.clone()));
@@ -99,7 +97,6 @@ impl Core {
     ) -> Result<Self, Fault> {
         let timeout = timeout.map(|seconds| duration("timeout", seconds)).transpose()?;
         py.detach(|| {
-            refresh_generator()?;
             let (engine, runtime) = (folder::of_public_keys(apps)?, runtime()?);
             runtime.spawn(maintain(engine.clone()));
             Ok(Self::new(Backend::Local(engine), runtime, timeout))
@@ -153,6 +150,12 @@ impl Core {
     /// Ends calls that are running, and refuses others.
     fn close(&self) {
         self.open.cancel();
+    }
+
+    /// Whether this process is a fork of the one that created the engine: then no call works.
+    #[getter]
+    fn forked(&self) -> bool {
+        !self.process.is_current()
     }
 
     #[getter]
@@ -212,9 +215,8 @@ impl Core {
                 let (engine, limit) = (engine.clone(), self.limit(&work));
                 let open = self.open.clone();
                 runtime.spawn_blocking(move || {
-                    let outcome = refresh_generator()
-                        .and_then(|()| local::run(&engine, &work, &mut between_steps(&cancel, limit, false)))
-                        .map(|done| (done, work));
+                    let outcome = local::run(&engine, &work, &mut between_steps(&cancel, limit, false));
+                    let outcome = outcome.map(|done| (done, work));
                     deliver.send(outcome.map_err(|fault| ended(&open, &cancel).unwrap_or(fault)));
                 });
             }
@@ -233,19 +235,18 @@ impl Core {
 impl Core {
     fn new(backend: Backend, runtime: Runtime, timeout: Option<Duration>) -> Self {
         let open = CancellationToken::new();
-        Self { parts: Some((backend, runtime)), open, process: std::process::id(), timeout }
+        Self { parts: Some((backend, runtime)), open, process: ProcessMark::current(), timeout }
     }
 
     /// Checks that a call may begin.
     fn parts(&self) -> Result<&(Backend, Runtime), Fault> {
-        if self.process != std::process::id() {
-            let message = format!("the engine belongs to process {}: create one after the fork", self.process);
+        if !self.process.is_current() {
+            let message = "the engine was created before this process was forked: create one after the fork".to_owned();
             return Err(Fault::new("forked", Retry::Never, message));
         }
         if self.open.is_cancelled() {
             return Err(Fault::closed());
         }
-        refresh_generator()?;
         self.parts.as_ref().ok_or_else(Fault::closed)
     }
 
@@ -348,20 +349,6 @@ fn ended(open: &CancellationToken, cancel: &CancellationToken) -> Option<Fault> 
 fn runtime() -> Result<Runtime, Fault> {
     let built = Builder::new_multi_thread().worker_threads(THREADS).thread_name("leafseal-py").enable_all().build();
     built.map_err(|error| Fault::settings(format!("no thread can be started: {error}")))
-}
-
-/// Gives the generator of this thread a new seed if the process was forked since: it would repeat the parent's nonces and keys.
-fn refresh_generator() -> Result<(), Fault> {
-    thread_local! {
-        /// The process whose seed the generator of this thread has.
-        static SEEDED: Cell<u32> = const { Cell::new(0) };
-    }
-    let process = std::process::id();
-    if SEEDED.get() != process {
-        rand::rng().reseed().map_err(|_| Fault::settings("the system provides no random numbers"))?;
-        SEEDED.set(process);
-    }
-    Ok(())
 }
 
 /// A call of asyncio. Dropping it cancels the call.

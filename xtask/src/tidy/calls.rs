@@ -41,7 +41,11 @@ const fn ban(pattern: &'static str, covers: Where, tests: Tests, instead: &'stat
     Ban { pattern, covers, tests, instead }
 }
 
-const BANS: [Ban; 24] = [
+/// Replaces generators that keep a state.
+const GENERATOR: &str =
+    "take the generator as a parameter, or from `leafseal_crypto::random`: a copy of the process repeats the thread's";
+
+const BANS: [Ban; 25] = [
     ban(".unwrap()", Where::Anywhere, Tests::Exempt, "use `.expect(\"why it cannot fail\")`, or return the error"),
     ban(".unwrap_err()", Where::Anywhere, Tests::Exempt, "match on the result"),
     ban("println!", Where::Outside(OUTER), Tests::Exempt, "return the text; only cli and xtask print"),
@@ -71,7 +75,9 @@ const BANS: [Ban; 24] = [
         "return an error, or panic: abort skips the wiping of secrets",
     ),
     ban("mem::forget", Where::Anywhere, Tests::Exempt, "let it drop: a forgotten secret is never wiped"),
-    ban("thread_rng", Where::Anywhere, Tests::Exempt, "take the generator as a parameter; the engine chooses it"),
+    ban("thread_rng", Where::Anywhere, Tests::Exempt, GENERATOR),
+    ban("rand::rng", Where::Anywhere, Tests::Exempt, GENERATOR),
+    ban("make_rng", Where::Anywhere, Tests::Exempt, GENERATOR),
     ban("SystemTime::now", Where::In(PURE), Tests::Exempt, "take the time as a parameter"),
     ban("Instant::now", Where::In(PURE), Tests::Exempt, "take the time as a parameter"),
     ban("std::fs", Where::In(PURE), Tests::Exempt, "take the bytes as a parameter: this crate is pure"),
@@ -90,7 +96,6 @@ const BANS: [Ban; 24] = [
         Tests::Exempt,
         "wait on a condition or a timer, so that a stop or a cancel is seen",
     ),
-    ban("rand::rng", Where::In(PURE), Tests::Exempt, "take the generator as a parameter: this crate is pure"),
 ];
 
 /// All bans over all Rust files.

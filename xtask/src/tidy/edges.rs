@@ -144,8 +144,8 @@ const LIBRARIES: [Library; 11] = [
     },
     Library {
         names: &["rand", "fastrand", "getrandom"],
-        allowed_in: &["engine", "client", "net", "relay", "load", "cli", "bindings", "python"],
-        instead: "take the generator as a parameter; the engine chooses it, net for signatures of TLS, bindings for their callers",
+        allowed_in: &["crypto", "load"],
+        instead: "take the generator as a parameter, or from `leafseal_crypto::random`, which a copy of the process does not repeat",
     },
 ];
 

@@ -123,6 +123,11 @@ class _Base:
     def closed(self) -> bool:
         return self._core.closed
 
+    @property
+    def forked(self) -> bool:
+        """Whether this process is a fork of the one that created the engine: its calls raise `Forked`."""
+        return self._core.forked
+
     def _options(self, select: Sequence[str] | str | None = None, **options: Any) -> Options:
         if isinstance(select, str):
             select = [select]

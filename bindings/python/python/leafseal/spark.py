@@ -110,18 +110,20 @@ _EXPOSED_ROOT_KEY = "spark.executorEnv.LEAFSEAL_ROOT_KEY"
 # Spark ignores them (SPARK-54959).
 _SAFE_RETRIES = {"spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true", "spark.shuffle.push.enabled": "false"}
 
-# The engines of this process, by place and process, because Spark forks its Python workers; each with the files that it was opened with.
-_engines: dict[tuple[Place, int], tuple[list[tuple[int, ...]], Engine]] = {}
+# The engines by place, each with the files that it was opened with. Spark forks its Python workers, which inherit engines that do not work there.
+_engines: dict[Place, tuple[list[tuple[int, ...]], Engine]] = {}
 
 
 def _engine(place: Place) -> Engine:
     """The engine of this process, opened again if its files were replaced: a worker may live for as long as its executor."""
     files = [_identity(path) for path in place.files()]
-    held = _engines.get((place, os.getpid()))
+    held = _engines.get(place)
+    if held is not None and held[1].forked:
+        held = None
     if held is not None and held[0] == files:
         return held[1]
     engine = place.open()
-    _engines[place, os.getpid()] = files, engine
+    _engines[place] = files, engine
     if held is not None:
         held[1].close()
     return engine
