@@ -2,11 +2,11 @@
 
 use std::ptr::NonNull;
 
-use jni_sys::{jint, jobject};
+use jni_sys::{JNIEnv, jboolean, jclass, jint, jobject};
 use leafseal_crypto::secret::wipe;
 use zeroize::Zeroizing;
 
-use crate::jvm::{Critical, Jvm, Release, Thrown};
+use crate::jvm::{Critical, Jvm, Release, Thrown, enter};
 
 /// Longest part of an array that is processed in one critical section: some 60 microseconds of AES-GCM, for which the collector may wait.
 pub(crate) const PIECE_SIZE: usize = 256 * 1024;
@@ -278,4 +278,23 @@ impl Places {
         wipe(bytes);
         Ok(())
     }
+}
+
+/// `boolean overlap(ByteBuffer input, int inputOffset, int inputSize, ByteBuffer output, int outputOffset, int outputSize)`: whether
+/// ranges of two direct buffers may have bytes in common. Only compares addresses: the memory may be unmapped.
+#[unsafe(export_name = "Java_io_leafseal_jca_Native_overlap")]
+extern "system" fn java_overlap(
+    environment: *mut JNIEnv,
+    _class: jclass,
+    input: jobject,
+    input_offset: jint,
+    input_size: jint,
+    output: jobject,
+    output_offset: jint,
+    output_size: jint,
+) -> jboolean {
+    enter(environment, true, |jvm| {
+        let reach = usize::try_from(input_size.max(output_size)).expect("Java checks that sizes are not negative");
+        Ok(Places::unchecked(jvm, (input, input_offset), (output, output_offset), 0).overlap(reach).is_some())
+    })
 }

@@ -205,13 +205,33 @@ abstract class AeadCipher extends CipherSpi {
     @Override
     protected int engineUpdate(ByteBuffer source, ByteBuffer target) throws ShortBufferException {
         checkUsable();
-        try (Buffers buffers = new Buffers(source, target)) {
-            checkRoom(message.outputSize(buffers.size, false), buffers.room);
-            hasData = true;
-            int written = message.update(buffers.input, buffers.inputOffset, buffers.size, buffers.output, buffers.outputOffset,
-                    buffers.room, buffers.kinds);
-            buffers.advance(written);
+        Buffers buffers = new Buffers(source, target);
+        int needed = message.outputSize(buffers.size, false);
+        checkRoom(needed, buffers.room);
+        hasData = true;
+        if (!buffers.isUsable) {
+            return updateCopied(buffers, needed);
+        }
+        int written = message.update(buffers.input, buffers.inputOffset, buffers.size, buffers.output, buffers.outputOffset,
+                buffers.room, buffers.kinds);
+        buffers.advance(written);
+        return written;
+    }
+
+    private int updateCopied(Buffers buffers, int needed) {
+        boolean isDone = false;
+        try {
+            int written = buffers.copied(needed, false,
+                    (text, size, isLast) -> message.update(text, 0, size, text, 0, text.length, ARRAYS));
+            isDone = true;
             return written;
+        } catch (AEADBadTagException | IllegalBlockSizeException impossible) {
+            throw new ProviderException(impossible);
+        } finally {
+            if (!isDone) {
+                // Some of its bytes may be missing: the message has no end.
+                ended();
+            }
         }
     }
 
@@ -219,20 +239,29 @@ abstract class AeadCipher extends CipherSpi {
     protected int engineDoFinal(ByteBuffer source, ByteBuffer target)
             throws ShortBufferException, IllegalBlockSizeException, BadPaddingException {
         checkUsable();
-        try (Buffers buffers = new Buffers(source, target)) {
-            if (!message.lacksTag(buffers.size)) {
-                checkRoom(message.outputSize(buffers.size, true), buffers.room);
-            }
-            try {
-                checkTag(buffers.size);
-                int written = message.finish(buffers.input, buffers.inputOffset, buffers.size, buffers.output,
-                        buffers.outputOffset, buffers.room, buffers.kinds);
-                buffers.advance(written);
-                return written;
-            } finally {
-                ended();
-            }
+        Buffers buffers = new Buffers(source, target);
+        int needed = message.outputSize(buffers.size, true);
+        if (!message.lacksTag(buffers.size)) {
+            checkRoom(needed, buffers.room);
         }
+        try {
+            checkTag(buffers.size);
+            if (!buffers.isUsable) {
+                return buffers.copied(needed, !encrypts, this::finishCopied);
+            }
+            int written = message.finish(buffers.input, buffers.inputOffset, buffers.size, buffers.output, buffers.outputOffset,
+                    buffers.room, buffers.kinds);
+            buffers.advance(written);
+            return written;
+        } finally {
+            ended();
+        }
+    }
+
+    private int finishCopied(byte[] text, int size, boolean isLast) throws AEADBadTagException {
+        return isLast
+                ? message.finish(text, 0, size, text, 0, text.length, ARRAYS)
+                : message.update(text, 0, size, text, 0, text.length, ARRAYS);
     }
 
     /** The key's encoding, sealed. */

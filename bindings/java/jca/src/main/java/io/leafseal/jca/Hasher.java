@@ -96,15 +96,26 @@ final class Hasher implements Cloneable {
         } else if (size <= buffer.length - buffered || makeRoom(size)) {
             source.get(buffer, buffered, size);
             buffered += size;
-        } else if (source.isDirect()) {
-            // Fails if the buffer's memory session is closed.
-            source.get(from);
+        } else if (source.isDirect() && DirectMemory.isPermanent(source)) {
             piece(source, from, size, 0);
             source.position(from + size);
         } else {
-            byte[] copy = new byte[size];
-            source.get(copy);
-            piece(copy, 0, size, Native.INPUT_IS_ARRAY);
+            copied(source, size);
+        }
+    }
+
+    /** Adds bytes of memory that native code may not use where it is. */
+    private void copied(ByteBuffer source, int size) {
+        byte[] copy = new byte[Math.min(size, Buffers.PIECE_SIZE)];
+        try {
+            for (int left = size; left > 0;) {
+                int piece = Math.min(left, copy.length);
+                source.get(copy, 0, piece);
+                piece(copy, 0, piece, Native.INPUT_IS_ARRAY);
+                left -= piece;
+            }
+        } finally {
+            Arrays.fill(copy, (byte) 0);
         }
     }
 

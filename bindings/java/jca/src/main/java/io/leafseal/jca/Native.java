@@ -1,5 +1,7 @@
 package io.leafseal.jca;
 
+import java.nio.ByteBuffer;
+
 /**
  * The native methods; {@code native/src} documents each beside its code.
  *
@@ -23,6 +25,8 @@ final class Native {
     static native String implementations();
 
     static native long liveObjects();
+
+    static native boolean overlap(ByteBuffer input, int inputOffset, int inputSize, ByteBuffer output, int outputOffset, int outputSize);
 
     static native long aeadSlot();
 

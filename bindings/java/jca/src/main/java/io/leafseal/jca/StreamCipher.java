@@ -1,9 +1,12 @@
 package io.leafseal.jca;
 
 import java.nio.ByteBuffer;
+import java.security.ProviderException;
 import java.security.SecureRandom;
 import java.util.Objects;
+import javax.crypto.AEADBadTagException;
 import javax.crypto.CipherSpi;
+import javax.crypto.IllegalBlockSizeException;
 import javax.crypto.NoSuchPaddingException;
 import javax.crypto.ShortBufferException;
 
@@ -78,11 +81,24 @@ abstract class StreamCipher extends CipherSpi {
     @Override
     protected int engineUpdate(ByteBuffer source, ByteBuffer target) throws ShortBufferException {
         checkUsable();
-        try (Buffers buffers = new Buffers(source, target)) {
-            checkRoom(buffers.size, buffers.room);
-            apply(buffers.input, buffers.inputOffset, buffers.size, buffers.output, buffers.outputOffset, buffers.kinds);
-            buffers.advance(buffers.size);
-            return buffers.size;
+        Buffers buffers = new Buffers(source, target);
+        checkRoom(buffers.size, buffers.room);
+        if (!buffers.isUsable) {
+            return applyCopied(buffers);
+        }
+        apply(buffers.input, buffers.inputOffset, buffers.size, buffers.output, buffers.outputOffset, buffers.kinds);
+        buffers.advance(buffers.size);
+        return buffers.size;
+    }
+
+    private int applyCopied(Buffers buffers) {
+        try {
+            return buffers.copied(buffers.size, false, (text, size, isLast) -> {
+                apply(text, 0, size, text, 0, ARRAYS);
+                return size;
+            });
+        } catch (AEADBadTagException | IllegalBlockSizeException impossible) {
+            throw new ProviderException(impossible);
         }
     }
 
