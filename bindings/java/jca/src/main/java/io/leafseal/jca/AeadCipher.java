@@ -31,6 +31,8 @@ abstract class AeadCipher extends CipherSpi {
     byte[] iv;
     boolean encrypts;
     private boolean isReady;
+    /** The checkpoints at the initialisation. */
+    private int checkpoints;
     /** After an encryption: its nonce is used up. */
     private boolean isSpent;
     /** Whether bytes of the message have come, so that associated data must not. */
@@ -46,6 +48,7 @@ abstract class AeadCipher extends CipherSpi {
         message.start(newIv, tagSize, newEncrypts);
         hasData = false;
         isSpent = false;
+        checkpoints = Checkpoints.count();
         isReady = true;
     }
 
@@ -64,6 +67,9 @@ abstract class AeadCipher extends CipherSpi {
         checkReady();
         if (isSpent) {
             throw new IllegalStateException(spentMessage());
+        }
+        if (encrypts) {
+            Checkpoints.check(checkpoints);
         }
     }
 

@@ -26,7 +26,7 @@ final class ChaCha20Cipher extends StreamCipher {
     private long position;
 
     @Override
-    void checkUsable() {
+    void checkReady() {
         if (!isReady) {
             throw new IllegalStateException("Must use either a different key or iv.");
         }
@@ -141,6 +141,7 @@ final class ChaCha20Cipher extends StreamCipher {
         counter = newCounter;
         position = 0;
         isEncryption = mode == Cipher.ENCRYPT_MODE;
+        initialized(isEncryption);
         isReady = true;
     }
 

@@ -24,7 +24,7 @@ final class CtrCipher extends StreamCipher {
     private long position;
 
     @Override
-    void checkUsable() {
+    void checkReady() {
         if (!isReady) {
             throw new IllegalStateException("Operation not initialized.");
         }
@@ -105,6 +105,7 @@ final class CtrCipher extends StreamCipher {
             ivHigh = Bytes.longAt(newIv, 0);
             ivLow = Bytes.longAt(newIv, Long.BYTES);
             position = 0;
+            initialized(mode == Cipher.ENCRYPT_MODE || mode == Cipher.WRAP_MODE);
             isReadyNow = true;
         } finally {
             isReady = isReadyNow;

@@ -17,8 +17,25 @@ abstract class StreamCipher extends CipherSpi {
     final StreamKey key = new StreamKey();
     byte[] iv;
 
-    /** Throws if no message may be processed. */
-    abstract void checkUsable();
+    private boolean encrypts;
+    /** The checkpoints at the initialisation. */
+    private int checkpoints;
+
+    /** Throws if the cipher is not ready for a message. */
+    abstract void checkReady();
+
+    /** Notes an initialisation for encryption or for decryption. */
+    final void initialized(boolean newEncrypts) {
+        encrypts = newEncrypts;
+        checkpoints = Checkpoints.count();
+    }
+
+    private void checkUsable() {
+        checkReady();
+        if (encrypts) {
+            Checkpoints.check(checkpoints);
+        }
+    }
 
     /** Encrypts or decrypts the next bytes. */
     abstract void apply(Object input, int inputOffset, int size, Object output, int outputOffset, int kinds);
