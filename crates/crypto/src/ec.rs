@@ -264,7 +264,8 @@ impl EcContext {
     }
 }
 
-fn name_in_lanes(curve: Curve) -> lanes::Curve {
+/// The curve as the lanes name it.
+pub(crate) fn name_in_lanes(curve: Curve) -> lanes::Curve {
     match curve {
         Curve::P256 => lanes::Curve::P256,
         Curve::Secp256k1 => lanes::Curve::Secp256k1,

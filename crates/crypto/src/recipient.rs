@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use leafseal_lanes::ec::{self, FixedBase, FixedBaseWork, Point, Scalar};
 use rand_core::CryptoRng;
 
-use crate::ec::{Curve, EcContext, PrivateKey, PublicKey, SCALAR_SIZE};
+use crate::ec::{Curve, EcContext, PrivateKey, PublicKey, SCALAR_SIZE, name_in_lanes};
 use crate::lanes;
 use crate::secret::Secret;
 
@@ -120,7 +120,8 @@ impl RecipientWork {
         let kernel = lanes::serving_curves()?;
         generator(kernel, public.curve());
         let (x, y) = public.coordinates();
-        let table = FixedBaseWork::new(kernel, curve(public.curve()), x, y).expect("a public key is on its curve");
+        let table =
+            FixedBaseWork::new(kernel, name_in_lanes(public.curve()), x, y).expect("a public key is on its curve");
         Some(Self { public, kernel, table })
     }
 
@@ -154,7 +155,7 @@ fn by_library(context: &EcContext, recipient: &PublicKey, rng: &mut dyn CryptoRn
 fn scalar(of: Curve, rng: &mut dyn CryptoRng) -> Scalar {
     loop {
         let drawn = Secret::<SCALAR_SIZE>::random(rng);
-        if let Some(scalar) = Scalar::new(curve(of), drawn.expose()) {
+        if let Some(scalar) = Scalar::new(name_in_lanes(of), drawn.expose()) {
             return scalar;
         }
     }
@@ -168,14 +169,7 @@ pub(crate) fn generator(kernel: ec::Kernel, of: Curve) -> &'static FixedBase {
         Curve::P256 => &P256,
         Curve::Secp256k1 => &SECP256K1,
     };
-    table.get_or_init(|| FixedBase::generator(kernel, curve(of)))
-}
-
-fn curve(curve: Curve) -> ec::Curve {
-    match curve {
-        Curve::P256 => ec::Curve::P256,
-        Curve::Secp256k1 => ec::Curve::Secp256k1,
-    }
+    table.get_or_init(|| FixedBase::generator(kernel, name_in_lanes(of)))
 }
 
 #[cfg(test)]
