@@ -544,6 +544,34 @@ pub(crate) enum KeysCommand {
         #[arg(long, value_name = "N")]
         version: Option<u32>,
     },
+    /// Destroy the keys of disabled versions: what is encrypted with them can never be decrypted again
+    #[command(after_help = "\
+Rewrap all stored values, disable the old versions, and wait until nothing needs them before you trim: a
+disabled version can be enabled again, a trimmed one cannot. Trimmed versions do not count towards
+keystore.version_count_max; their numbers are not given again. Engines may run meanwhile. Backups of the
+keystore still have the keys.
+
+Examples:
+  leafseal keys trim acme
+  leafseal keys trim acme --keep 10 --yes
+  leafseal keys trim acme --version 1 --version 2 --yes")]
+    #[command(mut_arg("json", |it| it.help("Print one line of JSON: the app, the versions, and whether their keys are destroyed")))]
+    Trim {
+        /// The app
+        app: String,
+        /// Keep the N newest versions, disabled ones included [default: trim every disabled version]
+        #[arg(long, value_name = "N")]
+        keep: Option<usize>,
+        /// Trim this version only, which must be disabled; may be repeated
+        #[arg(long, value_name = "N", conflicts_with = "keep")]
+        version: Vec<u32>,
+        /// Destroy the keys; without it the command lists what it would destroy and changes nothing
+        #[arg(long)]
+        yes: bool,
+        /// The form.
+        #[command(flatten)]
+        form: Form,
+    },
     /// Print the public keys that values are encrypted to
     #[command(after_help = "Example:\n  leafseal keys public acme --curve r1 > acme-r1.pem")]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: app, key version and public keys (hexadecimal and PEM)")))]

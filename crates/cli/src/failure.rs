@@ -168,6 +168,8 @@ impl From<admin::Error> for Failure {
             E::AppExists(_) => ": run leafseal keys rotate APP to add a key version",
             E::UnknownClient(_) => ": run leafseal certs list to see the clients",
             E::UnknownApiKey(_) => ": run leafseal api-keys list to see the keys",
+            E::TooMany { what, .. } => way_out(*what),
+            E::ActiveVersion { .. } => " with leafseal keys disable",
             E::Full => ": free disk space, or raise keystore.store_size_max, then try again",
             E::DamagedKey { fault: admin::KeyFault::LeftOut, .. } => "",
             E::DisabledApp(_) => " (leafseal keys enable APP)",
@@ -181,6 +183,21 @@ impl From<admin::Error> for Failure {
             _ => error.to_string(),
         };
         Self { exit, message: format!("{message}{advice}") }
+    }
+}
+
+/// What to do at a limit of the keystore.
+fn way_out(counted: admin::Counted) -> &'static str {
+    use admin::Counted as C;
+    match counted {
+        C::Versions => {
+            ": rewrap the values of old versions, disable these, and destroy their keys with leafseal keys trim APP, or raise \
+             keystore.version_count_max"
+        }
+        C::Apps => ": raise keystore.app_count_max",
+        C::Clients => ": raise keystore.client_count_max",
+        C::GrantEntries => ": grant all apps or every role, or raise keystore.grant_entry_count_max",
+        C::ApiKeys => ": raise keystore.api_key_count_max (revoked keys count)",
     }
 }
 

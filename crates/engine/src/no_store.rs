@@ -1,5 +1,6 @@
 //! The store of an engine that knows public keys alone: it is empty and cannot be changed.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use leafseal_keystore::{
@@ -48,6 +49,10 @@ impl Keystore for NoStore {
     }
 
     fn disable_version(&self, _: &AppName, _: u32) -> Result<(), Error> {
+        no_store()
+    }
+
+    fn trim_versions(&self, _: &AppName, _: &BTreeSet<u32>) -> Result<(), Error> {
         no_store()
     }
 

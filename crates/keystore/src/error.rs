@@ -114,6 +114,22 @@ pub enum Error {
         /// The requested version.
         version: u32,
     },
+    /// Only disabled versions are trimmed.
+    #[error("version {version} of app {app} is active: rewrap the values of that version and disable it first")]
+    ActiveVersion {
+        /// The app.
+        app: AppName,
+        /// The active version.
+        version: u32,
+    },
+    /// The private keys of the version are destroyed.
+    #[error("version {version} of app {app} was trimmed: its private keys are destroyed")]
+    TrimmedVersion {
+        /// The app.
+        app: AppName,
+        /// The trimmed version.
+        version: u32,
+    },
     /// Disabling this version would leave the app without an active one.
     #[error("version {version} is the only active one of app {app}: disable the app instead, or rotate first")]
     LastActiveVersion {

@@ -2,7 +2,7 @@
 //!
 //! An extract is a store with its own id and root key, so neither store opens with the other's root key. Later extracts of the same store
 //! under the same root key have the same id. An extract contains no clients, no API keys and no token secret. Disabled versions keep their
-//! number, but not their private keys.
+//! number, but not their private keys, and trimmed ones their number alone.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::path::Path;
 use leafseal_crypto::{CryptoRng, Curve};
 
 use crate::copying::StoreAddress;
-use crate::model::{AppKeys, AppSummary, CheckReport, KeyPair, KeyState};
+use crate::model::{AppKeys, AppSummary, CheckReport, KeyPair, KeyState, TrimmedVersion};
 use crate::postgres::PostgresKeystore;
 use crate::root_key::RootKey;
 use crate::sql::apps::{self, StoredPair};
@@ -111,6 +111,9 @@ impl App {
     ) -> Result<(), Error> {
         let app = &self.summary.name;
         apps::write_app(sql, app, self.summary.created_at)?;
+        for &TrimmedVersion { version, created_at } in &self.summary.trimmed {
+            apps::write_version(sql, &Place { store, app, version }, created_at, KeyState::Disabled)?;
+        }
         // The oldest first, as they were made.
         for version in self.summary.versions.iter().rev() {
             let place = Place { store, app, version: version.version };

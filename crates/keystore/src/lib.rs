@@ -38,7 +38,7 @@ pub use extracting::{Extracted, extract_apps};
 pub use files::SecretPath;
 pub use model::{
     ApiKey, ApiOperation, AppKeys, AppSummary, Apps, CheckReport, ClientGrant, Fault, KeyPair, KeyState, KeyVersion,
-    NewApiKey, NewClient, NewKeys, Operation, PublicKeys, Roles, TOKEN_SECRET_SIZE, VersionSummary,
+    NewApiKey, NewClient, NewKeys, Operation, PublicKeys, Roles, TOKEN_SECRET_SIZE, TrimmedVersion, VersionSummary,
 };
 pub use name::{ApiKeyId, AppName, ClientName, InvalidName, RoleName};
 pub use pem::{ImportError, PEM_SIZE_MAX, parse_private_key_pem, public_key_pem, read_private_key_pem};

@@ -83,6 +83,12 @@ impl AppKeys {
         self.versions.iter().filter(|version| version.state == KeyState::Active)
     }
 
+    /// A version, if it may decrypt.
+    pub fn active_version(&self, version: u32) -> Option<&KeyVersion> {
+        let place = self.versions.binary_search_by(|known| version.cmp(&known.version)).ok()?;
+        Some(&self.versions[place]).filter(|version| version.state == KeyState::Active)
+    }
+
     /// The version that encrypts. A store never leaves an app without one.
     pub fn newest_active(&self) -> Option<&KeyVersion> {
         self.active_versions().next()
@@ -144,6 +150,17 @@ pub struct AppSummary {
     pub disabled: bool,
     /// Newest first, disabled ones included.
     pub versions: Vec<VersionSummary>,
+    /// Versions whose keys are destroyed, newest first.
+    pub trimmed: Vec<TrimmedVersion>,
+}
+
+/// A version whose keys are destroyed. Its number is not given again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TrimmedVersion {
+    /// From 1.
+    pub version: u32,
+    /// Unix seconds.
+    pub created_at: u64,
 }
 
 /// The public keys that new values for an app are encrypted to.
@@ -315,7 +332,7 @@ pub struct CheckReport {
     pub schema_version: u32,
     /// Apps in the store.
     pub app_count: usize,
-    /// Key versions of all apps.
+    /// Key versions of all apps, without trimmed ones.
     pub version_count: usize,
     /// Clients in the store.
     pub client_count: usize,

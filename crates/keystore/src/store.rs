@@ -1,5 +1,6 @@
 //! The interface of a store, and what every store needs from its surroundings.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
 use leafseal_crypto::{CryptoRng, Secret};
@@ -15,7 +16,7 @@ use crate::{
 pub struct Limits {
     /// Apps in the store.
     pub app_count_max: u32,
-    /// Key versions of one app. Opening an old envelope may try each once, so this bounds that search too.
+    /// Key versions of one app, without trimmed ones. Opening an old envelope may try each once, so this bounds that search too.
     pub version_count_max: u32,
     /// Clients in the store.
     pub client_count_max: u32,
@@ -175,11 +176,19 @@ pub trait Keystore: Send + Sync {
     /// [`Error::LastActiveVersion`], [`Error::UnknownApp`], [`Error::UnknownVersion`], [`Error::Busy`], [`Error::Full`].
     fn disable_version(&self, app: &AppName, version: u32) -> Result<(), Error>;
 
+    /// Destroys the private and public keys of disabled versions, in one transaction. Their numbers stay taken; what they encrypted can
+    /// never be decrypted again, except with a backup.
+    ///
+    /// # Errors
+    /// [`Error::ActiveVersion`], [`Error::TrimmedVersion`], [`Error::UnknownApp`], [`Error::UnknownVersion`], [`Error::Busy`],
+    /// [`Error::Full`].
+    fn trim_versions(&self, app: &AppName, versions: &BTreeSet<u32>) -> Result<(), Error>;
+
     /// Undoes [`Keystore::disable_version`], if the keys of the version open: a damaged one would put the whole app out of use.
     ///
     /// # Errors
-    /// [`Error::DamagedKey`], [`Error::Inconsistent`], [`Error::UnknownApp`], [`Error::UnknownVersion`], [`Error::Busy`],
-    /// [`Error::Full`], [`Error::RootKey`].
+    /// [`Error::TrimmedVersion`], [`Error::DamagedKey`], [`Error::Inconsistent`], [`Error::UnknownApp`], [`Error::UnknownVersion`],
+    /// [`Error::Busy`], [`Error::Full`], [`Error::RootKey`].
     fn enable_version(&self, app: &AppName, version: u32) -> Result<(), Error>;
 
     /// Replaces a client's grant with `client`. A disabled client stays disabled and keeps its date: use

@@ -132,6 +132,10 @@ impl Keystore for GatedStore {
         self.store.disable_version(app, version)
     }
 
+    fn trim_versions(&self, app: &AppName, versions: &BTreeSet<u32>) -> Result<(), Error> {
+        self.store.trim_versions(app, versions)
+    }
+
     fn enable_version(&self, app: &AppName, version: u32) -> Result<(), Error> {
         self.store.enable_version(app, version)
     }

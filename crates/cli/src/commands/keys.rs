@@ -1,7 +1,9 @@
 //! `keys`: apps and their key versions in the store.
 
-use leafseal_engine::{Curve, EcContext, admin, system_random};
+use std::collections::BTreeSet;
 use std::path::Path;
+
+use leafseal_engine::{Curve, EcContext, admin, system_random};
 
 use leafseal_engine::admin::{
     AppName, AppSummary, KeyState, NewKeys, VersionSummary, public_key_pem, read_private_key_pem,
@@ -45,11 +47,63 @@ pub(super) fn run(context: &Context, command: KeysCommand) -> Outcome {
             }
             print(&format!("enabled {}\n", what(&app, version)))
         }
+        KeysCommand::Trim { app, keep, version, yes, form } => {
+            let named = version.into_iter().collect();
+            trim(context, &AppName::parse(&app)?, &Trim { keep, named, confirmed: yes }, form)
+        }
         KeysCommand::Public { app, curve, pem: _, form, engine } => {
             let keys = public_keys(context, &app, &engine)?;
             print_public(&keys, curve, form)
         }
     }
+}
+
+/// Which versions to trim.
+struct Trim {
+    /// How many of the newest versions to keep.
+    keep: Option<usize>,
+    /// These only, if there are any.
+    named: BTreeSet<u32>,
+    confirmed: bool,
+}
+
+impl Trim {
+    fn versions(&self, summary: &AppSummary) -> BTreeSet<u32> {
+        if !self.named.is_empty() {
+            return self.named.clone();
+        }
+        let old = summary.versions.iter().skip(self.keep.unwrap_or(0));
+        old.filter(|version| version.state == KeyState::Disabled).map(|version| version.version).collect()
+    }
+}
+
+/// Destroys the keys of disabled versions, or shows which that would be.
+fn trim(context: &Context, app: &AppName, trim: &Trim, form: Form) -> Outcome {
+    let store = context.store()?;
+    let summary = store.app_summary(app)?.ok_or_else(|| admin::Error::UnknownApp(app.clone()))?;
+    let versions = trim.versions(&summary);
+    if trim.confirmed {
+        store.trim_versions(app, &versions)?;
+    }
+    if form.json {
+        return print_json(&json!({ "app": app.as_str(), "versions": versions, "destroyed": trim.confirmed }));
+    }
+    if versions.is_empty() {
+        return print(&format!("nothing to trim: app {app} has no such disabled version\n"));
+    }
+    let verb = if trim.confirmed { "destroyed" } else { "would destroy" };
+    print(
+        &versions
+            .iter()
+            .map(|version| format!("{verb} the keys of version {version} of app {app}\n"))
+            .collect::<String>(),
+    )?;
+    if !trim.confirmed {
+        note(
+            "nothing was changed: what these versions encrypted can then never be decrypted again; add --yes to destroy the keys",
+        );
+    }
+    Ok(())
 }
 
 fn create(context: &Context, app: &AppName, if_missing: bool, form: Form) -> Outcome {
@@ -119,6 +173,10 @@ fn list(context: &Context, form: Form) -> Outcome {
             let (name, number, at) = (app.name.as_str(), version.version, utc(version.created_at));
             out.push_str(&format!("{name:width$}  version {number:<3}  {at}  {state}\n"));
         }
+        for version in &app.trimmed {
+            let (name, number, at) = (app.name.as_str(), version.version, utc(version.created_at));
+            out.push_str(&format!("{name:width$}  version {number:<3}  {at}  trimmed\n"));
+        }
     }
     print(&out)
 }
@@ -136,6 +194,7 @@ fn app_json(app: &AppSummary) -> Value {
         "created_at": app.created_at,
         "disabled": app.disabled,
         "versions": app.versions.iter().map(version_json).collect::<Vec<_>>(),
+        "trimmed": app.trimmed.iter().map(|version| version.version).collect::<Vec<_>>(),
     })
 }
 

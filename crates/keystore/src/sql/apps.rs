@@ -7,7 +7,7 @@ use leafseal_crypto::{Curve, PrivateKey, PublicKey};
 use super::value::{Row, Sql, Type, Value, params};
 use super::{Backend, SqlKeystore, Standing};
 use crate::error::{Counted, KeyFault};
-use crate::model::{AppKeys, AppSummary, KeyPair, KeyState, KeyVersion, NewKeys, VersionSummary};
+use crate::model::{AppKeys, AppSummary, KeyPair, KeyState, KeyVersion, NewKeys, TrimmedVersion, VersionSummary};
 use crate::wrapping::{self, Place, UnwrapError};
 use crate::{AppName, Error};
 
@@ -52,6 +52,11 @@ pub(super) struct PairRow {
 }
 
 impl VersionRow {
+    /// Whether its keys were destroyed.
+    pub(super) fn is_trimmed(&self) -> bool {
+        self.state == KeyState::Disabled && self.r1.is_none() && self.k1.is_none()
+    }
+
     pub(super) fn pair(&self, curve: Curve) -> Option<&PairRow> {
         match curve {
             Curve::P256 => self.r1.as_ref(),
@@ -161,8 +166,11 @@ pub(super) fn summary(sql: &mut dyn Sql, row: AppRow) -> Result<AppSummary, Erro
 }
 
 fn summary_of(row: AppRow, versions: &[VersionRow]) -> Result<AppSummary, Error> {
-    let versions = versions.iter().map(|version| version_summary(&row.name, version)).collect::<Result<_, _>>()?;
-    Ok(AppSummary { name: row.name, created_at: row.created_at, disabled: row.disabled, versions })
+    let (trimmed, versions): (Vec<&VersionRow>, Vec<_>) = versions.iter().partition(|version| version.is_trimmed());
+    let versions = versions.into_iter().map(|version| version_summary(&row.name, version)).collect::<Result<_, _>>()?;
+    let trimmed_version = |row: &VersionRow| TrimmedVersion { version: row.version, created_at: row.created_at };
+    let trimmed = trimmed.into_iter().map(trimmed_version).collect();
+    Ok(AppSummary { name: row.name, created_at: row.created_at, disabled: row.disabled, versions, trimmed })
 }
 
 fn version_summary(app: &AppName, row: &VersionRow) -> Result<VersionSummary, Error> {
@@ -200,6 +208,20 @@ pub(super) fn set_version_state(sql: &mut dyn Sql, app: &AppName, version: u32, 
         params![app.as_str(), version, state == KeyState::Disabled],
     )?;
     if changed == 1 { Ok(()) } else { Err(missing_version(sql, app, version)?) }
+}
+
+/// Deletes the keys of a disabled version. Its row stays, so that its number is not given again.
+pub(super) fn trim(sql: &mut dyn Sql, app: &AppName, number: u32) -> Result<(), Error> {
+    let row = version(sql, app, number)?;
+    let (app_name, is_trimmed) = (app.clone(), row.is_trimmed());
+    match row.state {
+        KeyState::Active => Err(Error::ActiveVersion { app: app_name, version: number }),
+        KeyState::Disabled if is_trimmed => Err(Error::TrimmedVersion { app: app_name, version: number }),
+        KeyState::Disabled => {
+            let delete = "DELETE FROM key_pair WHERE app = ?1 AND version = ?2";
+            sql.execute(delete, params![app.as_str(), number]).map(drop)
+        }
+    }
 }
 
 /// Whether `version` is active and no other version of the app is.
@@ -272,7 +294,13 @@ impl<B: Backend> SqlKeystore<B> {
         let now = self.now();
         write_app(sql, app, now)?;
         let first = self.insert_version(sql, self.place(app, 1), now, keys)?;
-        Ok(AppSummary { name: app.clone(), created_at: first.created_at, disabled: false, versions: vec![first] })
+        Ok(AppSummary {
+            name: app.clone(),
+            created_at: first.created_at,
+            disabled: false,
+            versions: vec![first],
+            trimmed: vec![],
+        })
     }
 
     /// Inserts the version after the newest.
@@ -283,14 +311,15 @@ impl<B: Backend> SqlKeystore<B> {
         keys: NewKeys,
     ) -> Result<VersionSummary, Error> {
         find(sql, app)?.ok_or_else(|| Error::UnknownApp(app.clone()))?;
-        // Versions are never deleted, so the newest number is their count too.
-        let select = "SELECT coalesce(max(version), 0) FROM key_version WHERE app = ?1";
-        let newest = sql.count(select, params![app.as_str()])?;
+        let select = "SELECT count(DISTINCT version) FROM key_pair WHERE app = ?1";
         let limit = self.limits.version_count_max;
-        if newest >= limit {
+        if sql.count(select, params![app.as_str()])? >= limit {
             let what = Counted::Versions;
             return Err(Error::TooMany { what, limit });
         }
+        // The rows of trimmed versions stay, so that no number is given twice.
+        let select = "SELECT coalesce(max(version), 0) FROM key_version WHERE app = ?1";
+        let newest = sql.count(select, params![app.as_str()])?;
         self.insert_version(sql, self.place(app, newest + 1), self.now(), keys)
     }
 

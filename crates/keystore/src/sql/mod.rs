@@ -12,6 +12,7 @@ mod roles;
 pub(crate) mod schema;
 pub(crate) mod value;
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use leafseal_crypto::{CryptoRng, EcContext, Secret};
@@ -169,8 +170,16 @@ impl<B: Backend> Keystore for SqlKeystore<B> {
         })
     }
 
+    fn trim_versions(&self, app: &AppName, versions: &BTreeSet<u32>) -> Result<(), Error> {
+        self.backend.change(|sql| versions.iter().try_for_each(|version| apps::trim(sql, app, *version)))
+    }
+
     fn enable_version(&self, app: &AppName, version: u32) -> Result<(), Error> {
         let row = self.backend.read(|sql| apps::version(sql, app, version))?;
+        if row.is_trimmed() {
+            let app = app.clone();
+            return Err(Error::TrimmedVersion { app, version });
+        }
         // Outside the transaction, as for an app: what was wrapped never changes.
         self.open_version(app, &row)?;
         self.backend.change(|sql| apps::set_version_state(sql, app, version, KeyState::Active))

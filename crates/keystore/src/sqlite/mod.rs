@@ -302,6 +302,8 @@ fn connect(path: &Path, limits: &Limits) -> Result<Connection, rusqlite::Error> 
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     connection.pragma_update(None, "cell_size_check", true)?;
     connection.pragma_update(None, "foreign_keys", true)?;
+    // What is deleted, such as the keys of a trimmed version, is overwritten.
+    connection.pragma_update(None, "secure_delete", true)?;
     connection.pragma_update(None, "journal_mode", "DELETE")?;
     connection.pragma_update(None, "synchronous", "EXTRA")?;
     // SQLite takes 0 for "leave it as it is".
@@ -351,6 +353,7 @@ mod tests {
             |name: &str| -> i64 { connection.pragma_query_value(None, name, |row| row.get(0)).expect("known") };
         assert_eq!(setting("synchronous"), 3, "EXTRA");
         assert_eq!(setting("foreign_keys"), 1);
+        assert_eq!(setting("secure_delete"), 1);
         assert_eq!(setting("cell_size_check"), 1);
         assert_eq!(setting("trusted_schema"), 0);
         assert_eq!(setting("page_size").cast_unsigned(), PAGE_SIZE);

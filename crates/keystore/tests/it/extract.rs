@@ -124,6 +124,19 @@ fn a_version_that_is_enabled_again_is_in_the_next_extract() {
 }
 
 #[test]
+fn a_trimmed_version_keeps_its_number_in_an_extract() {
+    let (place, to) = (Place::new(Kind::Sqlite), Place::new(Kind::Sqlite));
+    fill(&place);
+    let original = place.open();
+    original.trim_versions(&app("a"), &BTreeSet::from([2])).expect("trimmed");
+    let extracted = extract(&place, &to, &["a"]).expect("extracted");
+    assert_eq!((extracted.left_out_count, extracted.report.faults), (0, vec![]));
+    let of = |store: &dyn Keystore| store.app_summary(&app("a")).expect("read").expect("there").trimmed;
+    assert_eq!(of(&open(&to)), of(&*original));
+    assert_eq!(of(&*original).iter().map(|version| version.version).collect::<Vec<_>>(), [2]);
+}
+
+#[test]
 fn what_cannot_be_extracted_leaves_no_store() {
     let place = Place::new(Kind::Sqlite);
     fill(&place);

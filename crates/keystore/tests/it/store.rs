@@ -11,7 +11,7 @@ use crate::common::{
 use leafseal_crypto::{Curve, PrivateKey, PublicKey, Secret};
 use leafseal_keystore::{
     Apps, Counted, Environment, Error, KeyState, Limits, LocalRootKey, NewClient, NewKeys, OpenMode, Operation,
-    RoleName, Roles, RootKey, VersionSummary,
+    RoleName, Roles, RootKey, TrimmedVersion, VersionSummary,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -27,6 +27,7 @@ on_both_databases! {
     disabled_versions_and_apps_say_so,
     grants_are_kept_replaced_and_disabled,
     bounds_hold_and_say_which,
+    trimmed_versions_are_gone_and_make_room,
     each_change_shows_in_the_generation_that_others_read,
     another_root_key_is_named_and_refused,
     a_store_of_a_newer_schema_is_refused,
@@ -214,10 +215,56 @@ fn bounds_hold_and_say_which(place: &Place) {
     assert_sound(&store);
 }
 
+/// The way out of the bound on versions: the keys of disabled versions are deleted, and nothing else is.
+fn trimmed_versions_are_gone_and_make_room(place: &Place) {
+    let store = place.open_with(Limits { version_count_max: 3, ..Limits::default() });
+    let first = store.create_app(&app("a"), NewKeys::generated().with(key(Curve::P256, 1))).expect("made");
+    store.rotate(&app("a")).expect("second");
+    store.rotate(&app("a")).expect("third");
+    let trim = |versions: &[u32]| store.trim_versions(&app("a"), &versions.iter().copied().collect());
+    assert!(matches!(trim(&[1]), Err(Error::ActiveVersion { version: 1, .. })));
+    store.disable_version(&app("a"), 1).expect("disabled");
+    assert!(store.rotate(&app("a")).is_err(), "a disabled version counts");
+    let wrapped = || place.tamper(&place.as_hex("wrapped_private_key", "key_pair WHERE version = 1 AND curve = 'r1'"));
+    let before = wrapped();
+    assert!(matches!(trim(&[1, 2]), Err(Error::ActiveVersion { version: 2, .. })), "all or none");
+    assert!(matches!(trim(&[1, 9]), Err(Error::UnknownVersion { version: 9, .. })));
+    assert!(matches!(store.trim_versions(&app("b"), &BTreeSet::from([1])), Err(Error::UnknownApp(_))));
+    assert_eq!(wrapped(), before, "nothing was changed");
+    trim(&[]).expect("none");
+    trim(&[1]).expect("trimmed");
+    if place.kind == Kind::Sqlite {
+        let file = hex::encode_upper(fs::read(place.path()).expect("read"));
+        assert!(before.len() > 64 && !file.contains(&before), "overwritten");
+    }
+    assert!(matches!(trim(&[1]), Err(Error::TrimmedVersion { version: 1, .. })));
+    assert!(matches!(store.enable_version(&app("a"), 1), Err(Error::TrimmedVersion { version: 1, .. })));
+    store.disable_version(&app("a"), 1).expect("no change");
+    assert_sound(&store);
+
+    let fourth = store.rotate(&app("a")).expect("there is room");
+    assert_eq!(fourth.version, 4, "numbers are not given again");
+    assert!(store.rotate(&app("a")).is_err(), "and the bound holds");
+    store.disable_version(&app("a"), 4).expect("disabled");
+    trim(&[4]).expect("the newest as well");
+    assert_eq!(store.rotate(&app("a")).expect("there is room").version, 5);
+    let summary = store.app_summary(&app("a")).expect("read").expect("there");
+    assert_eq!(summary.versions.iter().map(|version| version.version).collect::<Vec<_>>(), [5, 3, 2]);
+    assert_eq!(summary.trimmed, [4, 1].map(|version| TrimmedVersion { version, created_at: first.created_at }));
+    assert_eq!(store.list_apps().expect("read"), [summary]);
+    let keys = store.load_app(&app("a")).expect("read").expect("there");
+    assert_eq!(keys.versions.iter().map(|version| version.version).collect::<Vec<_>>(), [5, 3, 2]);
+    assert!([5, 3, 2].iter().all(|version| keys.active_version(*version).is_some()));
+    assert!([1, 4, 6].iter().all(|version| keys.active_version(*version).is_none()));
+    let report = store.check().expect("checked");
+    assert_eq!((report.version_count, report.faults), (3, vec![]));
+    store.create_app(&app("b"), NewKeys::generated().with(key(Curve::P256, 1))).expect("the key is in no store now");
+}
+
 fn each_change_shows_in_the_generation_that_others_read(place: &Place) {
     let writer = place.open();
     let reader = place.open();
-    let changes: [(&str, &dyn Fn()); 11] = [
+    let changes: [(&str, &dyn Fn()); 12] = [
         ("create", &|| drop(writer.create_app(&app("a"), NewKeys::generated()).expect("made"))),
         ("import", &|| {
             drop(writer.create_app(&app("b"), NewKeys::generated().with(key(Curve::P256, 1))).expect("made"))
@@ -225,6 +272,10 @@ fn each_change_shows_in_the_generation_that_others_read(place: &Place) {
         ("rotate", &|| assert!(writer.rotate(&app("a")).is_ok())),
         ("disable version", &|| writer.disable_version(&app("a"), 1).expect("disabled")),
         ("enable version", &|| writer.enable_version(&app("a"), 1).expect("enabled")),
+        ("trim", &|| {
+            writer.disable_version(&app("a"), 1).expect("disabled");
+            writer.trim_versions(&app("a"), &BTreeSet::from([1])).expect("trimmed");
+        }),
         ("disable app", &|| writer.disable_app(&app("a")).expect("disabled")),
         ("enable app", &|| writer.enable_app(&app("a")).expect("enabled")),
         ("put client", &|| assert!(writer.put_client(&grant("c", &["a"])).is_ok())),
