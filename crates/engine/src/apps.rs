@@ -1,5 +1,4 @@
-//! Caches apps and grants, which are read from the store on first use and dropped when the store changes. Private keys exist decrypted only
-//! here and in what is derived from them; they are wiped when the last request that uses them ends.
+//! Caches apps and grants, which are read from the store on first use and dropped when the store changes.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,106 +7,22 @@ use std::task::{Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use leafseal_crypto::{Curve, PublicKey};
 use leafseal_keystore::{
-    ApiKey, ApiKeyId, AppKeys, AppName, ClientGrant, ClientName, Generation, KeyPair, KeyVersion, Keystore, PublicKeys,
-    Secret, TOKEN_SECRET_SIZE,
+    ApiKey, ApiKeyId, AppKeys, AppName, ClientGrant, ClientName, Generation, KeyVersion, Keystore, Secret,
+    TOKEN_SECRET_SIZE,
 };
 use leafseal_pool::{job_client, job_waker, park_job};
 
+use crate::app::{App, Keys, PublicApps};
 use crate::clock::Clock;
 use crate::counters::{CacheCounters, Lookups};
 use crate::error::{Error, ErrorKind};
 use crate::lookups::{Absence, Answer, Asker, Bounds, LookupRun, Progress, Standing, StoreLookups, Wanted};
+use crate::recent::RecentVersions;
 
 /// Maximum delay between the creation time of a version and its commit, including the difference between the clocks of machines. It applies
 /// to apps that this engine did not know before the change.
 const COMMIT_TIME_MAX_S: u64 = 60;
-
-/// An app whose keys may be used.
-pub(crate) struct App {
-    pub(crate) name: AppName,
-    keys: Keys,
-}
-
-enum Keys {
-    /// All of a store.
-    Pairs {
-        keys: Arc<AppKeys>,
-        /// The version that encrypts.
-        encrypting: u32,
-    },
-    /// Those of one version, which encrypt.
-    Public(PublicKeys),
-}
-
-impl App {
-    /// The key pairs of a curve that may decrypt, with their versions, newest first; none if the public keys alone are known.
-    pub(crate) fn versions(&self, curve: Curve) -> impl Iterator<Item = (u32, &KeyPair)> {
-        let keys = match &self.keys {
-            Keys::Pairs { keys, .. } => Some(keys),
-            Keys::Public(_) => None,
-        };
-        let versions = keys.into_iter().flat_map(|keys| keys.active_versions());
-        versions.map(move |version| (version.version, version.pair(curve)))
-    }
-
-    /// Checks that there are keys that decrypt.
-    pub(crate) fn check_private(&self) -> Result<(), Error> {
-        match &self.keys {
-            Keys::Pairs { .. } => Ok(()),
-            Keys::Public(_) => {
-                let message =
-                    format!("of app {} this engine has the public keys alone: it can encrypt, not decrypt", self.name);
-                Err(Error::new(ErrorKind::Forbidden, message))
-            }
-        }
-    }
-
-    /// The public key of the newest version on a curve.
-    pub(crate) fn newest(&self, curve: Curve) -> &PublicKey {
-        match &self.keys {
-            Keys::Pairs { .. } => self.versions(curve).next().expect("checked when the app was loaded").1.public(),
-            Keys::Public(keys) => public_key(keys, curve),
-        }
-    }
-
-    /// The version that encrypts, and its public key on a curve: the newest that every engine on the store knows.
-    pub(crate) fn encrypting(&self, curve: Curve) -> (u32, &PublicKey) {
-        match &self.keys {
-            Keys::Pairs { encrypting, .. } => {
-                let found = self.versions(curve).find(|(version, _)| version == encrypting);
-                let (version, pair) = found.expect("chosen among them");
-                (version, pair.public())
-            }
-            Keys::Public(keys) => (keys.version, public_key(keys, curve)),
-        }
-    }
-
-    fn encrypts_with_newest(&self) -> bool {
-        match &self.keys {
-            Keys::Pairs { keys, encrypting } => {
-                keys.newest_active().is_some_and(|newest| newest.version == *encrypting)
-            }
-            Keys::Public(_) => true,
-        }
-    }
-}
-
-/// The apps of an engine that knows their public keys alone.
-pub(crate) type PublicApps = HashMap<AppName, Arc<App>>;
-
-/// The apps with these keys; of several for the same app the last.
-pub(crate) fn public_apps(apps: impl IntoIterator<Item = (AppName, PublicKeys)>) -> PublicApps {
-    apps.into_iter().map(|(name, keys)| (name.clone(), Arc::new(App { name, keys: Keys::Public(keys) }))).collect()
-}
-
-fn public_key(keys: &PublicKeys, curve: Curve) -> &PublicKey {
-    match curve {
-        Curve::P256 => &keys.r1,
-        Curve::Secp256k1 => &keys.k1,
-    }
-}
 
 #[derive(Default)]
 struct Known {
@@ -122,6 +37,8 @@ struct Known {
     /// Versions of apps that every engine knew before the last changes, and that this one has seen active ever since.
     established: HashMap<AppName, Vec<u32>>,
     apps: HashMap<AppName, Arc<App>>,
+    /// The versions of apps that decrypted most recently, of those that were in the cache before the last change.
+    recent: HashMap<AppName, Arc<RecentVersions>>,
     clients: HashMap<ClientName, Arc<ClientGrant>>,
     api_keys: HashMap<ApiKeyId, Arc<ApiKey>>,
     app_lookups: Lookups,
@@ -329,7 +246,7 @@ impl Directory {
                 self.encrypting(keys, established, *changed_at, clock).expect("checked when the app was loaded");
             if chosen != *encrypting {
                 let keys = Keys::Pairs { keys: Arc::clone(keys), encrypting: chosen };
-                *app = Arc::new(App { name: app.name.clone(), keys });
+                *app = Arc::new(App { name: app.name.clone(), keys, recent: Arc::clone(&app.recent) });
             }
             has_newcomers |= !app.encrypts_with_newest();
         }
@@ -349,6 +266,7 @@ impl Directory {
     /// Drops apps and grants, so that the next request reads them again.
     pub(crate) fn forget(&self) {
         let mut known = self.known();
+        known.recent = known.apps.iter().map(|(name, app)| (name.clone(), Arc::clone(&app.recent))).collect();
         let apps: Vec<AppName> = std::mem::take(&mut known.apps).into_keys().collect();
         let clients: Vec<ClientName> = std::mem::take(&mut known.clients).into_keys().collect();
         let api_keys: Vec<ApiKeyId> = std::mem::take(&mut known.api_keys).into_keys().collect();
@@ -569,7 +487,8 @@ impl Directory {
         let encrypting = self.encrypting(&keys, established.as_deref(), changed_at, clock);
         let Some(encrypting) = encrypting.filter(|_| !keys.disabled) else { return Ok(Err(Absence::Disabled)) };
         let keys = Keys::Pairs { keys: Arc::new(keys), encrypting };
-        Ok(Ok(Arc::new(App { name: name.clone(), keys })))
+        let recent = self.known().recent.get(name).cloned().unwrap_or_default();
+        Ok(Ok(Arc::new(App { name: name.clone(), keys, recent })))
     }
 }
 

@@ -26,6 +26,13 @@ const TABLE_BATCH_NS: u64 = 48_000;
 /// A piece of a recipient's table.
 const TABLE_PIECE_NS: u64 = 60_000;
 
+/// A key version tried on a small value: its key derived and set up, and one tag.
+const TRIAL_NS: u64 = 1_500;
+/// The hash of a small value.
+const DIGEST_NS: u64 = 400;
+/// Target time of the trials of a step, which come in addition to a key agreement.
+const TRIALS_NS: u64 = 30_000;
+
 /// Up to eight key agreements in SIMD lanes, for decryption.
 const AGREEMENT_BATCH_NS: u64 = 95_000;
 
@@ -46,7 +53,10 @@ const _: () = assert!(
     "a full step with its key agreements and a piece of a table is not too long"
 );
 
-const _: () = assert!(STEP_NS + AGREEMENT_BATCH_NS <= STEP_CEILING_NS, "a full step with a batch of agreements fits");
+const _: () = assert!(
+    STEP_NS + AGREEMENT_BATCH_NS + TRIALS_NS + (STEP_BYTES_MAX as u64 >> 10) * KIB_NS <= STEP_CEILING_NS,
+    "a full step with a batch of agreements and trials, the last one of a large value, fits"
+);
 const _: () = assert!(TABLE_BATCH_NS <= STEP_NS, "a step of key agreements by tables fits");
 const _: () = assert!(
     STEP_NS + TABLE_BATCH_NS <= STEP_CEILING_NS,
@@ -62,4 +72,55 @@ pub(crate) fn walked_bytes_max(step_bytes_max: usize) -> usize {
 pub(crate) fn values_in_step(values: u64, agreements: u64) -> usize {
     let each = VALUE_NS + AGREEMENT_NS * agreements / values.max(1);
     (STEP_NS / each).max(1) as usize
+}
+
+/// What a step may still spend on the search for the key version of values.
+pub(crate) struct SearchBudget {
+    agreements_max: u64,
+    agreements: u64,
+    trials_ns: u64,
+}
+
+impl Default for SearchBudget {
+    fn default() -> Self {
+        Self { agreements_max: STEP_AGREEMENTS_MAX as u64, agreements: 0, trials_ns: TRIALS_NS }
+    }
+}
+
+impl SearchBudget {
+    /// Takes a key agreement, a batch of them in SIMD lanes, or a piece of a table, if there is one left.
+    pub(crate) fn take_agreement(&mut self) -> bool {
+        let is_left = self.agreements < self.agreements_max;
+        self.agreements += u64::from(is_left);
+        is_left
+    }
+
+    /// Returns an agreement that was taken and not made.
+    pub(crate) fn return_agreement(&mut self) {
+        self.agreements -= 1;
+    }
+
+    /// Whether there is time for another trial.
+    pub(crate) fn allows_trial(&self) -> bool {
+        self.trials_ns > 0
+    }
+
+    /// Takes the trial of a version on a value of `size` bytes.
+    pub(crate) fn take_trial(&mut self, size: usize) {
+        self.take(TRIAL_NS, size);
+    }
+
+    /// Takes the digest of a value of `size` bytes.
+    pub(crate) fn take_digest(&mut self, size: usize) {
+        self.take(DIGEST_NS, size);
+    }
+
+    fn take(&mut self, each: u64, size: usize) {
+        self.trials_ns = self.trials_ns.saturating_sub(each + (size as u64 >> 10) * KIB_NS);
+    }
+
+    /// Key agreements that were taken.
+    pub(crate) fn agreements(&self) -> u64 {
+        self.agreements
+    }
 }

@@ -21,6 +21,8 @@ pub struct Counters {
     pub opening_keys: CacheCounters,
     /// Key agreements for decryption since the engine's start.
     pub opening_agreements: u64,
+    /// Key versions tried without success on a value, or on a piece of a long one, since the engine's start.
+    pub opening_trials: u64,
     /// How long ago the store last responded to the check for changes.
     pub store_silence: Duration,
     /// How often the caches were cleared, because the store had changed, was connected again or has been silent for too long; the first

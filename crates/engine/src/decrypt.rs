@@ -7,14 +7,16 @@ use std::sync::Arc;
 use leafseal_envelope::{Envelope, Malformed, OpenError, OpenScratch, Opened, OpenedMetadata, Role};
 use leafseal_pool::{others_wait, yield_slice};
 
-use crate::apps::App;
+use crate::app::App;
+use crate::cost::SearchBudget;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::gatherer::Wanted;
-use crate::opening::{Agreements, EphemeralId, Found, Opening, RequestOpenings};
+use crate::opening::{Agreements, EphemeralId, Opening};
 use crate::permissions::{Act, Caller, Rights};
 use crate::permit::{Knowledge, Permit, Renewal};
 use crate::report::{OnFailure, Report, Tally};
+use crate::request_openings::{Found, RequestOpenings, Unopened};
 
 /// Maximum number of adjacent values that are parsed before they are decrypted, so that the results stay in the first-level cache.
 const RUN_VALUES_MAX: usize = 64;
@@ -72,7 +74,7 @@ impl Engine {
         Ok(Decryptor {
             permit,
             role: options.role.map(Role::parse).transpose()?,
-            openings: RequestOpenings::new(self.settings().request_opening_keys_max),
+            openings: RequestOpenings::new(self),
             wanted: Vec::new(),
             scratch: OpenScratch::default(),
             on_failure: options.on_failure,
@@ -125,12 +127,12 @@ impl Decryptor {
     }
 
     /// Decrypts texts from the first on and passes each to `each` with its index, in order: `None` for a text that is not an envelope.
-    /// Stops before a second key agreement, so that a step stays short; returns how many are done. That is none if a version of the app's
-    /// keys was tried without success: the next call, which begins with the same text, tries the next one.
+    /// Stops before a second key agreement, so that a step stays short; returns how many are done. That is none if the search for the key
+    /// version of the first text is not at its end: the next call, which begins with the same text, continues it.
     ///
     /// # Errors
     /// The first text that is malformed, fails to decrypt or has a role that the caller may not read, with its index. Earlier results of
-    /// `each` are void.
+    /// `each` are void. Too large, without an index: the request has tried too many key versions without success.
     pub fn decrypt(&mut self, texts: &[&[u8]], each: impl FnMut(usize, Option<Opened<'_>>)) -> Result<usize, Error> {
         let mut receiver = UntilFailure { each, failure: None };
         let done = self.open(texts, &mut receiver)?;
@@ -140,7 +142,8 @@ impl Decryptor {
     /// The same for a caller that continues after a text that fails to decrypt: `each` receives the error of such a text, without an index.
     ///
     /// # Errors
-    /// The permission to decrypt, or the app's keys, were revoked since the last call; or the store does not respond.
+    /// The permission to decrypt, or the app's keys, were revoked since the last call; the store does not respond; too large: the request
+    /// has tried too many key versions without success.
     pub fn open_texts(
         &mut self,
         texts: &[&[u8]],
@@ -159,7 +162,7 @@ impl Decryptor {
     /// [`Decryptor::open`] after the permit was renewed.
     fn open_current(&mut self, texts: &[&[u8]], receiver: &mut impl Receiver) -> Result<usize, Error> {
         let mut run: Vec<Envelope<'_>> = Vec::with_capacity(texts.len().min(RUN_VALUES_MAX));
-        let (mut done, mut agreements) = (0, 0);
+        let (mut done, mut budget) = (0, SearchBudget::default());
         while done < texts.len() {
             run.clear();
             let taken = take_run(&texts[done..], &mut run);
@@ -167,17 +170,7 @@ impl Decryptor {
                 (Err(malformed), _) => Err(malformed.into()),
                 (Ok(()), None) => Ok(None),
                 (Ok(()), Some(first)) => {
-                    if agreements == 0 {
-                        match self.prepare(first, &texts[done + run.len()..]) {
-                            Prepared::Nothing => {}
-                            Prepared::Agreed => agreements = 1,
-                            Prepared::Announced => {
-                                yield_slice();
-                                break;
-                            }
-                        }
-                    } else if !self.is_known(EphemeralId::of(first)) {
-                        // Left to the next step, which prepares it together with others.
+                    if self.prepare(first, &texts[done + run.len()..], &mut budget).is_break() {
                         break;
                     }
                     self.opening(first).map(Some)
@@ -198,90 +191,104 @@ impl Decryptor {
                     }
                 }
             };
-            if !opening.is_ready() {
-                if agreements > 0 {
-                    break;
-                }
-                agreements += 1;
-            }
-            let flow = self.open_with(&opening, &run, &mut done, receiver);
-            if flow.is_break() {
+            if self.open_with(&opening, &run, &mut done, receiver, &mut budget)?.is_break() {
                 break;
             }
         }
-        self.openings.note(done, agreements);
+        self.openings.note(done, budget.agreements());
         Ok(done)
     }
 
-    /// Decrypts a run of values of one ephemeral key. If the key is not known, one version is tried; if that fails nothing is done, and the
-    /// step ends.
+    /// Decrypts a run of values of one ephemeral key. If the key is not known, versions are tried on the first of them; the step ends when
+    /// that needs another one.
     fn open_with(
         &mut self,
-        opening: &Opening,
-        run: &[Envelope<'_>],
+        opening: &Arc<Opening>,
+        mut run: &[Envelope<'_>],
         done: &mut usize,
         receiver: &mut impl Receiver,
-    ) -> ControlFlow<()> {
+        budget: &mut SearchBudget,
+    ) -> Result<ControlFlow<()>, Error> {
         let Self { permit, role, openings, scratch, .. } = self;
-        let first = *done;
-        let (key, rest) = match openings.key(opening, &permit.engine.agreements(), &run[0], scratch) {
-            Ok(None) => return ControlFlow::Break(()),
-            Ok(Some(Found { key, opened: None })) => (key, run),
-            Ok(Some(Found { key, opened: Some(opened) })) => {
-                *done += 1;
-                hand_over(&permit.rights, role.as_ref(), first, Ok(opened), receiver)?;
-                (key, &run[1..])
-            }
-            Err(error) => {
-                *done += 1;
-                return receiver.failed(first, error.into());
-            }
-        };
-        let first = *done;
-        *done += rest.len();
-        let mut flow = ControlFlow::Continue(());
-        key.open_many(rest, scratch, |i, result| {
-            if hand_over(&permit.rights, role.as_ref(), first + i, result, receiver).is_break() {
-                flow = ControlFlow::Break(());
-            }
-        });
-        flow
+        while let Some((first, rest)) = run.split_first() {
+            let index = *done;
+            let (key, rest) = match openings.key(&permit.engine, opening, first, scratch, budget) {
+                Ok(None) => return Ok(ControlFlow::Break(())),
+                Ok(Some(Found { key, opened: None })) => (key, run),
+                Ok(Some(Found { key, opened: Some(opened) })) => {
+                    *done += 1;
+                    if hand_over(&permit.rights, role.as_ref(), index, Ok(opened), receiver).is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                    (key, rest)
+                }
+                Err(Unopened::Value(error)) => {
+                    *done += 1;
+                    if receiver.failed(index, error.into()).is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                    run = rest;
+                    continue;
+                }
+                Err(Unopened::TooManyTrials) => return Err(openings.too_many_trials()),
+            };
+            let index = *done;
+            *done += rest.len();
+            let mut flow = ControlFlow::Continue(());
+            key.open_many(rest, scratch, |i, result| {
+                if hand_over(&permit.rights, role.as_ref(), index + i, result, receiver).is_break() {
+                    flow = ControlFlow::Break(());
+                }
+            });
+            return Ok(flow);
+        }
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Call it at the beginning of each step.
     pub(crate) fn renew(&mut self) -> Result<Renewal, Error> {
         let renewal = self.permit.renew()?;
         if renewal == Renewal::Renewed {
-            self.openings = RequestOpenings::new(self.permit.engine.settings().request_opening_keys_max);
+            self.openings.clear();
         }
         Ok(renewal)
     }
 
     /// Sees that the keys of an envelope, and of some of the next texts, are computed together, and with those of concurrent requests, if
-    /// they have ephemeral keys that are not known and SIMD lanes make that cheaper.
-    fn prepare(&mut self, first: &Envelope<'_>, next: &[&[u8]]) -> Prepared {
+    /// they have ephemeral keys that are not known and SIMD lanes make that cheaper. `Break` if that is left to the next step.
+    fn prepare(&mut self, first: &Envelope<'_>, next: &[&[u8]], budget: &mut SearchBudget) -> ControlFlow<()> {
         let engine = self.permit.engine.clone();
         let app = Arc::clone(&self.permit.app);
         let agreements = engine.agreements();
         let batch_size = agreements.ec.batch_size().min(self.openings.count_max());
-        if !self.wanted.is_empty() {
-            return self.take_wanted(&engine, &app, &agreements, batch_size);
-        }
         let first = EphemeralId::of(first);
-        if batch_size < 2 || self.is_known(first) {
-            return Prepared::Nothing;
+        let is_needed = batch_size > 1 && (!self.wanted.is_empty() || !self.is_known(first));
+        if !is_needed {
+            return ControlFlow::Continue(());
         }
-        let ephemerals = self.unknown(first, next, batch_size);
-        if ephemerals.len() < 2 && !others_wait() {
-            return Prepared::Nothing;
+        if !budget.take_agreement() {
+            // The next step computes it together with others.
+            return ControlFlow::Break(());
         }
-        let (wanted, is_complete) = engine.gatherer().announce(&app, &ephemerals, batch_size);
-        self.wanted = wanted;
-        if is_complete || !others_wait() {
-            self.take_wanted(&engine, &app, &agreements, batch_size)
-        } else {
-            Prepared::Announced
+        if self.wanted.is_empty() {
+            let ephemerals = self.unknown(first, next, batch_size);
+            let version = self.openings.likely_version(&app, first.curve);
+            let Some(version) = version.filter(|_| ephemerals.len() > 1 || others_wait()) else {
+                budget.return_agreement();
+                return ControlFlow::Continue(());
+            };
+            let (wanted, is_complete) = engine.gatherer().announce(&app, version, &ephemerals, batch_size);
+            self.wanted = wanted;
+            if !is_complete && others_wait() {
+                budget.return_agreement();
+                yield_slice();
+                return ControlFlow::Break(());
+            }
         }
+        if !self.take_wanted(&engine, &app, &agreements, batch_size) {
+            budget.return_agreement();
+        }
+        ControlFlow::Continue(())
     }
 
     /// Whether there is an opening, perhaps without a key yet.
@@ -307,19 +314,19 @@ impl Decryptor {
         ephemerals
     }
 
-    /// Takes the openings that were announced, and computes those that no other request has.
-    fn take_wanted(&mut self, engine: &Engine, app: &Arc<App>, agreements: &Agreements, batch_size: usize) -> Prepared {
+    /// Takes the openings that were announced, and computes those that no other request has. Returns whether there were any to compute.
+    fn take_wanted(&mut self, engine: &Engine, app: &Arc<App>, agreements: &Agreements, batch_size: usize) -> bool {
         let wanted = std::mem::take(&mut self.wanted);
         if !wanted.iter().all(|wanted| wanted.is_for(app)) {
             // The app's versions have changed since.
-            return Prepared::Nothing;
+            return false;
         }
         let computes = engine.gatherer().compute(&wanted, agreements, batch_size);
-        for (ephemeral, opening) in wanted.iter().filter_map(|wanted| wanted.computed()) {
-            engine.put_opening(app, ephemeral, Arc::clone(opening));
-            self.openings.put(ephemeral, Arc::clone(opening));
+        for opening in wanted.iter().filter_map(|wanted| wanted.computed()) {
+            engine.note_opening_miss();
+            self.openings.put(Arc::clone(opening));
         }
-        if computes { Prepared::Agreed } else { Prepared::Nothing }
+        computes
     }
 
     fn opening(&mut self, envelope: &Envelope<'_>) -> Result<Arc<Opening>, Error> {
@@ -347,15 +354,6 @@ fn hand_over(
         Err(error) => error.into(),
     };
     receiver.failed(index, error)
-}
-
-/// What [`Decryptor::prepare`] did.
-enum Prepared {
-    Nothing,
-    /// Computed key agreements.
-    Agreed,
-    /// Announced some: they are computed in the next step.
-    Announced,
 }
 
 /// Receives the outcome of each text. Two methods rather than one with a `Result`: an error is several times larger than a value, and

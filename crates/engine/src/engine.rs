@@ -8,18 +8,20 @@ use std::time::Duration;
 use leafseal_crypto::random::{fresh_random, system_random};
 use leafseal_crypto::{EcContext, NoncePrefix, PublicKey, Recipient, prepare_tables};
 use leafseal_document::{Selection, SelectionBuilder};
-use leafseal_envelope::{Malformed, Profile, SealingKey};
+use leafseal_envelope::{Profile, SealingKey};
 use leafseal_keystore::{ApiKey, ApiKeyId, AppName, ClientName, Keystore, PublicKeys};
 
 use crate::api_key::{ApiCaller, read_api_key};
-use crate::apps::{App, Directory, PublicApps, TokenSecret, public_apps};
+use crate::app::{App, PublicApps, public_apps};
+use crate::apps::{Directory, TokenSecret};
 use crate::clock::{Clock, SystemClock};
 use crate::counters::Counters;
 use crate::error::{Error, ErrorKind};
 use crate::gatherer::Gatherer;
 use crate::lookups::{Asker, Bounds, LookupRun, Standing, Wanted};
 use crate::no_store::NoStore;
-use crate::opening::{Agreements, EphemeralId, Opening, OpeningCache};
+use crate::opening::OpeningWork;
+use crate::opening_cache::OpeningCache;
 use crate::permissions::{Act, Caller, Rights, not_a_key};
 use crate::recipients::Recipients;
 use crate::sessions::Sessions;
@@ -41,7 +43,7 @@ struct Shared {
     settings: Settings,
     clock: Box<dyn Clock>,
     blinding: RwLock<Blinding>,
-    opening_agreements: Arc<AtomicU64>,
+    opening_work: Arc<OpeningWork>,
     gatherer: Gatherer,
     epoch: AtomicU64,
     store: StoreWatch,
@@ -97,7 +99,7 @@ impl Engine {
             settings,
             clock,
             blinding: RwLock::new(blinding),
-            opening_agreements: Arc::default(),
+            opening_work: Arc::default(),
             gatherer: Gatherer::default(),
             epoch: AtomicU64::default(),
             store: store_watch,
@@ -208,7 +210,7 @@ impl Engine {
 
     /// The current counters.
     pub fn counters(&self) -> Counters {
-        let Shared { directory, sessions, spares, openings, opening_agreements, .. } = &*self.shared;
+        let Shared { directory, sessions, spares, openings, opening_work, .. } = &*self.shared;
         let [apps, grants, api_keys] = directory.counters();
         Counters {
             apps,
@@ -217,7 +219,8 @@ impl Engine {
             sessions: sessions.counters(),
             spare_keys: spares.counters(),
             opening_keys: openings.counters(),
-            opening_agreements: opening_agreements.load(Ordering::Relaxed),
+            opening_agreements: opening_work.agreements(),
+            opening_trials: opening_work.trials(),
             store_silence: self.store_silence(),
             store_resyncs: self.epoch(),
             lookups: directory.lookups().counters(),
@@ -431,10 +434,6 @@ impl Engine {
         Arc::clone(&self.shared.blinding.read().unwrap_or_else(PoisonError::into_inner).context)
     }
 
-    pub(crate) fn agreements(&self) -> Agreements {
-        Agreements { ec: self.ec(), count: Arc::clone(&self.shared.opening_agreements) }
-    }
-
     pub(crate) fn gatherer(&self) -> &Gatherer {
         &self.shared.gatherer
     }
@@ -495,16 +494,12 @@ impl Engine {
         })
     }
 
-    pub(crate) fn opening(&self, app: &Arc<App>, ephemeral: EphemeralId) -> Result<Arc<Opening>, Malformed> {
-        self.shared.openings.find(app, ephemeral, self.now())
+    pub(crate) fn opening_cache(&self) -> &OpeningCache {
+        &self.shared.openings
     }
 
-    pub(crate) fn has_opening(&self, app: &Arc<App>, ephemeral: EphemeralId) -> bool {
-        self.shared.openings.has(app, ephemeral, self.now())
-    }
-
-    pub(crate) fn put_opening(&self, app: &Arc<App>, ephemeral: EphemeralId, opening: Arc<Opening>) {
-        self.shared.openings.put(app, ephemeral, opening, self.now());
+    pub(crate) fn opening_work(&self) -> &Arc<OpeningWork> {
+        &self.shared.opening_work
     }
 }
 

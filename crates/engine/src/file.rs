@@ -11,7 +11,8 @@ use crate::document::Progress;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::long::wipe;
-use crate::opening::{EphemeralId, LongSearch};
+use crate::long_search::LongSearch;
+use crate::opening::EphemeralId;
 use crate::permissions::{Act, Caller};
 use crate::permit::{Permit, Renewal};
 
@@ -106,7 +107,8 @@ impl FileDecryption {
             }
             Stage::Search(_) if is_renewed => self.stage = Stage::Search(self.search(&file)?),
             Stage::Search(search) => {
-                let opened = search.step(&self.permit.engine.agreements(), &Sealed::File(file), size, out);
+                let opened = search.step(&self.permit.engine, None, &Sealed::File(file), size, out);
+                self.permit.engine.note_trials(search.take_trials());
                 match opened.map_err(Error::from).and_then(|form| self.check_role(form.is_some(), out)) {
                     Ok(progress) => return Ok(progress),
                     Err(error) => self.stage = Stage::Wipe(self.permit.knowledge.judge(error), self.start),

@@ -4,13 +4,15 @@ use leafseal_crypto::Curve;
 use leafseal_crypto::PublicKey;
 use leafseal_envelope::{Envelope, Marking, OpenScratch, OpenedMetadata, ValueType, Version};
 
+use crate::cost::SearchBudget;
 use crate::decrypt::check_role;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::long::LongOpen;
-use crate::opening::{EphemeralId, Found, RequestOpenings};
+use crate::opening::EphemeralId;
 use crate::permissions::{Act, Caller};
 use crate::permit::{Permit, Renewal};
+use crate::request_openings::{Found, RequestOpenings};
 
 /// The metadata of an envelope; the last four fields only if it was decrypted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +71,7 @@ impl Engine {
         let permit = app.map(|app| Permit::new(self, caller, &[Act::Inspect], app)).transpose()?;
         let inside = permit.map(|permit| Inside {
             permit,
-            openings: RequestOpenings::new(self.settings().request_opening_keys_max),
+            openings: RequestOpenings::new(self),
             scratch: OpenScratch::default(),
             long: None,
         });
@@ -152,7 +154,7 @@ impl Inside {
     /// Fills in the fields inside; returns whether the envelope was decrypted.
     fn fill(&mut self, envelope: &Envelope<'_>, inspected: &mut Inspected) -> Result<bool, Error> {
         if self.permit.renew()? == Renewal::Renewed {
-            self.openings = RequestOpenings::new(self.permit.engine.settings().request_opening_keys_max);
+            self.openings.clear();
             self.long = None;
         }
         if envelope.sealed_size() > self.permit.step_bytes_max() {
@@ -161,9 +163,12 @@ impl Inside {
         let Self { permit: Permit { engine, app, rights, .. }, openings, scratch, .. } = self;
         let ephemeral = EphemeralId::of(envelope);
         let opening = openings.find(ephemeral, || engine.opening(app, ephemeral))?;
-        let agreements = u64::from(opening.known().is_none());
-        let found = openings.key(&opening, &engine.agreements(), envelope, scratch)?;
-        openings.note(usize::from(found.is_some()), agreements);
+        let mut budget = SearchBudget::default();
+        let found = match openings.key(engine, &opening, envelope, scratch, &mut budget) {
+            Err(unopened) => return Err(openings.error(unopened, |error| error)),
+            Ok(found) => found,
+        };
+        openings.note(usize::from(found.is_some()), budget.agreements());
         let opened = match found {
             None => return Ok(false),
             Some(Found { opened: Some(opened), .. }) => opened,
@@ -177,7 +182,8 @@ impl Inside {
     fn tell_long(&mut self, envelope: &Envelope<'_>, inspected: &mut Inspected) -> Result<bool, Error> {
         let long = self.long.get_or_insert_default();
         if !long.is_open() {
-            long.step(&self.permit, &mut self.openings, envelope, <[u8]>::len)?;
+            let step = long.step(&self.permit, &mut self.openings, envelope, <[u8]>::len);
+            step.map_err(|unopened| self.openings.error(unopened, |error| error))?;
             return Ok(false);
         }
         check_role(&self.permit.rights, None, long.metadata())?;

@@ -13,6 +13,7 @@
 #![warn(missing_docs)]
 
 mod api_key;
+mod app;
 mod apps;
 mod clock;
 mod cost;
@@ -26,13 +27,17 @@ mod file;
 mod gatherer;
 mod inspect;
 mod long;
+mod long_search;
 mod lookups;
 mod no_store;
 mod opening;
+mod opening_cache;
 mod permissions;
 mod permit;
+mod recent;
 mod recipients;
 mod report;
+mod request_openings;
 mod rewrap;
 mod sessions;
 mod settings;

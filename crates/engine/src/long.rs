@@ -14,9 +14,11 @@ use zeroize::Zeroize;
 use crate::decrypt::{Decryptor, check_role};
 use crate::encrypt::{Encryptor, is_sealed};
 use crate::error::Error;
-use crate::opening::{EphemeralId, LongSearch, Opening, RequestOpenings};
+use crate::long_search::LongSearch;
+use crate::opening::{EphemeralId, Opening};
 use crate::permit::{Permit, Renewal};
 use crate::report::OnFailure;
+use crate::request_openings::{RequestOpenings, Unopened};
 use crate::rewrap::{Old, Rewrapper};
 
 /// Bytes that may follow a text: a quotation mark.
@@ -176,7 +178,7 @@ enum Stage {
     Check(Open),
     Open(Open),
     /// It fails to decrypt: the output is being wiped, this many bytes so far.
-    Wipe(OpenError, usize),
+    Wipe(Unopened, usize),
 }
 
 /// The metadata of a decrypted envelope.
@@ -200,25 +202,34 @@ impl LongOpen {
         openings: &mut RequestOpenings,
         envelope: &Envelope<'_>,
         measure: impl FnOnce(&[u8]) -> usize,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Unopened> {
         let (engine, size) = (&permit.engine, permit.step_bytes_max());
         let stage = match std::mem::take(&mut self.stage) {
             Stage::Arrived => {
                 let ephemeral = EphemeralId::of(envelope);
-                let opening = openings.find(ephemeral, || engine.opening(&permit.app, ephemeral))?;
+                let opening = openings
+                    .find(ephemeral, || engine.opening(&permit.app, ephemeral))
+                    .map_err(OpenError::Malformed)?;
                 let sealed = Sealed::Value(*envelope);
                 self.plaintext.reserve_exact(sealed.plaintext_size());
                 Stage::Search(LongSearch::new(opening, 0))
             }
             Stage::Search(mut search) => {
                 let sealed = Sealed::Value(*envelope);
-                match search.step(&engine.agreements(), &sealed, size, &mut self.plaintext) {
+                let step = search.step(engine, openings.version(), &sealed, size, &mut self.plaintext);
+                let step = step.map_err(Unopened::from);
+                match openings.note_trials(engine, search.take_trials()).and(step) {
                     Ok(None) => Stage::Search(search),
-                    Ok(Some(form)) => match LongText::new(envelope, &self.plaintext) {
-                        Ok(text) => Stage::Check(Open { opening: search.into_opening(), form, text, size: 0 }),
-                        Err(error) => Stage::Wipe(error, 0),
-                    },
-                    Err(error) => Stage::Wipe(error, 0),
+                    Ok(Some(form)) => {
+                        openings.note_version(search.opening());
+                        match LongText::new(envelope, &self.plaintext) {
+                            Ok(text) => {
+                                Stage::Check(Open { opening: Arc::clone(search.opening()), form, text, size: 0 })
+                            }
+                            Err(error) => Stage::Wipe(error.into(), 0),
+                        }
+                    }
+                    Err(unopened) => Stage::Wipe(unopened, 0),
                 }
             }
             Stage::Check(mut open) => {
@@ -228,11 +239,11 @@ impl LongOpen {
                 match result {
                     Ok(true) => Stage::Open(open),
                     Ok(false) => Stage::Check(open),
-                    Err(error) => Stage::Wipe(error, 0),
+                    Err(error) => Stage::Wipe(error.into(), 0),
                 }
             }
-            Stage::Wipe(error, wiped) if wiped == self.plaintext.len() => return Err(error.into()),
-            Stage::Wipe(error, wiped) => Stage::Wipe(error, wipe(&mut self.plaintext, wiped, size)),
+            Stage::Wipe(unopened, wiped) if wiped == self.plaintext.len() => return Err(unopened),
+            Stage::Wipe(unopened, wiped) => Stage::Wipe(unopened, wipe(&mut self.plaintext, wiped, size)),
             Stage::Open(open) => Stage::Open(open),
         };
         self.stage = stage;
@@ -320,7 +331,7 @@ impl Decryptor {
         if !long.open.is_open() {
             let measure = |piece: &[u8]| shape.size(envelope.value_type, piece);
             let step = long.open.step(&self.permit, &mut self.openings, &envelope, measure);
-            return step.map(|()| LongStep::More).map_err(of_the_value);
+            return step.map(|()| LongStep::More).map_err(|unopened| self.openings.error(unopened, of_the_value));
         }
         let (value_type, opened) = (envelope.value_type, long.open.text());
         let Some(written) = &mut long.written else {
@@ -398,7 +409,8 @@ impl Rewrapper {
         let Some(envelope) = parse(text)? else { return Ok(LongStep::Left) };
         if !long.open.is_open() {
             let step = long.open.step(&self.permit, &mut self.openings, &envelope, <[u8]>::len);
-            return step.map(|()| LongStep::More).map_err(|error| self.permit.knowledge.judge(of_the_value(error)));
+            let judged = |unopened| self.permit.knowledge.judge(self.openings.error(unopened, of_the_value));
+            return step.map(|()| LongStep::More).map_err(judged);
         }
         let Some(sealing) = &mut long.sealing else {
             return self.begin_long(long, &envelope, shape, out);

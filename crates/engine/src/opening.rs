@@ -1,20 +1,25 @@
-//! Opening keys by ephemeral key. The format does not name the key version of an envelope: the versions are tried newest first, and the
-//! successful one is cached, so that an ephemeral key costs one search; each trial is a separate step. Derived keys are cached for the
-//! request and, limited in number and age, across requests; they are wiped on drop.
+//! Opening keys by ephemeral key. The format does not name the key version of an envelope: the app's versions are tried, first those that
+//! decrypted last, and the one that fits is kept, so that an ephemeral key costs one search.
+//!
+//! A search goes on in steps of one key agreement, or of one batch of them in SIMD lanes. What was agreed is kept as long as no version
+//! has fitted, so that further values of a foreign ephemeral key cost no agreement.
 
-use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
 
-use leafseal_crypto::ec::COMPRESSED_SIZE;
-use leafseal_crypto::{Curve, EcContext, PublicKey};
-use leafseal_envelope::{Envelope, Form, LongOpening, Malformed, OpenError, OpenScratch, Opened, OpeningKey, Sealed};
-use lru::LruCache;
+use leafseal_crypto::ec::{COMPRESSED_SIZE, SCALAR_SIZE};
+use leafseal_crypto::{Curve, EcContext, Peer, PeerWork, PublicKey, Secret};
+use leafseal_envelope::{Envelope, Malformed, OpeningKey};
+use leafseal_keystore::KeyPair;
 
-use crate::apps::App;
-use crate::cost;
-use crate::counters::{CacheCounters, Lookups};
+use crate::app::App;
+use crate::cost::SearchBudget;
+
+/// Versions left to try from which on a table of the ephemeral key's multiples pays off.
+const TABLE_VERSIONS_MIN: usize = 20;
+/// Tables at a time, of about 100 KiB each; a search that gets none takes one version after the other.
+const TABLE_COUNT_MAX: usize = 64;
 
 /// An ephemeral key as envelopes contain it: compressed, so that a known key need not be decompressed and validated again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -34,63 +39,143 @@ impl EphemeralId {
     }
 }
 
-/// The resources of key agreements, and the number made for decryption.
-pub(crate) struct Agreements {
-    pub(crate) ec: Arc<EcContext>,
-    pub(crate) count: Arc<AtomicU64>,
+/// Counters of the work for decryption, since the engine's start.
+#[derive(Debug, Default)]
+pub(crate) struct OpeningWork {
+    agreements: AtomicU64,
+    trials: AtomicU64,
+    /// Cloned for each table in use.
+    tables: Arc<()>,
 }
 
-/// The state of one ephemeral key for one app: the opening key of the version that decrypted, once found.
+impl OpeningWork {
+    /// Key agreements.
+    pub(crate) fn agreements(&self) -> u64 {
+        self.agreements.load(Ordering::Relaxed)
+    }
+
+    /// Versions tried on a value, or on a piece of a long one, without success.
+    pub(crate) fn trials(&self) -> u64 {
+        self.trials.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_trials(&self, count: u64) {
+        self.trials.fetch_add(count, Ordering::Relaxed);
+    }
+
+    fn note_agreements(&self, count: usize) {
+        self.agreements.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    /// The place of another table, unless there are too many.
+    fn table_place(&self) -> Option<TablePlace> {
+        let tables = Arc::clone(&self.tables);
+        (Arc::strong_count(&tables) <= TABLE_COUNT_MAX + 1).then_some(TablePlace { _tables: tables })
+    }
+}
+
+/// The resources of key agreements for decryption.
+pub(crate) struct Agreements {
+    pub(crate) ec: Arc<EcContext>,
+    pub(crate) work: Arc<OpeningWork>,
+}
+
+/// The state of one ephemeral key for one app: the opening key of the version that decrypted, once found, or the search for it.
 pub(crate) struct Opening {
     app: Arc<App>,
+    id: EphemeralId,
     ephemeral: PublicKey,
     winner: OnceLock<VersionKey>,
-    /// The key of the newest version, if it was computed together with others and has not been tried.
-    prepared: Mutex<Option<VersionKey>>,
+    search: Mutex<Search>,
 }
 
 /// The opening key of one version.
-struct VersionKey {
+pub(crate) struct VersionKey {
     version: u32,
-    /// 0 for the newest.
-    place: usize,
+    /// How many candidates come before it.
+    pub(crate) place: usize,
     /// A kilobyte, which would otherwise be moved several times.
-    key: Box<OpeningKey>,
+    pub(crate) key: Box<OpeningKey>,
+}
+
+/// What to try next on a value.
+pub(crate) enum Next<'o> {
+    /// The key of the version that has decrypted a value of this ephemeral key.
+    Known(&'o OpeningKey),
+    /// The key of another version.
+    Candidate(VersionKey),
+    /// Nothing yet: the search goes on in the next step.
+    Later,
+    /// Every version has been tried.
+    Nothing,
+}
+
+/// The versions agreed with so far, none of which has decrypted a value.
+#[derive(Default)]
+struct Search {
+    /// In the order of the agreements.
+    agreed: Vec<Agreed>,
+    /// Their versions in ascending order.
+    versions: Vec<u32>,
+    table: Table,
+}
+
+/// What one version shares with the ephemeral key: a fraction of the size of an opening key.
+struct Agreed {
+    version: u32,
+    shared: Secret<SCALAR_SIZE>,
+}
+
+/// The table of the ephemeral key's multiples.
+#[derive(Default)]
+enum Table {
+    #[default]
+    None,
+    Working(Box<PeerWork>, TablePlace),
+    Ready {
+        peer: Box<Peer>,
+        _place: TablePlace,
+    },
+}
+
+/// The place of one of [`TABLE_COUNT_MAX`] tables, until it is dropped.
+struct TablePlace {
+    _tables: Arc<()>,
 }
 
 impl Opening {
-    pub(crate) fn new(app: Arc<App>, ephemeral: EphemeralId) -> Result<Self, Malformed> {
-        Ok(Self { app, ephemeral: ephemeral.key()?, winner: OnceLock::new(), prepared: Mutex::default() })
+    pub(crate) fn new(app: Arc<App>, id: EphemeralId) -> Result<Self, Malformed> {
+        let (ephemeral, winner) = (id.key()?, OnceLock::new());
+        Ok(Self { app, id, ephemeral, winner, search: Mutex::default() })
     }
 
-    /// The openings of several ephemeral keys of one curve, with their candidates of the newest version: in SIMD lanes, for little more
-    /// than the cost of one. None for ephemeral keys that are no points.
+    /// The openings of several ephemeral keys of one curve, which have agreed with the same version: in SIMD lanes, for little more than
+    /// the cost of one. None for ephemeral keys that are no points, and none at all if the app does not have the version.
     pub(crate) fn prepare_many(
         app: &Arc<App>,
         agreements: &Agreements,
+        version: u32,
         ephemerals: &[EphemeralId],
     ) -> Vec<Option<Arc<Self>>> {
-        let Some((version, pair)) = ephemerals.first().and_then(|first| app.versions(first.curve).next()) else {
-            return Vec::new();
-        };
+        let Some(pair) = ephemerals.first().and_then(|first| app.pair(first.curve, version)) else { return Vec::new() };
         let points: Vec<[u8; COMPRESSED_SIZE]> = ephemerals.iter().map(|ephemeral| ephemeral.point).collect();
-        let keys = OpeningKey::agree_many(&agreements.ec, pair.private(), pair.public(), &points);
-        agreements.count.fetch_add(keys.iter().flatten().count() as u64, Ordering::Relaxed);
-        let opening = |key: OpeningKey| {
-            let ephemeral = *key.ephemeral();
-            let prepared = Mutex::new(Some(VersionKey { version, place: 0, key: Box::new(key) }));
-            Arc::new(Self { app: Arc::clone(app), ephemeral, winner: OnceLock::new(), prepared })
+        let agreed = agreements.ec.agree_many(pair.private(), &points);
+        agreements.work.note_agreements(agreed.iter().flatten().count());
+        let opening = |(id, (ephemeral, shared))| {
+            let mut search = Search::default();
+            search.add(version, shared);
+            let (app, search) = (Arc::clone(app), Mutex::new(search));
+            Arc::new(Self { app, id, ephemeral, winner: OnceLock::new(), search })
         };
-        keys.into_iter().map(|key| key.ok().map(opening)).collect()
+        ephemerals.iter().zip(agreed).map(|(id, agreed)| Some(opening((*id, agreed.ok()?)))).collect()
     }
 
-    /// Whether the next candidate costs no key agreement.
-    pub(crate) fn is_ready(&self) -> bool {
-        self.winner.get().is_some() || self.prepared().is_some()
+    pub(crate) fn app(&self) -> &Arc<App> {
+        &self.app
     }
 
-    fn prepared(&self) -> MutexGuard<'_, Option<VersionKey>> {
-        self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn id(&self) -> EphemeralId {
+        self.id
     }
 
     /// The version that decrypted, once one has.
@@ -100,7 +185,7 @@ impl Opening {
 
     /// Whether the newest version decrypted.
     pub(crate) fn by_newest(&self) -> bool {
-        self.winner.get().is_some_and(|winner| winner.place == 0)
+        self.version().is_some_and(|version| self.app.newest_version(self.id.curve) == Some(version))
     }
 
     /// The key that decrypts, once one has.
@@ -108,333 +193,118 @@ impl Opening {
         self.winner.get().map(|winner| &*winner.key)
     }
 
-    /// Computes the key of the version at `place`, 0 for the newest, if there is one: one key agreement, unless it was prepared.
-    fn candidate(&self, agreements: &Agreements, place: usize) -> Option<VersionKey> {
-        if let Some(prepared) = self.prepared().take_if(|prepared| prepared.place == place) {
-            return Some(prepared);
-        }
-        let (version, pair) = self.app.versions(self.ephemeral.curve()).nth(place)?;
-        agreements.count.fetch_add(1, Ordering::Relaxed);
-        let key = Box::new(OpeningKey::agree(&agreements.ec, pair.private(), pair.public(), &self.ephemeral));
-        Some(VersionKey { version, place, key })
-    }
-
-    /// Stores a key that has decrypted.
-    fn settle(&self, candidate: VersionKey) -> &OpeningKey {
-        &self.winner.get_or_init(|| candidate).key
-    }
-}
-
-/// The search for the key of a long text: the versions are tried one after the other, each in pieces.
-pub(crate) struct LongSearch {
-    opening: Arc<Opening>,
-    /// The offset of the plaintext in its buffer.
-    start: usize,
-    /// The version being tried, if none is known yet.
-    candidate: Option<Box<VersionKey>>,
-    place: usize,
-    trial: LongOpening,
-}
-
-impl LongSearch {
-    pub(crate) fn new(opening: Arc<Opening>, start: usize) -> Self {
-        Self { opening, start, candidate: None, place: 0, trial: LongOpening::new(start) }
-    }
-
-    pub(crate) fn into_opening(self) -> Arc<Opening> {
-        self.opening
-    }
-
-    /// Continues by one key agreement or by `size` bytes of `sealed`; see [`LongOpening::step`].
-    pub(crate) fn step(
-        &mut self,
-        agreements: &Agreements,
-        sealed: &Sealed<'_>,
-        size: usize,
-        plaintext: &mut Vec<u8>,
-    ) -> Result<Option<Form>, OpenError> {
-        let key = match &self.candidate {
-            Some(candidate) => &candidate.key,
-            None => match self.opening.known() {
-                Some(key) => key,
-                None => {
-                    let candidate = self.opening.candidate(agreements, self.place).ok_or(OpenError::DecryptFailed)?;
-                    self.candidate = Some(Box::new(candidate));
-                    return Ok(None);
-                }
-            },
-        };
-        let tried = self.trial.step(key, sealed, size, plaintext);
-        if tried == Err(OpenError::DecryptFailed) && self.candidate.is_some() {
-            (self.candidate, self.trial) = (None, LongOpening::new(self.start));
-            self.place += 1;
-            return Ok(None);
-        }
-        let form = tried?;
-        if let Some(candidate) = self.candidate.take_if(|_| form.is_some()) {
-            self.opening.settle(*candidate);
-        }
-        Ok(form)
-    }
-}
-
-/// The address of the app, which an opening keeps alive and which changes with its versions, and the ephemeral key.
-type OpeningId = (usize, EphemeralId);
-
-fn id(app: &Arc<App>, ephemeral: EphemeralId) -> OpeningId {
-    (Arc::as_ptr(app).addr(), ephemeral)
-}
-
-struct Kept {
-    opening: Arc<Opening>,
-    born: Duration,
-}
-
-/// The cache of opening keys across requests.
-pub(crate) struct OpeningCache {
-    state: Mutex<CacheState>,
-    age_max: Duration,
-}
-
-struct CacheState {
-    kept: LruCache<OpeningId, Kept>,
-    lookups: Lookups,
-}
-
-impl OpeningCache {
-    /// A `count_max` of 0 disables the cache.
-    pub(crate) fn new(count_max: usize, age_max: Duration) -> Self {
-        let age_max = if count_max == 0 { Duration::ZERO } else { age_max };
-        let capacity = NonZeroUsize::new(count_max).unwrap_or(NonZeroUsize::MIN);
-        let state = CacheState { kept: LruCache::new(capacity), lookups: Lookups::default() };
-        Self { state: Mutex::new(state), age_max }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, CacheState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn find(
+    /// What to try next on a value on which `tried` candidates have failed. Agrees with further versions if the budget permits, first with
+    /// `likely`.
+    pub(crate) fn next(
         &self,
-        app: &Arc<App>,
-        ephemeral: EphemeralId,
-        now: Duration,
-    ) -> Result<Arc<Opening>, Malformed> {
-        let fresh = || Opening::new(Arc::clone(app), ephemeral).map(Arc::new);
-        if self.age_max.is_zero() {
-            return fresh();
-        }
-        let mut state = self.lock();
-        let found = state.kept.get(&id(app, ephemeral)).filter(|kept| self.is_current(kept, now));
-        let found = found.map(|kept| Arc::clone(&kept.opening));
-        if let Some(opening) = state.lookups.note(found) {
-            return Ok(opening);
-        }
-        drop(state);
-        // Created outside the lock: validating a point takes microseconds. Two threads may both create one; the later one is kept.
-        let opening = fresh()?;
-        let _ = self.lock().kept.push(id(app, ephemeral), Kept { opening: Arc::clone(&opening), born: now });
-        Ok(opening)
-    }
-
-    /// Whether it has an opening; not counted as a look-up.
-    pub(crate) fn has(&self, app: &Arc<App>, ephemeral: EphemeralId, now: Duration) -> bool {
-        self.lock().kept.peek(&id(app, ephemeral)).is_some_and(|kept| self.is_current(kept, now))
-    }
-
-    fn is_current(&self, kept: &Kept, now: Duration) -> bool {
-        now.saturating_sub(kept.born) < self.age_max
-    }
-
-    /// Stores an opening that was made elsewhere, because a look-up would have missed.
-    pub(crate) fn put(&self, app: &Arc<App>, ephemeral: EphemeralId, opening: Arc<Opening>, now: Duration) {
-        if !self.age_max.is_zero() {
-            let mut state = self.lock();
-            let _ = state.lookups.note(None::<()>);
-            let _ = state.kept.push(id(app, ephemeral), Kept { opening, born: now });
-        }
-    }
-
-    /// Drops expired entries.
-    pub(crate) fn expire(&self, now: Duration) {
-        let mut state = self.lock();
-        let old: Vec<OpeningId> = state
-            .kept
-            .iter()
-            .filter(|(_, kept)| now.saturating_sub(kept.born) >= self.age_max)
-            .map(|(id, _)| *id)
-            .collect();
-        for id in old {
-            let _ = state.kept.pop(&id);
-        }
-    }
-
-    pub(crate) fn clear(&self) {
-        self.lock().kept.clear();
-    }
-
-    pub(crate) fn counters(&self) -> CacheCounters {
-        let state = self.lock();
-        state.lookups.with_entries(state.kept.len())
-    }
-}
-
-/// A key that opens an envelope.
-pub(crate) struct Found<'o, 's> {
-    pub(crate) key: &'o OpeningKey,
-    /// The opened value, if the search for the key had to open it.
-    pub(crate) opened: Option<Opened<'s>>,
-}
-
-/// Opening keys of one request: the last one directly accessible, the others by ephemeral key and shared by all workers of the request.
-pub(crate) struct RequestOpenings {
-    last: Option<(EphemeralId, Arc<Opening>)>,
-    /// The number of versions tried without success for the current value, which has this ephemeral key.
-    tried: Option<(EphemeralId, usize)>,
-    /// Created for the second ephemeral key or the second worker: most requests have one of each.
-    others: Option<Arc<Others>>,
-    count_max: usize,
-    tally: Tally,
-}
-
-struct Others {
-    openings: Mutex<LruCache<EphemeralId, Arc<Opening>>>,
-    tally: Mutex<Tally>,
-}
-
-/// The decryptions of a request, and their cost.
-#[derive(Clone, Copy, Default)]
-struct Tally {
-    values: u64,
-    agreements: u64,
-}
-
-impl Tally {
-    fn add(&mut self, values: u64, agreements: u64) {
-        self.values += values;
-        self.agreements += agreements;
-    }
-}
-
-impl Others {
-    fn openings(&self) -> MutexGuard<'_, LruCache<EphemeralId, Arc<Opening>>> {
-        self.openings.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn tally(&self) -> MutexGuard<'_, Tally> {
-        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl RequestOpenings {
-    pub(crate) fn new(count_max: usize) -> Self {
-        Self { last: None, tried: None, others: None, count_max, tally: Tally::default() }
-    }
-
-    /// Shares the openings with another worker. Both may compute the agreement for one ephemeral key at the same time; later lookups find
-    /// it.
-    pub(crate) fn fork(&mut self) -> Self {
-        let others = Arc::clone(self.others());
-        let (last, count_max) = (self.last.clone(), self.count_max);
-        // The first fork continues with the current value.
-        Self { last, tried: self.tried.take(), others: Some(others), count_max, tally: Tally::default() }
-    }
-
-    /// The key of `opening` for `envelope`, if one is cached, whether or not it decrypts this one. Otherwise one version is tried, which
-    /// costs a key agreement: returns `None` if that failed, and the next call tries the next version.
-    ///
-    /// # Errors
-    /// No version decrypts it, or it is malformed for every version.
-    pub(crate) fn key<'o, 's>(
-        &mut self,
-        opening: &'o Opening,
+        tried: usize,
+        likely: Option<u32>,
         agreements: &Agreements,
-        envelope: &Envelope<'_>,
-        scratch: &'s mut OpenScratch,
-    ) -> Result<Option<Found<'o, 's>>, OpenError> {
-        if let Some(key) = opening.known() {
-            return Ok(Some(Found { key, opened: None }));
+        budget: &mut SearchBudget,
+    ) -> Next<'_> {
+        // Another worker of the request may be at the same search: waiting for its step takes no longer than doing it again.
+        let mut search = self.search();
+        if let Some(known) = self.known() {
+            return Next::Known(known);
         }
-        let ephemeral = EphemeralId::of(envelope);
-        let place = self.tried.take_if(|(tried, _)| *tried == ephemeral).map_or(0, |(_, place)| place);
-        let candidate = opening.candidate(agreements, place).ok_or(OpenError::DecryptFailed)?;
-        match candidate.key.open(envelope, scratch) {
-            Ok(opened) => Ok(Some(Found { key: opening.settle(candidate), opened: Some(opened) })),
-            Err(OpenError::DecryptFailed) => {
-                self.tried = Some((ephemeral, place + 1));
-                Ok(None)
+        // No more than there are, if the opening was dropped in between and made again.
+        let place = tried.min(search.agreed.len());
+        if place == search.agreed.len() {
+            match search.agree(&self.app, &self.ephemeral, likely, agreements, budget) {
+                ControlFlow::Continue(()) => {}
+                ControlFlow::Break(next) => return next,
             }
-            Err(malformed) => Err(malformed),
         }
+        let Agreed { version, shared } = &search.agreed[place];
+        let app = self.app.pair(self.id.curve, *version).expect("agreed with a key of the app").public();
+        let key = Box::new(OpeningKey::of_shared(app, &self.ephemeral, shared.clone()));
+        Next::Candidate(VersionKey { version: *version, place, key })
     }
 
-    pub(crate) fn find(
+    /// Stores a key that has decrypted, and ends the search.
+    pub(crate) fn settle(&self, candidate: VersionKey) -> &OpeningKey {
+        let winner = self.winner.get_or_init(|| candidate);
+        self.app.recent().note(winner.version);
+        *self.search() = Search::default();
+        &winner.key
+    }
+
+    fn search(&self) -> MutexGuard<'_, Search> {
+        self.search.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Search {
+    fn add(&mut self, version: u32, shared: Secret<SCALAR_SIZE>) {
+        self.agreed.push(Agreed { version, shared });
+        let place = self.versions.partition_point(|known| *known < version);
+        self.versions.insert(place, version);
+    }
+
+    fn is_new(&self, version: u32) -> bool {
+        self.versions.binary_search(&version).is_err()
+    }
+
+    /// Agrees with one version more, or with a batch of them, or computes a piece of the table for that.
+    fn agree<'o>(
         &mut self,
-        ephemeral: EphemeralId,
-        make: impl FnOnce() -> Result<Arc<Opening>, Malformed>,
-    ) -> Result<Arc<Opening>, Malformed> {
-        if let Some((_, opening)) = self.last.as_ref().filter(|(id, _)| *id == ephemeral) {
-            return Ok(Arc::clone(opening));
+        app: &App,
+        ephemeral: &PublicKey,
+        likely: Option<u32>,
+        agreements: &Agreements,
+        budget: &mut SearchBudget,
+    ) -> ControlFlow<Next<'o>> {
+        let curve = ephemeral.curve();
+        let mut recent = likely.into_iter().chain(app.recent().versions()).filter(|version| self.is_new(*version));
+        let likely = recent.find_map(|version| Some((version, app.pair(curve, version)?)));
+        let rest: Vec<(u32, &KeyPair)> = app.versions(curve).filter(|(version, _)| self.is_new(*version)).collect();
+        let Some(next) = likely.or_else(|| rest.first().copied()) else {
+            self.table = Table::None;
+            return ControlFlow::Break(Next::Nothing);
+        };
+        if !budget.take_agreement() {
+            return ControlFlow::Break(Next::Later);
         }
-        let is_first = self.last.is_none() && self.others.is_none();
-        let opening = if is_first { make()? } else { self.find_other(ephemeral, make)? };
-        self.last = Some((ephemeral, Arc::clone(&opening)));
-        Ok(opening)
-    }
-
-    /// Ephemeral keys that can be prepared without evicting each other.
-    pub(crate) fn count_max(&self) -> usize {
-        self.count_max
-    }
-
-    /// Whether the request has used this ephemeral key.
-    pub(crate) fn has(&self, ephemeral: EphemeralId) -> bool {
-        self.last.as_ref().is_some_and(|(id, _)| *id == ephemeral)
-            || self.others.as_ref().is_some_and(|others| others.openings().contains(&ephemeral))
-    }
-
-    /// Stores an opening that was made elsewhere.
-    pub(crate) fn put(&mut self, ephemeral: EphemeralId, opening: Arc<Opening>) {
-        self.others().openings().get_or_insert(ephemeral, || opening);
-    }
-
-    fn find_other(
-        &mut self,
-        ephemeral: EphemeralId,
-        make: impl FnOnce() -> Result<Arc<Opening>, Malformed>,
-    ) -> Result<Arc<Opening>, Malformed> {
-        let others = self.others();
-        if let Some(found) = others.openings().get(&ephemeral) {
-            return Ok(Arc::clone(found));
-        }
-        // Created outside the lock, because other workers may wait for it.
-        let made = make()?;
-        Ok(Arc::clone(others.openings().get_or_insert(ephemeral, || made)))
-    }
-
-    fn others(&mut self) -> &Arc<Others> {
-        self.others.get_or_insert_with(|| {
-            // Created unbounded, then limited, so that the table grows with its content.
-            let mut openings = LruCache::unbounded();
-            openings.resize(NonZeroUsize::new(self.count_max).unwrap_or(NonZeroUsize::MIN));
-            if let Some((id, opening)) = &self.last {
-                openings.put(*id, Arc::clone(opening));
+        let is_first = self.agreed.is_empty();
+        if likely.is_none() && !is_first {
+            self.go_on_with_table(ephemeral, rest.len(), &agreements.work);
+            match &self.table {
+                Table::None => {}
+                Table::Working(..) => return ControlFlow::Break(Next::Later),
+                Table::Ready { peer, .. } => {
+                    let batch = &rest[..peer.batch_size().min(rest.len())];
+                    let privates: Vec<_> = batch.iter().map(|(_, pair)| pair.private()).collect();
+                    let shared = peer.agree_each(&privates);
+                    agreements.work.note_agreements(shared.len());
+                    batch.iter().zip(shared).for_each(|((version, _), shared)| self.add(*version, shared));
+                    return ControlFlow::Continue(());
+                }
             }
-            Arc::new(Others { openings: Mutex::new(openings), tally: Mutex::new(self.tally) })
-        })
-    }
-
-    /// Records that `values` were decrypted with `agreements` key agreements.
-    pub(crate) fn note(&mut self, values: usize, agreements: u64) {
-        match &self.others {
-            None => self.tally.add(values as u64, agreements),
-            Some(others) => others.tally().add(values as u64, agreements),
         }
+        let (version, pair) = next;
+        agreements.work.note_agreements(1);
+        self.add(version, agreements.ec.agree(pair.private(), ephemeral));
+        ControlFlow::Continue(())
     }
 
-    /// The number of further values that are expected to fit into a step.
-    pub(crate) fn values_in_step(&self) -> usize {
-        let Tally { values, agreements } = self.others.as_ref().map_or(self.tally, |others| *others.tally());
-        cost::values_in_step(values, agreements)
+    /// Begins a table if so many versions are left that it pays off, or computes the next piece of one.
+    fn go_on_with_table(&mut self, ephemeral: &PublicKey, left: usize, work: &OpeningWork) {
+        let (table, place) = match std::mem::take(&mut self.table) {
+            Table::Working(table, place) => (*table, place),
+            Table::None if left >= TABLE_VERSIONS_MIN => {
+                match work.table_place().and_then(|place| Some((PeerWork::new(*ephemeral)?, place))) {
+                    Some(begun) => begun,
+                    None => return,
+                }
+            }
+            table => {
+                self.table = table;
+                return;
+            }
+        };
+        self.table = match table.go_on() {
+            ControlFlow::Continue(table) => Table::Working(Box::new(table), place),
+            ControlFlow::Break(peer) => Table::Ready { peer: Box::new(peer), _place: place },
+        };
     }
 }

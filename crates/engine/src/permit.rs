@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use leafseal_pool::finish_step;
 
-use crate::apps::App;
+use crate::app::App;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::permissions::{Act, Caller, Rights};

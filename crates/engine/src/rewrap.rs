@@ -9,12 +9,14 @@ use leafseal_envelope::{
     SealScratch, SealingKey, Value,
 };
 
+use crate::cost::SearchBudget;
 use crate::decrypt::check_role;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::opening::{EphemeralId, Found, RequestOpenings};
+use crate::opening::EphemeralId;
 use crate::permissions::{Act, Caller};
 use crate::permit::{Permit, Renewal};
+use crate::request_openings::{Found, RequestOpenings};
 
 /// The options of a rewrap.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +50,7 @@ impl Engine {
             permit,
             curve: options.curve,
             nonce_prefix: self.nonce_prefix(),
-            openings: RequestOpenings::new(self.settings().request_opening_keys_max),
+            openings: RequestOpenings::new(self),
             keys: Arc::default(),
             open_scratch: OpenScratch::default(),
             seal_scratch: SealScratch::default(),
@@ -78,8 +80,8 @@ impl Rewrapper {
 
     /// Processes texts from the first on and passes each to `each` with its index, in order: its new envelope, or `None` if it stays
     /// unchanged because it is not an envelope or already of the newest version. Stops after a text that cost key agreements, so that a
-    /// step stays short; returns how many are done. That is none if a version of the app's keys was tried without success: the next call,
-    /// which begins with the same text, tries the next one.
+    /// step stays short; returns how many are done. That is none if the search for the key version of the first text is not at its end: the
+    /// next call, which begins with the same text, continues it.
     ///
     /// # Errors
     /// The first text that is malformed, fails to decrypt, or has a role that the caller may not read, with its index. Earlier results of
@@ -87,18 +89,17 @@ impl Rewrapper {
     pub fn rewrap(&mut self, texts: &[&[u8]], mut each: impl FnMut(usize, Option<&[u8]>)) -> Result<usize, Error> {
         self.renew()?;
         let mut envelope = Vec::new();
-        let (mut done, mut agreements) = (0, 0);
-        while done < texts.len() && agreements == 0 {
+        let (mut done, mut spent) = (0, Spent::default());
+        while done < texts.len() && spent.agreements() == 0 {
             envelope.clear();
-            let outcome = self.rewrap_one(texts[done], &mut envelope, &mut agreements);
-            let outcome = outcome.map_err(|error| self.permit.knowledge.judge(error.at_index(done as u64)));
-            if outcome? == Outcome::Searching {
+            let outcome = self.rewrap_one(done, texts[done], &mut envelope, &mut spent);
+            if outcome.map_err(|error| self.permit.knowledge.judge(error))? == Outcome::Searching {
                 break;
             }
             each(done, (!envelope.is_empty()).then_some(&envelope));
             done += 1;
         }
-        self.openings.note(done, agreements);
+        self.openings.note(done, spent.agreements());
         Ok(done)
     }
 
@@ -106,17 +107,24 @@ impl Rewrapper {
     pub(crate) fn renew(&mut self) -> Result<Renewal, Error> {
         let renewal = self.permit.renew()?;
         if renewal == Renewal::Renewed {
-            self.openings = RequestOpenings::new(self.permit.engine.settings().request_opening_keys_max);
+            self.openings.clear();
             self.keys = Arc::default();
         }
         Ok(renewal)
     }
 
     /// Writes the new envelope of `text`, if it gets one, and counts the key agreements that this took.
-    fn rewrap_one(&mut self, text: &[u8], out: &mut Vec<u8>, agreements: &mut u64) -> Result<Outcome, Error> {
+    fn rewrap_one(
+        &mut self,
+        index: usize,
+        text: &[u8],
+        out: &mut Vec<u8>,
+        spent: &mut Spent,
+    ) -> Result<Outcome, Error> {
+        let at = |error: Error| error.at_index(index as u64);
         let envelope = match Envelope::parse(text) {
             Err(Malformed::NotAnEnvelope) => return Ok(Outcome::Done),
-            parsed => parsed?,
+            parsed => parsed.map_err(|malformed| at(malformed.into()))?,
         };
         let ephemeral = EphemeralId::of(&envelope);
         let Self {
@@ -128,19 +136,22 @@ impl Rewrapper {
             open_scratch,
             seal_scratch,
         } = self;
-        let opening = openings.find(ephemeral, || engine.opening(app, ephemeral))?;
-        *agreements += u64::from(opening.known().is_none());
-        let opened = match openings.key(&opening, &engine.agreements(), &envelope, open_scratch)? {
-            None => return Ok(Outcome::Searching),
-            Some(Found { opened: Some(opened), .. }) => opened,
-            Some(Found { key, opened: None }) => key.open(&envelope, open_scratch)?,
+        let opening =
+            openings.find(ephemeral, || engine.opening(app, ephemeral)).map_err(|malformed| at(malformed.into()))?;
+        let opened = match openings.key(engine, &opening, &envelope, open_scratch, &mut spent.search) {
+            Ok(None) => return Ok(Outcome::Searching),
+            Ok(Some(Found { opened: Some(opened), .. })) => opened,
+            Ok(Some(Found { key, opened: None })) => {
+                key.open(&envelope, open_scratch).map_err(|error| at(error.into()))?
+            }
+            Err(unopened) => return Err(openings.error(unopened, at)),
         };
-        check_role(rights, None, opened.metadata)?;
+        check_role(rights, None, opened.metadata).map_err(at)?;
         let old =
             Old { envelope: &envelope, form: opened.form, metadata: opened.metadata, by_newest: opening.by_newest() };
         let Some((profile, metadata)) = old.target(*curve, engine.now_unix_s()) else { return Ok(Outcome::Done) };
         let sealing = keys.find(profile, || {
-            *agreements += 1;
+            spent.sealing += 1;
             engine.request_key(app.newest(profile.version().curve()), profile)
         });
         let value = Value { value_type: opened.value_type, text: opened.text.as_bytes() };
@@ -156,6 +167,19 @@ impl Rewrapper {
         let (profile, metadata) = old.target(self.curve, engine.now_unix_s())?;
         let recipient = app.newest(profile.version().curve());
         Some((self.keys.find(profile, || engine.request_key(recipient, profile)), metadata))
+    }
+}
+
+/// The key agreements of a step.
+#[derive(Default)]
+struct Spent {
+    search: SearchBudget,
+    sealing: u64,
+}
+
+impl Spent {
+    fn agreements(&self) -> u64 {
+        self.search.agreements() + self.sealing
     }
 }
 

@@ -49,6 +49,9 @@ pub struct Settings {
     pub opening_key_age_max: Duration,
     /// Maximum number of opening keys that one request keeps for itself. Default 16,384.
     pub request_opening_keys_max: usize,
+    /// Maximum number of key versions that one request tries without success, on values of other apps for example: each costs about 15 µs,
+    /// and 65 µs if there are few. Each 64 KiB of a long value count as one. Default 2^18.
+    pub request_key_trials_max: u64,
     /// Maximum number of public keys with a table of up to 108 KiB, which at least halves the cost of encrypting under a fresh key. Default
     /// 256: 27 MiB.
     pub recipients_max: usize,
@@ -96,6 +99,7 @@ impl Default for Settings {
             opening_keys_max: 10_000,
             opening_key_age_max: Duration::from_secs(60),
             request_opening_keys_max: 1 << 14,
+            request_key_trials_max: 1 << 18,
             recipients_max: 256,
             step_values_max: cost::STEP_VALUES_MAX,
             step_bytes_max: cost::STEP_BYTES_MAX,

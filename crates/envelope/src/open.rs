@@ -5,7 +5,7 @@
 use std::sync::OnceLock;
 
 use leafseal_crypto::aead::{NONCE_SIZE, OpenItem, OpenStream, TAG_SIZE};
-use leafseal_crypto::ec::{COMPRESSED_SIZE, InvalidKey, SCALAR_SIZE};
+use leafseal_crypto::ec::SCALAR_SIZE;
 use leafseal_crypto::{AeadAlgorithm, AeadKey, DecryptFailed, EcContext, Nonce, PrivateKey, PublicKey, Secret};
 use thiserror::Error;
 
@@ -116,6 +116,16 @@ pub struct OpenScratch {
     plaintext: Vec<u8>,
 }
 
+impl OpenScratch {
+    /// The value that [`OpeningKey::verify`] has decrypted last, from this envelope.
+    ///
+    /// # Errors
+    /// [`OpenError::DecryptFailed`] for a content that is not of its type, as for a wrong tag.
+    pub fn opened(&self, envelope: &Envelope<'_>, form: Form) -> Result<Opened<'_>, OpenError> {
+        interpret(envelope, &self.plaintext, form)
+    }
+}
+
 /// The shared secret of an app's private key and one ephemeral key, with the AES keys derived from it. Wiped on drop.
 pub struct OpeningKey {
     ephemeral: PublicKey,
@@ -134,22 +144,11 @@ impl std::fmt::Debug for OpeningKey {
 impl OpeningKey {
     /// One key agreement. `app` is the public key of `private`; all three are on one curve.
     pub fn agree(ec: &EcContext, private: &PrivateKey, app: &PublicKey, ephemeral: &PublicKey) -> Self {
-        Self::new(app, ephemeral, ec.agree(private, ephemeral))
+        Self::of_shared(app, ephemeral, ec.agree(private, ephemeral))
     }
 
-    /// The keys of several ephemeral keys, which are given compressed: as [`OpeningKey::agree`] for each that is a point, for less where
-    /// the CPU has SIMD lanes.
-    pub fn agree_many(
-        ec: &EcContext,
-        private: &PrivateKey,
-        app: &PublicKey,
-        ephemerals: &[[u8; COMPRESSED_SIZE]],
-    ) -> Vec<Result<Self, InvalidKey>> {
-        let agreed = ec.agree_many(private, ephemerals).into_iter();
-        agreed.map(|agreed| agreed.map(|(ephemeral, shared)| Self::new(app, &ephemeral, shared))).collect()
-    }
-
-    fn new(app: &PublicKey, ephemeral: &PublicKey, shared: Secret<SCALAR_SIZE>) -> Self {
+    /// From the shared X coordinate of the ephemeral key and the private key of `app`, for callers that agree on many at a time.
+    pub fn of_shared(app: &PublicKey, ephemeral: &PublicKey, shared: Secret<SCALAR_SIZE>) -> Self {
         Self {
             ephemeral: *ephemeral,
             app: *app,
@@ -172,13 +171,25 @@ impl OpeningKey {
     /// # Panics
     /// When the envelope's ephemeral key is another.
     pub fn open<'s>(&self, envelope: &Envelope<'_>, scratch: &'s mut OpenScratch) -> Result<Opened<'s>, OpenError> {
+        let form = self.verify(envelope, scratch)?;
+        scratch.opened(envelope, form)
+    }
+
+    /// Decrypts one envelope into `scratch` and verifies its tag: whether this is the key that it was made for. The content is checked by
+    /// [`OpenScratch::opened`].
+    ///
+    /// # Errors
+    /// As [`OpeningKey::open`].
+    ///
+    /// # Panics
+    /// When the envelope's ephemeral key is another.
+    pub fn verify(&self, envelope: &Envelope<'_>, scratch: &mut OpenScratch) -> Result<Form, OpenError> {
         assert!(envelope.has_ephemeral(&self.aad.ephemeral), "an envelope of this ephemeral key");
         scratch.sealed.resize(envelope.sealed_size(), 0);
         envelope.decode_sealed(&mut scratch.sealed).map_err(OpenError::Malformed)?;
         scratch.plaintext.resize(envelope.sealed_size() - TAG_SIZE, 0);
         let OpenScratch { sealed, plaintext } = scratch;
-        let form = self.try_attempts(attempts(envelope.version), Label::of(envelope), sealed, plaintext)?;
-        interpret(envelope, plaintext, form)
+        self.try_attempts(attempts(envelope.version), Label::of(envelope), sealed, plaintext)
     }
 
     /// Opens every envelope on its own and hands each result to `each` with its index, in order. One bad envelope spoils only

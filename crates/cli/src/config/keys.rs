@@ -104,6 +104,14 @@ pub(crate) static KEYS: &[Key] = &[
         "Derived decryption keys that one request caches for its own use."
     ),
     number!(
+        "engine.request_key_trials_max",
+        Kind::Count(1, 1_000_000_000),
+        engine.request_key_trials_max,
+        "Key versions that one request may try without success, on values of other apps for example; beyond it the request fails \
+         with `too large`. Each costs about 15 µs of CPU time, 65 µs for an app with few versions. Must be at least \
+         `keystore.version_count_max`."
+    ),
+    number!(
         "engine.failure_paths_max",
         Kind::Count(0, 1_000),
         engine.failure_paths_max,
@@ -322,7 +330,7 @@ pub(crate) static KEYS: &[Key] = &[
         "keystore.version_count_max",
         Kind::Count(1, 65_536),
         keystore.version_count_max,
-        "Maximum number of key versions of an app."
+        "Maximum number of key versions of an app, without trimmed ones: `leafseal keys trim` destroys the keys of disabled versions."
     ),
     number!(
         "keystore.client_count_max",

@@ -263,6 +263,13 @@ impl Config {
                     .to_owned(),
             );
         }
+        if self.engine.request_key_trials_max < self.keystore.version_count_max.into() {
+            problems.push(format!(
+                "engine.request_key_trials_max ({}) must be at least keystore.version_count_max ({}): otherwise a single value could not \
+                 be tried with every key version",
+                self.engine.request_key_trials_max, self.keystore.version_count_max
+            ));
+        }
         if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
 }

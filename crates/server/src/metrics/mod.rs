@@ -234,6 +234,10 @@ impl Snapshot {
         const ENTRIES: Named = Named::plain("cache_entries", "Entries in each cache");
         const AGREEMENTS: Named =
             Named::plain("opening_agreements", "Key agreements for decryption, which cached opening keys avoid");
+        const TRIALS: Named = Named::plain(
+            "opening_trials",
+            "Key versions tried without success on values to decrypt, or on pieces of long ones: values of other apps or older versions",
+        );
         const SILENCE: Named = Named::seconds(
             "keystore_silence",
             "Time since the key store last responded, checked once a second. Beyond engine.store_silence_max the engine refuses requests",
@@ -250,6 +254,7 @@ impl Snapshot {
             spare_keys,
             opening_keys,
             opening_agreements,
+            opening_trials,
             store_silence,
             store_resyncs,
             lookups: store_lookups,
@@ -268,6 +273,7 @@ impl Snapshot {
         out.counters(LOOKUPS, ["cache", "result"], lookups)?;
         out.gauges(ENTRIES, ["cache"], caches.map(|(cache, counters)| ([cache], counters.entries as u64)))?;
         out.counter(AGREEMENTS, opening_agreements)?;
+        out.counter(TRIALS, opening_trials)?;
         out.gauge(SILENCE, store_silence.as_secs_f64())?;
         out.counter(RESYNCS, store_resyncs)?;
         write_lookups(store_lookups, out)

@@ -286,6 +286,7 @@ fn assert_cache_metrics(counters: &Counters, metrics: &str) {
         spare_keys,
         opening_keys,
         opening_agreements,
+        opening_trials,
         store_silence: _,
         store_resyncs,
         lookups,
@@ -311,6 +312,7 @@ fn assert_cache_metrics(counters: &Counters, metrics: &str) {
     }
     assert!(opening_agreements > 0);
     assert_eq!(sample(metrics, "leafseal_opening_agreements_total"), opening_agreements as f64);
+    assert_eq!(sample(metrics, "leafseal_opening_trials_total"), opening_trials as f64);
     assert_eq!(sample(metrics, "leafseal_keystore_resyncs_total"), store_resyncs as f64);
     assert!(sample(metrics, "leafseal_keystore_silence_seconds") >= 0.0);
     assert_eq!(sample(metrics, "leafseal_keystore_lookups_total{result=\"made\"}"), lookups.made as f64);

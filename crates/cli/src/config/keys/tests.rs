@@ -81,6 +81,7 @@ fn every_setting_of_the_crates_has_a_key() {
         opening_keys_max: _,
         opening_key_age_max: _,
         request_opening_keys_max: _,
+        request_key_trials_max: _,
         failure_paths_max: _,
         recipients_max: _,
         step_values_max: _,
@@ -219,7 +220,7 @@ fn every_setting_of_the_crates_has_a_key() {
     }
     let sections: BTreeSet<_> = KEYS.iter().map(|key| key.parts().0).collect();
     let count = |section: &str| KEYS.iter().filter(|key| key.parts().0 == section).count();
-    assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (22, 12, 17, 53));
+    assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (23, 12, 17, 53));
     // `ClientBounds::default` destructures the client's settings.
     assert_eq!((count("client"), count("operator"), count("api")), (11, 5, 30));
     assert!(sections.contains("input") && sections.contains("log"));

@@ -1,0 +1,119 @@
+//! An app with its keys, as requests use it. Private keys exist decrypted only here and in what is derived from them; they are wiped when
+//! the last request that uses them ends.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use leafseal_crypto::{Curve, PublicKey};
+use leafseal_keystore::{AppKeys, AppName, KeyPair, PublicKeys};
+
+use crate::error::{Error, ErrorKind};
+use crate::recent::RecentVersions;
+
+/// An app whose keys may be used.
+pub(crate) struct App {
+    pub(crate) name: AppName,
+    pub(crate) keys: Keys,
+    pub(crate) recent: Arc<RecentVersions>,
+}
+
+/// The keys of an app.
+pub(crate) enum Keys {
+    /// All of a store.
+    Pairs {
+        keys: Arc<AppKeys>,
+        /// The version that encrypts.
+        encrypting: u32,
+    },
+    /// Those of one version, which encrypt.
+    Public(PublicKeys),
+}
+
+impl App {
+    /// The key pairs of a curve that may decrypt, with their versions, newest first; none if the public keys alone are known.
+    pub(crate) fn versions(&self, curve: Curve) -> impl Iterator<Item = (u32, &KeyPair)> {
+        let keys = match &self.keys {
+            Keys::Pairs { keys, .. } => Some(keys),
+            Keys::Public(_) => None,
+        };
+        let versions = keys.into_iter().flat_map(|keys| keys.active_versions());
+        versions.map(move |version| (version.version, version.pair(curve)))
+    }
+
+    /// The key pair of a version on a curve, if it may decrypt.
+    pub(crate) fn pair(&self, curve: Curve, version: u32) -> Option<&KeyPair> {
+        match &self.keys {
+            Keys::Pairs { keys, .. } => keys.active_version(version).map(|version| version.pair(curve)),
+            Keys::Public(_) => None,
+        }
+    }
+
+    /// The number of the newest version that may decrypt.
+    pub(crate) fn newest_version(&self, curve: Curve) -> Option<u32> {
+        self.versions(curve).next().map(|(version, _)| version)
+    }
+
+    /// The versions that decrypted most recently.
+    pub(crate) fn recent(&self) -> &RecentVersions {
+        &self.recent
+    }
+
+    /// Checks that there are keys that decrypt.
+    pub(crate) fn check_private(&self) -> Result<(), Error> {
+        match &self.keys {
+            Keys::Pairs { .. } => Ok(()),
+            Keys::Public(_) => {
+                let message =
+                    format!("of app {} this engine has the public keys alone: it can encrypt, not decrypt", self.name);
+                Err(Error::new(ErrorKind::Forbidden, message))
+            }
+        }
+    }
+
+    /// The public key of the newest version on a curve.
+    pub(crate) fn newest(&self, curve: Curve) -> &PublicKey {
+        match &self.keys {
+            Keys::Pairs { .. } => self.versions(curve).next().expect("checked when the app was loaded").1.public(),
+            Keys::Public(keys) => public_key(keys, curve),
+        }
+    }
+
+    /// The version that encrypts, and its public key on a curve: the newest that every engine on the store knows.
+    pub(crate) fn encrypting(&self, curve: Curve) -> (u32, &PublicKey) {
+        match &self.keys {
+            Keys::Pairs { encrypting, .. } => {
+                let found = self.versions(curve).find(|(version, _)| version == encrypting);
+                let (version, pair) = found.expect("chosen among them");
+                (version, pair.public())
+            }
+            Keys::Public(keys) => (keys.version, public_key(keys, curve)),
+        }
+    }
+
+    /// Whether the newest version is the one that encrypts.
+    pub(crate) fn encrypts_with_newest(&self) -> bool {
+        match &self.keys {
+            Keys::Pairs { keys, encrypting } => {
+                keys.newest_active().is_some_and(|newest| newest.version == *encrypting)
+            }
+            Keys::Public(_) => true,
+        }
+    }
+}
+
+/// The apps of an engine that knows their public keys alone.
+pub(crate) type PublicApps = HashMap<AppName, Arc<App>>;
+
+/// The apps with these keys; of several for the same app the last.
+pub(crate) fn public_apps(apps: impl IntoIterator<Item = (AppName, PublicKeys)>) -> PublicApps {
+    apps.into_iter()
+        .map(|(name, keys)| (name.clone(), Arc::new(App { name, keys: Keys::Public(keys), recent: Arc::default() })))
+        .collect()
+}
+
+fn public_key(keys: &PublicKeys, curve: Curve) -> &PublicKey {
+    match curve {
+        Curve::P256 => &keys.r1,
+        Curve::Secp256k1 => &keys.k1,
+    }
+}
