@@ -60,6 +60,11 @@ pub(crate) fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
     (!tokens(protocol).any(|token| token.eq_ignore_ascii_case("h2c"))).then(|| protocol.clone())
 }
 
+/// Whether the sender closes the connection after this message.
+pub(crate) fn closes(headers: &HeaderMap) -> bool {
+    headers.get_all(header::CONNECTION).iter().flat_map(tokens).any(|token| token.eq_ignore_ascii_case("close"))
+}
+
 fn tokens(value: &HeaderValue) -> impl Iterator<Item = &str> {
     value.to_str().unwrap_or_default().split(',').map(str::trim)
 }

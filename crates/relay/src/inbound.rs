@@ -6,14 +6,15 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use leafseal_http::{Handler, Peer, RequestBody, ResponseBody};
 
-use crate::access::{Record, host};
-use crate::config::{Actions, Inbound, Origin, Route};
+use crate::access::Record;
+use crate::config::{Actions, Inbound, Limits, Origin, Route};
 use crate::context::{ListenerContext, WorkerContext};
 use crate::forward::{ForwardingPlan, Message, refuse};
 use crate::hop_headers::Source;
+use crate::host::Host;
 use crate::refusal::Refusal;
-use crate::rules::choice::choose_in_all_readings;
-use crate::rules::route::{RequestPath, without_port};
+use crate::rules::path::Steps;
+use crate::rules::router::Asked;
 use crate::target;
 
 /// Answers the requests of one listener on one thread.
@@ -57,11 +58,8 @@ fn plan<'t>(
     if head.method == Method::CONNECT {
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "no-tunnel", "this is no proxy for CONNECT"));
     }
-    target::normalize(head)?;
-    let route = match &*listener.routes {
-        [] => None,
-        _ => find_route(listener, head, worker.configuration.limits.path_segments_max)?,
-    };
+    let (host, _) = target::normalize(head)?;
+    let route = find_route(listener, head, &host, &worker.configuration.limits)?;
     let source = Source { how: listener.forwarded, peer, is_tls: listener.tls.is_some() };
     Ok(match route {
         Some(route) => {
@@ -82,18 +80,16 @@ fn otherwise(listener: &Inbound) -> Result<&Arc<Origin>, Refusal> {
 }
 
 /// The first route that takes the request.
-fn find_route<'l>(listener: &'l Inbound, head: &Parts, segments_max: usize) -> Result<Option<&'l Route>, Refusal> {
-    let paths = RequestPath::readings(head.uri.path(), segments_max);
-    let paths = paths.map_err(|error| Refusal::request("malformed", error.to_string()))?;
-    let host = without_port(host(head));
-    let is_method = |method: &Method| method.as_str().eq_ignore_ascii_case(head.method.as_str());
-    // Compares everything but the path. Some upstreams ignore the case of methods.
-    let may_take = |route: &Route| {
-        (route.methods.is_empty() || route.methods.iter().any(is_method))
-            && (route.hosts.is_empty() || route.hosts.iter().any(|pattern| pattern.matches(host)))
-    };
-    let takes = |route: &Route, case, path: &RequestPath<'_>| may_take(route) && route.path.matches_in(case, path);
-    choose_in_all_readings(&listener.routes, &paths, listener.other_case, takes, Route::hides)
+fn find_route<'l>(
+    listener: &'l Inbound,
+    head: &Parts,
+    host: &Host,
+    limits: &Limits,
+) -> Result<Option<&'l Route>, Refusal> {
+    let Limits { path_segments_max: segments_max, routing_steps_max, .. } = *limits;
+    let asked = Asked { host, method: &head.method, path: head.uri.path(), segments_max };
+    let found = listener.router.choose(&asked, listener.other_case, &mut Steps::new(routing_steps_max))?;
+    Ok(found.map(|place| &listener.routes[place]))
 }
 
 #[cfg(test)]
@@ -121,7 +117,9 @@ mod tests {
         );
         let configuration = crate::Configuration::parse(&text).unwrap();
         let request = Request::builder().method(method).uri(path).header("host", "a").body(()).unwrap();
-        let found = find_route(&configuration.inbound[0], &request.into_parts().0, 16);
+        let limits = Limits { path_segments_max: 16, ..Limits::default() };
+        let host = Host::parse("a").unwrap();
+        let found = find_route(&configuration.inbound[0], &request.into_parts().0, &host, &limits);
         found.map(|route| route.map(|route| route.name.to_string())).map_err(|refusal| refusal.code)
     }
 

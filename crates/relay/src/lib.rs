@@ -16,6 +16,7 @@ mod context;
 mod demo_upstream;
 mod forward;
 mod hop_headers;
+pub mod host;
 mod inbound;
 mod metrics;
 mod outages;
@@ -38,10 +39,10 @@ pub use probe::{Probe, ProbeError, ProbeSettings, ProbeTarget, Round, Sample};
 pub use relay::{Address, Relay, RelayError, check_files, files};
 pub use upstream::ConnectorError;
 
-/// Entry points for fuzz targets.
+/// Entry points for fuzz targets and benchmarks.
 #[doc(hidden)]
 pub mod fuzzing {
     pub use crate::body::coding::fuzzing::{MEMORY_MAX, check_coding};
-    pub use crate::config::fuzzing::check_configuration;
+    pub use crate::config::fuzzing::{check_configuration, find_route};
     pub use crate::rules::route::fuzzing::check_path;
 }

@@ -4,14 +4,15 @@ use hyper::header::{HOST, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Uri};
 
+use crate::host::{Host, HostError};
 use crate::refusal::Refusal;
 
-/// Moves the host of the target to `Host` and leaves a path, regardless of the HTTP version.
+/// Moves the host of the target to `Host` and leaves a path, regardless of the HTTP version. Returns the host and its port.
 ///
 /// # Errors
 /// If there is no host, several, an invalid one, or two that differ; for a scheme other than HTTP's; for `*` with a method other than
 /// `OPTIONS`.
-pub(crate) fn normalize(head: &mut Parts) -> Result<(), Refusal> {
+pub(crate) fn normalize(head: &mut Parts) -> Result<(Host, Option<u16>), Refusal> {
     let refused = |what: &str| Err(Refusal::request("malformed", what));
     let mut hosts = head.headers.get_all(HOST).iter();
     let (host, second) = (hosts.next().cloned(), hosts.next());
@@ -32,9 +33,9 @@ pub(crate) fn normalize(head: &mut Parts) -> Result<(), Refusal> {
             Err(_) => return refused("the request's host is malformed"),
         },
     };
-    if !is_host(host.as_bytes()) {
-        return refused("the request's host is malformed");
-    }
+    let parsed = host.to_str().map_err(|_| HostError::Name).and_then(Host::parse_authority);
+    let parsed =
+        parsed.map_err(|error| Refusal::request("malformed", format!("the request's host is malformed: {error}")))?;
     if head.uri.path() == "*" && head.method != Method::OPTIONS {
         return refused("only OPTIONS is for no path at all");
     }
@@ -42,33 +43,7 @@ pub(crate) fn normalize(head: &mut Parts) -> Result<(), Refusal> {
     if head.uri.scheme().is_some() || head.uri.authority().is_some() {
         head.uri = head.uri.path_and_query().cloned().map_or_else(|| Uri::from_static("/"), Uri::from);
     }
-    Ok(())
-}
-
-/// Whether it is a name or address with an optional port: no user, list or escapes.
-fn is_host(host: &[u8]) -> bool {
-    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
-    let (name, rest) = match host.strip_prefix(b"[") {
-        Some(address) => match memchr::memchr(b']', address) {
-            Some(end) => {
-                let is_address = address[..end].iter().all(|byte| byte.is_ascii_hexdigit() || b":.".contains(byte));
-                if !is_address {
-                    return false;
-                }
-                (&address[..end], &address[end + 1..])
-            }
-            None => return false,
-        },
-        None => {
-            let end = memchr::memchr(b':', host).unwrap_or(host.len());
-            if !host[..end].iter().all(is_part) {
-                return false;
-            }
-            host.split_at(end)
-        }
-    };
-    let is_port = |port: &[u8]| port.len() <= 5 && port.iter().all(u8::is_ascii_digit);
-    !name.is_empty() && (rest.is_empty() || rest.strip_prefix(b":").is_some_and(is_port))
+    Ok(parsed)
 }
 
 #[cfg(test)]
@@ -112,6 +87,11 @@ mod tests {
             ("GET", "/", &["a/b"]),
             ("GET", "/", &["a:b"]),
             ("GET", "/", &["a%2eb"]),
+            ("GET", "/", &["*.a"]),
+            ("GET", "/", &["a..b"]),
+            ("GET", "/", &["127.1"]),
+            ("GET", "/", &["a:65536"]),
+            ("GET", "/", &["::1"]),
             ("GET", "/", &["[::1"]),
             ("GET", "/", &[":80"]),
             ("GET", "http://a/", &["b"]),

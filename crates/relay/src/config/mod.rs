@@ -29,6 +29,7 @@ pub use schema::{Limits, OnFailure, Process, UpstreamSettings};
 
 pub use crate::rules::choice::OtherCase;
 use crate::rules::route::{HostPattern, PathPattern};
+use crate::rules::router::{Entry, Router};
 pub use crate::rules::types::{Embedded, MediaTypes, Patches};
 
 /// The whole configuration.
@@ -99,6 +100,8 @@ pub struct Inbound {
     pub other_case: OtherCase,
     /// The routes; the first match applies.
     pub routes: Vec<Route>,
+    /// Their index.
+    pub(crate) router: Arc<Router>,
 }
 
 impl OtherCase {
@@ -135,6 +138,8 @@ pub struct Outbound {
     pub tls: Option<KeyPair>,
     /// The authority that signs the certificates of destinations.
     pub authority: KeyPair,
+    /// What the relay does with `CONNECT` without an API key.
+    pub keyless_connect: KeylessConnect,
     /// What the relay does with requests to unlisted destinations.
     pub unlisted: Unlisted,
     /// The same for tunnels to internal addresses: loopback, link-local, private or unassigned.
@@ -143,6 +148,22 @@ pub struct Outbound {
     pub other_case: OtherCase,
     /// The destinations; the first match applies.
     pub destinations: Vec<Destination>,
+    /// Their index.
+    pub(crate) router: Arc<Router>,
+}
+
+/// What becomes of `CONNECT` to a listed destination without an API key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum KeylessConnect {
+    /// It is answered with 407 if the client can answer that: not over HTTP/1.0, which has no such status, nor with `Connection: close`.
+    /// Other clients get the tunnel.
+    #[default]
+    Auto,
+    /// It is always answered with 407.
+    Challenge,
+    /// The tunnel opens, and each request inside must carry the key.
+    Tunnel,
 }
 
 /// What becomes of destinations that are not configured.
@@ -173,6 +194,12 @@ impl Destination {
     pub fn hides(&self) -> bool {
         self.request.hide() || self.response.hide()
     }
+
+    /// Returns it as the router indexes it.
+    fn entry(&self) -> Entry<'_> {
+        let reveals = self.request.reveal() || self.response.reveal();
+        Entry { hosts: &self.hosts, methods: &[], paths: &self.paths, hides: self.hides(), reveals }
+    }
 }
 
 /// A route of incoming requests.
@@ -200,6 +227,13 @@ impl Route {
     /// Whether a rule hides something.
     pub fn hides(&self) -> bool {
         self.request.hide() || self.response.hide()
+    }
+
+    /// Returns it as the router indexes it.
+    fn entry(&self) -> Entry<'_> {
+        let reveals = self.request.reveal() || self.response.reveal();
+        let (methods, paths) = (&*self.methods, std::slice::from_ref(&self.path));
+        Entry { hosts: &self.hosts, methods, paths, hides: self.hides(), reveals }
     }
 }
 
@@ -295,6 +329,11 @@ impl Actions {
     /// Whether a rule hides something.
     pub fn hide(&self) -> bool {
         self.rules.iter().any(Rule::hides)
+    }
+
+    /// Whether a rule decrypts.
+    pub fn reveal(&self) -> bool {
+        self.rules.iter().any(|rule| rule.action == Action::Decrypt)
     }
 
     /// Header fields that are encrypted or redacted.

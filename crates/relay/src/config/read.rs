@@ -21,6 +21,7 @@ use super::{
     OtherCase, Outbound, Route, Rule, http_settings,
 };
 use crate::rules::route::{HostPattern, PathPattern};
+use crate::rules::router::Router;
 use bodies::Settings;
 
 /// Limits of an upstream's header size: the least that hyper accepts, and the same maximum as for listeners.
@@ -216,6 +217,7 @@ impl Reader<'_> {
         let candidates: Vec<Candidate<'_>> =
             offsets.iter().zip(&routes).map(|(&offset, route)| Candidate::of_route(offset, route)).collect();
         self.warn_of_unreachable(&candidates, inbound.other_case);
+        let router = Arc::new(Router::new(routes.iter().map(Route::entry)));
         let unmatched = inbound.unmatched.unwrap_or(Unmatched::Pass);
         if inbound.unmatched.is_none() && routes.iter().any(Route::hides) {
             self.warning(
@@ -238,6 +240,7 @@ impl Reader<'_> {
             forwarded: inbound.forwarded,
             other_case: inbound.other_case,
             routes,
+            router,
         }
     }
 
@@ -372,6 +375,7 @@ impl Reader<'_> {
         let candidates: Vec<Candidate<'_>> =
             offsets.iter().zip(&destinations).map(|(&offset, it)| Candidate::of_destination(offset, it)).collect();
         self.warn_of_unreachable(&candidates, outbound.other_case);
+        let router = Arc::new(Router::new(destinations.iter().map(Destination::entry)));
         Outbound {
             name: outbound.name.unwrap_or_else(|| format!("outbound-{index}")).into(),
             address: *outbound.address.get_ref(),
@@ -381,10 +385,12 @@ impl Reader<'_> {
                 private_key: outbound.ca_private_key,
                 settings: PrivateKeySettings::default(),
             },
+            keyless_connect: outbound.keyless_connect,
             unlisted: outbound.unlisted,
             unlisted_internal: outbound.unlisted_internal,
             other_case: outbound.other_case,
             destinations,
+            router,
         }
     }
 

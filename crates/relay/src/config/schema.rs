@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::value;
-use super::{Action, Embedded, Forwarded, Mismatch, OtherCase, Patches, Unlisted};
+use super::{Action, Embedded, Forwarded, KeylessConnect, Mismatch, OtherCase, Patches, Unlisted};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -283,6 +283,11 @@ pub struct Limits {
     #[serde(with = "value::count")]
     #[schemars(with = "value::count::Kinded")]
     pub path_segments_max: usize,
+    /// Maximum work to find the route of a request, in steps: one is about a byte of its path in one of the ways in which servers may read
+    /// it, and a comparison of a segment is 16. Default 100,000.
+    #[serde(with = "value::count")]
+    #[schemars(with = "value::count::Kinded")]
+    pub routing_steps_max: usize,
     /// Maximum duration of a TLS handshake. Default 10 s.
     #[serde(with = "value::duration")]
     #[schemars(with = "value::duration::Kinded")]
@@ -347,6 +352,7 @@ impl Default for Limits {
             buffered_body_timeout: Duration::from_secs(120),
             form_fields_max: 10_000,
             path_segments_max: 256,
+            routing_steps_max: 100_000,
             handshake_timeout: Duration::from_secs(10),
             header_timeout: Duration::from_secs(15),
             body_timeout: Duration::from_secs(30),
@@ -420,7 +426,7 @@ fn forwarded() -> Forwarded {
 pub(super) struct Route {
     /// Name in logs; default: the path.
     pub name: Option<String>,
-    /// Hosts that match, such as `api.example.com` or `*.example.com`; none means all.
+    /// Hosts that match, such as `api.example.com`, `*.example.com` or `[2001:db8::1]`; none means all.
     #[serde(default)]
     #[schemars(with = "Vec<String>")]
     pub hosts: Vec<Spanned<String>>,
@@ -537,6 +543,9 @@ pub(super) struct Outbound {
     pub ca_certificate: PathBuf,
     /// PEM file of its private key.
     pub ca_private_key: PathBuf,
+    /// What happens to `CONNECT` without an API key.
+    #[serde(default)]
+    pub keyless_connect: KeylessConnect,
     /// What happens to requests to destinations that are not listed.
     #[serde(default = "unlisted")]
     pub unlisted: Unlisted,
@@ -562,7 +571,7 @@ fn unlisted() -> Unlisted {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Destination {
-    /// Hosts that match, such as `api.example.com` or `*.example.com`.
+    /// Hosts that match, such as `api.example.com`, `*.example.com` or `[2001:db8::1]`.
     #[schemars(with = "Vec<String>")]
     pub hosts: Vec<Spanned<String>>,
     /// Patterns of paths that match; none means all.

@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use boring::base64;
 use boring::sha::sha256;
-use hyper::StatusCode;
-use hyper::header::{HeaderMap, PROXY_AUTHORIZATION};
+use hyper::header::{HeaderMap, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION};
+use hyper::{Response, StatusCode};
 use leafseal_client::{ApiKeyFacts, Client, ErrorCode, ErrorKind};
+use leafseal_http::ResponseBody;
 use zeroize::Zeroizing;
 
 use crate::config::{Action, Actions};
@@ -15,6 +17,13 @@ use crate::refusal::{Direction, Refusal};
 
 /// Maximum length in bytes of an API key that is sent to the engine.
 const KEY_SIZE_MAX: usize = 256;
+/// Maximum length in bytes of the field that holds it.
+const CREDENTIALS_SIZE_MAX: usize = 1024;
+/// The schemes of keys, for clients that wait for them. `Basic` comes first, because some read only one challenge.
+const CHALLENGES: [HeaderValue; 2] = [
+    HeaderValue::from_static("Basic realm=\"leafseal\", charset=\"UTF-8\""),
+    HeaderValue::from_static("Bearer realm=\"leafseal\""),
+];
 
 /// Cached facts about API keys, by the hash of the key, with the time of the lookup.
 type Known = HashMap<[u8; 32], (Instant, Arc<ApiKeyFacts>)>;
@@ -31,13 +40,28 @@ impl Key {
     pub(crate) fn from_headers(headers: &HeaderMap) -> Result<Option<Key>, Refusal> {
         let mut values = headers.get_all(PROXY_AUTHORIZATION).iter();
         let Some(value) = values.next() else { return Ok(None) };
-        match (value.to_str(), values.next()) {
-            (Ok(key), None) if (1..=KEY_SIZE_MAX).contains(&key.len()) => {
-                Ok(Some(Key(Arc::new(Zeroizing::new(key.to_owned())))))
-            }
+        let presented = value.to_str().ok().filter(|text| text.len() <= CREDENTIALS_SIZE_MAX);
+        match (presented.and_then(read_credentials), values.next()) {
+            (Some(key), None) if (1..=KEY_SIZE_MAX).contains(&key.len()) => Ok(Some(Key(Arc::new(key)))),
             _ => Err(not_good()),
         }
     }
+}
+
+/// The key in a field's value: `Bearer KEY`, `Basic` with the key as the password, or without one as the user name, or the key alone, as
+/// SDKs send it. Schemes are case-insensitive (RFC 9110, section 11.1).
+fn read_credentials(text: &str) -> Option<Zeroizing<String>> {
+    let Some((scheme, rest)) = text.split_once(' ') else { return Some(Zeroizing::new(text.to_owned())) };
+    let rest = rest.trim_matches(' ');
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return Some(Zeroizing::new(rest.to_owned()));
+    }
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let decoded = Zeroizing::new(base64::decode_block(rest).ok()?);
+    let (user, password) = std::str::from_utf8(&decoded).ok()?.split_once(':')?;
+    Some(Zeroizing::new(if password.is_empty() { user } else { password }.to_owned()))
 }
 
 /// The cache of API keys. One per thread.
@@ -96,6 +120,15 @@ pub(crate) fn unauthorized(detail: &str) -> Refusal {
     Refusal::new(StatusCode::PROXY_AUTHENTICATION_REQUIRED, "unauthorized", detail)
 }
 
+/// Adds the schemes of keys to an answer with status 407, which must name them (RFC 9110, section 15.5.8).
+pub(crate) fn challenge(response: &mut Response<ResponseBody>) {
+    if response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
+        for challenge in CHALLENGES {
+            response.headers_mut().append(PROXY_AUTHENTICATE, challenge);
+        }
+    }
+}
+
 /// Whether the key permits everything that the rules do.
 pub(crate) fn check(key: &ApiKeyFacts, request: &Actions, response: &Actions) -> Result<(), Refusal> {
     for rule in request.rules.iter().chain(&response.rules) {
@@ -120,4 +153,59 @@ pub(crate) fn check(key: &ApiKeyFacts, request: &Actions, response: &Actions) ->
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(values: &[&str]) -> Result<Option<String>, StatusCode> {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(PROXY_AUTHORIZATION, HeaderValue::from_str(value).unwrap());
+        }
+        Key::from_headers(&headers).map(|key| key.map(|key| key.0.to_string())).map_err(|refusal| refusal.status)
+    }
+
+    #[test]
+    fn a_key_is_read_in_each_scheme() {
+        let basic = |scheme: &str, text: &str| format!("{scheme} {}", base64::encode_block(text.as_bytes()));
+        assert_eq!(read(&[]), Ok(None));
+        for value in [
+            "lsk_1".to_owned(),
+            "Bearer lsk_1".to_owned(),
+            "bearer  lsk_1 ".trim_end().to_owned(),
+            basic("Basic", "acme:lsk_1"),
+            basic("BASIC", ":lsk_1"),
+            basic("basic", "lsk_1:"),
+        ] {
+            assert_eq!(read(&[&value]), Ok(Some("lsk_1".to_owned())), "{value}");
+        }
+        assert_eq!(read(&[&basic("Basic", "a:b:c")]), Ok(Some("b:c".to_owned())), "only the first colon separates");
+    }
+
+    #[test]
+    fn what_holds_no_key_is_refused() {
+        let refused = Err(StatusCode::PROXY_AUTHENTICATION_REQUIRED);
+        let (long, longer) = ("a".repeat(257), format!("Basic {}", "YTph".repeat(400)));
+        for value in
+            ["", "Basic ", "Bearer ", "Digest a", "Basic %", "Basic lsk_1", "Basic Og==", "a b", &long, &longer]
+        {
+            assert_eq!(read(&[value]), refused, "{value}");
+        }
+        assert_eq!(read(&["lsk_1", "lsk_1"]), refused, "two keys");
+    }
+
+    #[test]
+    fn only_an_answer_that_requires_a_key_names_the_schemes() {
+        let challenges = |status| {
+            let mut response = Response::new(leafseal_http::empty());
+            *response.status_mut() = status;
+            challenge(&mut response);
+            let values = response.headers().get_all(PROXY_AUTHENTICATE).iter();
+            values.map(|value| value.to_str().unwrap().split(' ').next().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(challenges(StatusCode::PROXY_AUTHENTICATION_REQUIRED), ["Basic", "Bearer"]);
+        assert!(challenges(StatusCode::FORBIDDEN).is_empty());
+    }
 }

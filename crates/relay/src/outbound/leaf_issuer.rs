@@ -1,7 +1,6 @@
 //! Issues certificates for destinations, signed by the relay's own authority on the first request, and caches them.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -21,6 +20,8 @@ use boring::x509::{X509, X509NameBuilder};
 use leafseal_net::tls::{SessionSettings, TlsError, server_context};
 use thiserror::Error;
 use zeroize::Zeroizing;
+
+use crate::host::Host;
 
 /// Validity of a certificate, and how far its start is backdated because clocks differ.
 const VALID_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -66,7 +67,7 @@ pub(crate) struct LeafIssuer {
 
 /// Cached contexts; the least recently used one is evicted.
 struct ContextCache {
-    entries: Mutex<HashMap<String, CachedContext>>,
+    entries: Mutex<HashMap<Host, CachedContext>>,
     entries_max: usize,
 }
 
@@ -82,18 +83,18 @@ impl ContextCache {
         ContextCache { entries: Mutex::default(), entries_max }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, CachedContext>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Host, CachedContext>> {
         self.entries.lock().expect("nothing panics while this is locked")
     }
 
-    fn find(&self, host: &str, now: SystemTime) -> Option<CachedContext> {
+    fn find(&self, host: &Host, now: SystemTime) -> Option<CachedContext> {
         let mut entries = self.lock();
         let found = entries.get_mut(host)?;
         found.used = now;
         now.duration_since(found.made).is_ok_and(|age| age < VALID_FOR - LEFT_MIN).then(|| found.clone())
     }
 
-    fn put(&self, host: &str, made: CachedContext) {
+    fn put(&self, host: &Host, made: CachedContext) {
         let mut entries = self.lock();
         if entries.len() >= self.entries_max
             && !entries.contains_key(host)
@@ -101,7 +102,7 @@ impl ContextCache {
         {
             entries.remove(&oldest);
         }
-        entries.insert(host.to_owned(), made);
+        entries.insert(host.clone(), made);
     }
 }
 
@@ -124,7 +125,7 @@ impl LeafIssuer {
 
     /// Returns a TLS context for `host`, a name or an address in lower case. `is_known`: the caller has a valid key. No lock is held while
     /// signing; two concurrent callers for a new host both sign.
-    pub(crate) fn context(&self, host: &str, is_known: bool) -> Result<SslContext, LeafIssuerError> {
+    pub(crate) fn context(&self, host: &Host, is_known: bool) -> Result<SslContext, LeafIssuerError> {
         let now = SystemTime::now();
         let cache = if is_known { &self.with_key } else { &self.without_key };
         if let Some(found) = self.with_key.find(host, now) {
@@ -139,7 +140,7 @@ impl LeafIssuer {
         Ok(found.context)
     }
 
-    fn make(&self, host: &str, now: SystemTime) -> Result<SslContext, LeafIssuerError> {
+    fn make(&self, host: &Host, now: SystemTime) -> Result<SslContext, LeafIssuerError> {
         let certificate = self.sign(host, now)?;
         let mut context = server_context(&SessionSettings::default())?;
         context.set_certificate(&certificate)?;
@@ -148,7 +149,7 @@ impl LeafIssuer {
         Ok(context.build().into_context())
     }
 
-    fn sign(&self, host: &str, now: SystemTime) -> Result<X509, ErrorStack> {
+    fn sign(&self, host: &Host, now: SystemTime) -> Result<X509, ErrorStack> {
         /// X.509 encodes version 3 as 2.
         const VERSION_3: i32 = 2;
         let seconds = |time: SystemTime| {
@@ -156,13 +157,15 @@ impl LeafIssuer {
             Asn1Time::from_unix(i64::try_from(since).unwrap_or(i64::MAX))
         };
         let (not_before, not_after) = (seconds(now - VALID_SINCE)?, seconds(now + VALID_FOR)?);
+        let text = host.without_brackets();
         let mut subject = X509NameBuilder::new()?;
-        let common_name = if host.len() <= COMMON_NAME_SIZE_MAX { host } else { "leafseal relay" };
+        let common_name = if text.len() <= COMMON_NAME_SIZE_MAX { &text } else { "leafseal relay" };
         subject.append_entry_by_nid(Nid::COMMONNAME, common_name)?;
         let mut names = SubjectAlternativeName::new();
-        match host.parse::<IpAddr>() {
-            Ok(_) => names.ip(host),
-            Err(_) => names.dns(host),
+        // The library reads a list with commas here: a `Host` has none.
+        match host {
+            Host::Address(_) => names.ip(&text),
+            Host::Name(_) => names.dns(&text),
         };
         let serial = serial()?;
         let mut builder = X509::builder()?;
@@ -196,6 +199,8 @@ fn serial() -> Result<Asn1Integer, ErrorStack> {
 
 #[cfg(test)]
 mod tests {
+    use boring::x509::GeneralNameRef;
+
     use super::*;
 
     fn new_leaf_issuer(entries_max: usize) -> LeafIssuer {
@@ -213,7 +218,7 @@ mod tests {
     }
 
     fn certificate_of(leaf_issuer: &LeafIssuer, host: &str, is_known: bool) -> Vec<u8> {
-        leaf_issuer.context(host, is_known).unwrap().certificate().unwrap().to_der().unwrap()
+        leaf_issuer.context(&Host::parse(host).unwrap(), is_known).unwrap().certificate().unwrap().to_der().unwrap()
     }
 
     #[test]
@@ -247,12 +252,29 @@ mod tests {
     fn a_certificate_is_renewed_before_it_expires() {
         let leaf_issuer = new_leaf_issuer(2);
         let first = certificate_of(&leaf_issuer, "a.test", true);
+        let host = Host::parse("a.test").unwrap();
         let set_age =
-            |age: Duration| leaf_issuer.with_key.lock().get_mut("a.test").unwrap().made = SystemTime::now() - age;
+            |age: Duration| leaf_issuer.with_key.lock().get_mut(&host).unwrap().made = SystemTime::now() - age;
         set_age(VALID_FOR - LEFT_MIN - Duration::from_secs(60));
         assert_eq!(certificate_of(&leaf_issuer, "a.test", true), first);
         set_age(VALID_FOR - LEFT_MIN);
         assert_ne!(certificate_of(&leaf_issuer, "a.test", true), first);
         assert_eq!(leaf_issuer.with_key.lock().len(), 1);
+    }
+
+    #[test]
+    fn a_certificate_names_one_host() {
+        let leaf_issuer = new_leaf_issuer(8);
+        let names = |host: &str| {
+            let host = Host::parse(host).unwrap();
+            let context = leaf_issuer.context(&host, true).unwrap();
+            let names = context.certificate().unwrap().subject_alt_names().unwrap();
+            let shown = |name: &GeneralNameRef| (name.dnsname().map(str::to_owned), name.ipaddress().map(<[u8]>::len));
+            names.iter().map(shown).collect::<Vec<_>>()
+        };
+        assert_eq!(names("A_b.example.test."), [(Some("a_b.example.test".to_owned()), None)]);
+        assert_eq!(names(&format!("{}test", "a.".repeat(120))), [(Some(format!("{}test", "a.".repeat(120))), None)]);
+        assert_eq!(names("192.0.2.1"), [(None, Some(4))]);
+        assert_eq!(names("[2001:DB8::0:1]"), [(None, Some(16))]);
     }
 }

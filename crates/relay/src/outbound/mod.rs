@@ -6,6 +6,7 @@ mod auth;
 mod dial;
 pub(crate) mod leaf_issuer;
 
+use std::fmt;
 use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -13,21 +14,22 @@ use std::time::Duration;
 use http_body_util::BodyExt;
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::upgrade::OnUpgrade;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode, Version};
 use hyper_util::rt::TokioIo;
 use leafseal_client::ApiKeyFacts;
 use leafseal_http::{Handler, Hold, Peer, Protocol, RequestBody, ResponseBody, StreamServer, empty, protocol_of};
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-use crate::access::{Record, Recorded, host};
-use crate::config::{Actions, Destination, Forwarded, Origin, Unlisted};
+use crate::access::{Record, Recorded};
+use crate::config::{Actions, Forwarded, KeylessConnect, Origin, Outbound, Unlisted};
 use crate::context::{ListenerContext, WorkerContext};
 use crate::forward::{Answer, ForwardingPlan, Message, of_upstream, refuse};
-use crate::hop_headers::Source;
+use crate::hop_headers::{self, Source};
+use crate::host::Host;
 use crate::refusal::Refusal;
-use crate::rules::choice::choose_in_all_readings;
-use crate::rules::route::{RequestPath, without_port};
+use crate::rules::path::Steps;
+use crate::rules::router::Asked;
 use crate::target;
 use crate::tunnel;
 use crate::upstream::Socket;
@@ -59,6 +61,7 @@ pub(crate) struct OutboundHandler {
 struct Tunnel {
     context: ListenerContext,
     api_keys: Arc<ApiKeyCache>,
+    host: Host,
     origin: Arc<Origin>,
     /// The key of `CONNECT`, verified again for each request.
     key: Option<Key>,
@@ -68,7 +71,7 @@ struct Tunnel {
 struct RawTunnel {
     context: ListenerContext,
     api_keys: Arc<ApiKeyCache>,
-    host: Box<str>,
+    host: Host,
     key: Key,
     /// Counts the socket to the destination.
     _socket: Socket,
@@ -107,23 +110,28 @@ impl OutboundHandler {
             ));
         }
         let listener = &worker.configuration.outbound[self.context.index];
-        let origin = Arc::new(destination(&request)?);
+        let (host, port) = destination(&request)?;
+        let origin = Arc::new(Origin { is_tls: true, host: host.without_brackets(), port });
         let key = Key::from_headers(request.headers())?;
         if let Some(key) = &key {
             record.app = Some(owner(worker, &self.api_keys, key).await?.app.as_str().into());
         }
+        let is_listed = listener.router.has_host(&host);
+        if key.is_none() && (!is_listed || challenges(listener, &request)) {
+            return Err(if is_listed || listener.unlisted == Unlisted::Tunnel { no_key() } else { unlisted() });
+        }
         let upgrade = hyper::upgrade::on(&mut request);
         let hold = request.extensions_mut().remove::<Hold>();
         let (context, api_keys) = (self.context.clone(), Arc::clone(&self.api_keys));
-        if is_listed(&listener.destinations, &origin.host) {
+        if is_listed {
             let Some(stream_server) = self.stream_server.get().cloned() else {
                 return Err(Refusal::unavailable("starting", "the relay is starting", None));
             };
-            let tls = worker.leaf_issuers[self.context.index].context(&origin.host, key.is_some());
+            let tls = worker.leaf_issuers[self.context.index].context(&host, key.is_some());
             let tls = tls.map_err(|error| {
                 Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "no-certificate", error.to_string())
             })?;
-            let tunnel = Tunnel { context, api_keys, origin, key };
+            let tunnel = Tunnel { context, api_keys, host, origin, key };
             let serving = tunnel.serve(upgrade, tls, stream_server, Peer::clone(peer));
             tokio::spawn(async move {
                 serving.await;
@@ -133,15 +141,10 @@ impl OutboundHandler {
             if listener.unlisted == Unlisted::Refuse {
                 return Err(unlisted());
             }
-            let Some(key) = key else {
-                return Err(auth::unauthorized(
-                    "a tunnel to this destination takes an API key in Proxy-Authorization of CONNECT",
-                ));
-            };
+            let key = key.ok_or_else(no_key)?;
             let time_max = worker.configuration.upstream.connect_timeout;
             let counted = worker.pool.socket().map_err(of_upstream)?;
             let socket = self.dialer.dial(&origin, time_max, listener.unlisted_internal).await?;
-            let host = origin.host.clone();
             let tunnel = RawTunnel { context, api_keys, host, key, _socket: counted, _hold: hold };
             tokio::spawn(tunnel.carry(upgrade, socket, worker.limits.tunnel_timeout));
         }
@@ -160,9 +163,16 @@ impl Handler for OutboundHandler {
                 record.status = response.status().as_u16();
                 response.map(|body| Recorded::new(body, record).boxed_unsync())
             }
-            Err(refusal) => refuse(&refusal, record),
+            Err(refusal) => refuse_with_challenge(&refusal, record),
         }
     }
+}
+
+/// Returns the response to a request that is not forwarded.
+fn refuse_with_challenge(refusal: &Refusal, record: Record) -> Response<ResponseBody> {
+    let mut response = refuse(refusal, record);
+    auth::challenge(&mut response);
+    response
 }
 
 /// Looks up the current owner of the key.
@@ -171,30 +181,31 @@ async fn owner(worker: &WorkerContext, api_keys: &ApiKeyCache, key: &Key) -> Res
     api_keys.owner(key, &worker.transforms.client, limits.api_key_timeout, limits.api_keys_max).await
 }
 
+fn no_key() -> Refusal {
+    auth::unauthorized("a tunnel to this destination takes an API key in Proxy-Authorization of CONNECT")
+}
+
 fn unlisted() -> Refusal {
     let detail = "this destination is not among those of the relay";
     Refusal::new(StatusCode::FORBIDDEN, UNLISTED, detail)
 }
 
 /// The destination of a tunnel.
-fn destination(request: &Request<RequestBody>) -> Result<Origin, Refusal> {
-    let malformed = || Refusal::request("malformed", "CONNECT takes HOST:PORT");
-    let authority = request.uri().authority().ok_or_else(malformed)?;
-    let port = authority.port_u16().filter(|&port| port > 0).ok_or_else(malformed)?;
-    let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
-    if host.is_empty() || authority.as_str().contains('@') {
-        return Err(malformed());
+fn destination(request: &Request<RequestBody>) -> Result<(Host, u16), Refusal> {
+    let malformed = |what: &dyn fmt::Display| Refusal::request("malformed", format!("CONNECT takes HOST:PORT: {what}"));
+    let authority = request.uri().authority().ok_or_else(|| malformed(&"there is none"))?;
+    let (host, port) = Host::parse_authority(authority.as_str()).map_err(|error| malformed(&error))?;
+    Ok((host, port.ok_or_else(|| malformed(&"there is no port"))?))
+}
+
+/// Whether `CONNECT` without a key is answered with 407. Clients that cannot answer that, or announce that they will not, authenticate each
+/// request inside.
+fn challenges(listener: &Outbound, request: &Request<RequestBody>) -> bool {
+    match listener.keyless_connect {
+        KeylessConnect::Challenge => true,
+        KeylessConnect::Tunnel => false,
+        KeylessConnect::Auto => request.version() > Version::HTTP_10 && !hop_headers::closes(request.headers()),
     }
-    let host = host.strip_suffix('.').unwrap_or(&host);
-    Ok(Origin { is_tls: true, host: host.into(), port })
-}
-
-fn is_host(destination: &Destination, host: &str) -> bool {
-    destination.hosts.iter().any(|pattern| pattern.matches(host))
-}
-
-fn is_listed(destinations: &[Destination], host: &str) -> bool {
-    destinations.iter().any(|it| is_host(it, host))
 }
 
 impl Tunnel {
@@ -211,7 +222,7 @@ impl Tunnel {
             Ok(stream) => stream,
             Err(reason) => {
                 let reason = reason.as_deref().unwrap_or("the client closed the connection");
-                let (client, host) = (peer.address, &self.origin.host);
+                let (client, host) = (peer.address, &self.host);
                 return tracing::debug!(%client, %host, reason, "a TLS handshake in a tunnel failed");
             }
         };
@@ -235,30 +246,27 @@ impl Tunnel {
         let caller = owner(worker, &self.api_keys, &key).await?;
         record.app = Some(caller.app.as_str().into());
         head.headers.remove(hyper::header::PROXY_AUTHORIZATION);
-        target::normalize(head)?;
-        // Rules apply to the tunnel's host: a request for another host would bypass them.
-        let named = without_port(host(head)).trim_start_matches('[').trim_end_matches(']');
-        let named = named.strip_suffix('.').unwrap_or(named);
-        if !named.eq_ignore_ascii_case(&self.origin.host) || head.method == Method::CONNECT {
-            let detail = "the request is for another host than the tunnel";
+        let (host, port) = target::normalize(head)?;
+        // Rules apply to the tunnel's host: a request for another host would bypass them, and one for another port may be for another
+        // service at the destination.
+        let is_same = host == self.host && port.is_none_or(|port| port == self.origin.port);
+        if !is_same || head.method == Method::CONNECT {
+            let detail = "the request is for another host or port than the tunnel";
             return Err(Refusal::new(StatusCode::MISDIRECTED_REQUEST, "misdirected", detail));
         }
-        let paths = RequestPath::readings(head.uri.path(), worker.configuration.limits.path_segments_max);
-        let paths = paths.map_err(|error| Refusal::request("malformed", error.to_string()))?;
-        let listener = &worker.configuration.outbound[self.context.index];
-        let takes = |it: &Destination, case, path: &RequestPath<'_>| {
-            is_host(it, &self.origin.host)
-                && (it.paths.is_empty() || it.paths.iter().any(|pattern| pattern.matches_in(case, path)))
-        };
-        let destinations = &listener.destinations;
-        let found = choose_in_all_readings(destinations, &paths, listener.other_case, takes, Destination::hides)?;
+        let configuration = &worker.configuration;
+        let listener = &configuration.outbound[self.context.index];
+        let (path, segments_max) = (head.uri.path(), configuration.limits.path_segments_max);
+        let asked = Asked { host: &self.host, method: &head.method, path, segments_max };
+        let mut steps = Steps::new(configuration.limits.routing_steps_max);
+        let found = listener.router.choose(&asked, listener.other_case, &mut steps)?;
         // It existed when the tunnel was opened. TLS still ends here, so that the tunnel does not continue uninspected.
-        if found.is_none() && !is_listed(&listener.destinations, &self.origin.host) {
+        if found.is_none() && !listener.router.has_host(&self.host) {
             return Err(unlisted());
         }
+        let found = found.map(|place| &listener.destinations[place]);
         let (request, response) = found.map_or((&NOTHING, &NOTHING), |it| (&it.request, &it.response));
         auth::check(&caller, request, response)?;
-        drop(paths);
         // Third parties do not learn the client's address.
         let source = Source { how: Forwarded::Keep, peer, is_tls: true };
         let key_id = caller.roles.as_ref().map(|_| caller.id.as_str());
@@ -285,7 +293,7 @@ impl RawTunnel {
         loop {
             let worker = self.context.worker();
             let listener = &worker.configuration.outbound[self.context.index];
-            if listener.unlisted == Unlisted::Refuse || is_listed(&listener.destinations, &self.host) {
+            if listener.unlisted == Unlisted::Refuse || listener.router.has_host(&self.host) {
                 return;
             }
             let owner = owner(&worker, &self.api_keys, &self.key).await;
@@ -307,7 +315,7 @@ impl Handler for TunnelHandler {
             Ok(answer) => answer.finish(record),
             Err(refusal) => {
                 let is_over = refusal.code == UNLISTED && peer.protocol == Protocol::Http1;
-                let mut answer = refuse(&refusal, record);
+                let mut answer = refuse_with_challenge(&refusal, record);
                 if is_over {
                     // A new tunnel follows the configuration as it is now.
                     answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

@@ -2,6 +2,8 @@
 
 pub(crate) mod choice;
 pub(crate) mod forms;
+pub mod path;
 pub mod route;
+pub(crate) mod router;
 pub(crate) mod transform;
 pub(crate) mod types;

@@ -40,11 +40,11 @@ fn changed_examples_hold_every_property() {
 #[test]
 fn the_path_corpus_holds_every_property() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/path");
-    let (mut read, mut refused) = (0, 0);
+    let mut read = 0;
     for entry in fs::read_dir(corpus).expect("the corpus is there") {
         let path = entry.expect("an entry").path();
         println!("{}", path.display());
-        *(if fuzzing::check_path(&fs::read(&path).expect("a file")) { &mut read } else { &mut refused }) += 1;
+        read += usize::from(fuzzing::check_path(&fs::read(&path).expect("a file")));
     }
-    assert!(read >= 10 && refused >= 10, "{read} read, {refused} refused");
+    assert!(read >= 50, "{read} paths were compared with a pattern");
 }

@@ -5,6 +5,7 @@ mod common;
 mod corpus;
 mod kept_connections;
 mod names;
+mod proxy;
 mod records;
 mod slow_uploads;
 mod upstreams;

@@ -32,6 +32,8 @@ use tokio::time::{sleep, timeout};
 
 /// Longer than anything in these tests takes on a busy machine; a passing test never waits for it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// The settings of the identity's files.
+const PAIR: &str = "certificate = \"certificate.pem\"\nprivate_key = \"key.pem\"\n";
 pub(crate) const CHECKSUM: HeaderName = HeaderName::from_static("x-checksum");
 
 /// A self-signed certificate for `localhost`, and its key.
@@ -118,20 +120,27 @@ impl Lines {
 impl TestRelay {
     /// Starts a relay in front of an upstream; `upstream` is the content of the section of that name, `routes` follows each listener.
     pub(crate) fn new(origin: &str, identity: &Identity, upstream: &str, routes: &str) -> TestRelay {
+        let listener =
+            |tls: &str| format!("[[inbound]]\naddress = \"127.0.0.1:0\"\nupstream = \"{origin}\"\n{tls}{routes}\n");
+        TestRelay::start(identity, upstream, &format!("{}{}", listener(""), listener(PAIR)))
+    }
+
+    /// Starts a proxy whose authority is `identity`; `settings` follows the listener.
+    pub(crate) fn outbound(identity: &Identity, settings: &str) -> TestRelay {
+        let ca = "ca_certificate = \"certificate.pem\"\nca_private_key = \"key.pem\"\n";
+        TestRelay::start(identity, "", &format!("[[outbound]]\naddress = \"127.0.0.1:0\"\n{ca}{settings}"))
+    }
+
+    fn start(identity: &Identity, upstream: &str, listeners: &str) -> TestRelay {
         let folder = tempfile::tempdir().unwrap();
         let ServerIdentity { certificate_chain_pem, private_key_pem, .. } = identity.of_server();
         std::fs::write(folder.path().join("certificate.pem"), certificate_chain_pem).unwrap();
         std::fs::write(folder.path().join("key.pem"), &*private_key_pem).unwrap();
-        let pair = "certificate = \"certificate.pem\"\nprivate_key = \"key.pem\"\n";
-        let listener =
-            |tls: &str| format!("[[inbound]]\naddress = \"127.0.0.1:0\"\nupstream = \"{origin}\"\n{tls}{routes}\n");
         // No engine listens at this address; these tests need none.
         let text = format!(
             "[relay]\nthreads = 1\noperator_address = \"127.0.0.1:0\"\n\
-             [engine]\naddresses = [\"localhost:1\"]\nauthorities = \"certificate.pem\"\n{pair}\
-             [upstream]\nauthorities = \"certificate.pem\"\nsystem_authorities = false\n{upstream}\n{}{}",
-            listener(""),
-            listener(pair)
+             [engine]\naddresses = [\"localhost:1\"]\nauthorities = \"certificate.pem\"\n{PAIR}\
+             [upstream]\nauthorities = \"certificate.pem\"\nsystem_authorities = false\n{upstream}\n{listeners}"
         );
         let configuration = Configuration::parse(&text).unwrap_or_else(|problems| panic!("{problems:?} in\n{text}"));
         let log = Arc::<Lines>::default();
