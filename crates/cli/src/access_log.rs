@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use leafseal_net::LogFormat;
 use leafseal_relay::AccessLog;
@@ -13,18 +13,22 @@ use leafseal_relay::AccessLog;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 
-/// Maximum number of lines waiting to be written; further ones are dropped and counted.
-const LINES_MAX: usize = 16_384;
+/// Memory in bytes of a waiting line beside its text, so that the number of short lines is bounded too.
+const LINE_OVERHEAD: usize = 64;
 
 /// Writes lines on its own thread.
 pub(crate) struct LineWriter {
     format: LogFormat,
-    lines: SyncSender<String>,
+    lines: Sender<String>,
+    /// Maximum memory of waiting lines in bytes; further lines are dropped and counted.
+    size_max: usize,
     shared: Arc<Shared>,
 }
 
 #[derive(Default)]
 struct Shared {
+    /// Memory of the lines that wait.
+    waiting: AtomicUsize,
     /// Lines dropped because the queue was full or they could not be written.
     dropped: AtomicU64,
     /// Whether the file is to be reopened before the next line.
@@ -47,11 +51,11 @@ impl Destination {
 }
 
 impl LineWriter {
-    /// Opens the log at `path`; `-` is standard output.
+    /// Opens the log at `path`; `-` is standard output. Lines of `size_max` bytes may wait to be written.
     ///
     /// # Errors
     /// If the file cannot be opened.
-    pub(crate) fn start(path: &Path, format: LogFormat) -> Outcome<Self> {
+    pub(crate) fn start(path: &Path, format: LogFormat, size_max: usize) -> Outcome<Self> {
         let destination = if path == Path::new("-") {
             // Checked here, so that a closed descriptor is reported at the start.
             Output::standard()?.finish()?;
@@ -60,21 +64,22 @@ impl LineWriter {
             Destination::File(path.to_owned())
         };
         let out = destination.open().map_err(|error| Failure::writing(path.display(), &error))?;
-        let (lines, waiting) = sync_channel(LINES_MAX);
+        let (lines, waiting) = channel();
         let shared = Arc::<Shared>::default();
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("leafseal-access".to_owned());
         let started = thread.spawn(move || write_lines(&waiting, out, &destination, &of_thread));
         started.map_err(|error| Failure::internal(format!("no thread: {error}")))?;
-        Ok(Self { format, lines, shared })
+        Ok(Self { format, lines, size_max, shared })
     }
 
     /// Closes the file and opens it again at its path, for example after log rotation renamed it. Lines received before are in the old
     /// file.
     pub(crate) fn reopen(&self) {
-        self.shared.is_reopen_due.store(true, Ordering::Release);
-        // An empty line wakes the thread. If the queue is full the thread is awake.
-        let _ = self.lines.try_send(String::new());
+        if !self.shared.is_reopen_due.swap(true, Ordering::AcqRel) {
+            // An empty line wakes the thread.
+            let _ = self.lines.send(String::new());
+        }
     }
 }
 
@@ -84,13 +89,28 @@ impl AccessLog for LineWriter {
     }
 
     fn write(&self, line: &str) {
-        if self.lines.try_send(format!("{line}\n")).is_err() {
+        let size = line.len() + LINE_OVERHEAD;
+        let has_room = |waiting: usize| waiting.checked_add(size).filter(|&after| after <= self.size_max);
+        let is_counted = self.shared.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, has_room).is_ok();
+        if !is_counted || self.lines.send(format!("{line}\n")).is_err() {
             self.shared.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     fn dropped(&self) -> u64 {
         self.shared.dropped.load(Ordering::Relaxed)
+    }
+}
+
+impl Shared {
+    /// Writes a line, which waits no longer. Returns how many lines it is: an empty one only wakes the thread.
+    fn write(&self, line: &str, out: &mut impl Write) -> (std::io::Result<()>, u64) {
+        if line.is_empty() {
+            return (Ok(()), 0);
+        }
+        // The line break is not counted.
+        self.waiting.fetch_sub(line.len() - 1 + LINE_OVERHEAD, Ordering::Relaxed);
+        (out.write_all(line.as_bytes()), 1)
     }
 }
 
@@ -107,10 +127,11 @@ fn write_lines(waiting: &Receiver<String>, out: Box<dyn Write + Send>, destinati
                 Err(error) => tracing::error!(%error, "the access log cannot be reopened: the old file stays in use"),
             }
         }
-        let (mut written, mut lines) = (out.write_all(first.as_bytes()), u64::from(!first.is_empty()));
+        let (mut written, mut lines) = shared.write(&first, &mut out);
         while let Ok(line) = waiting.try_recv() {
-            written = written.and_then(|()| out.write_all(line.as_bytes()));
-            lines += u64::from(!line.is_empty());
+            let (outcome, count) = shared.write(&line, &mut out);
+            written = written.and(outcome);
+            lines += count;
         }
         written = written.and_then(|()| out.flush());
         if let (Err(error), false) = (&written, is_broken) {
@@ -138,12 +159,32 @@ mod tests {
 
     use super::*;
 
+    fn writer(size_max: usize) -> (LineWriter, Receiver<String>) {
+        let (lines, waiting) = channel();
+        (LineWriter { format: LogFormat::Json, lines, size_max, shared: Arc::default() }, waiting)
+    }
+
+    /// Bytes count, not lines: long ones do not take more memory than short ones.
     #[test]
     fn lines_for_which_there_is_no_room_are_counted() {
-        let (lines, waiting) = sync_channel(2);
-        let writer = LineWriter { format: LogFormat::Json, lines, shared: Arc::default() };
-        (0..5).for_each(|_| writer.write("{}"));
-        assert_eq!((writer.dropped(), waiting.try_iter().count()), (3, 2));
+        for (line, lines_max) in [("{}".to_owned(), 100), ("x".repeat(30_000), 2)] {
+            let size_max = lines_max * (line.len() + LINE_OVERHEAD);
+            let (writer, waiting) = writer(size_max);
+            (0..17_000).for_each(|_| writer.write(&line));
+            assert_eq!(writer.dropped(), 17_000 - lines_max as u64);
+            assert_eq!(writer.shared.waiting.load(Ordering::Relaxed), size_max);
+            let shared = Arc::clone(&writer.shared);
+            drop(writer);
+            write_lines(&waiting, Box::new(io::sink()), &Destination::Standard, &shared);
+            assert_eq!(shared.waiting.load(Ordering::Relaxed), 0, "what was written waits no longer");
+        }
+    }
+
+    #[test]
+    fn a_stalled_log_is_woken_once_to_be_reopened() {
+        let (writer, waiting) = writer(1000);
+        (0..1000).for_each(|_| writer.reopen());
+        assert_eq!(waiting.try_iter().count(), 1);
     }
 
     #[test]
@@ -157,8 +198,7 @@ mod tests {
                 Ok(())
             }
         }
-        let (lines, waiting) = sync_channel(10);
-        let writer = LineWriter { format: LogFormat::Json, lines, shared: Arc::default() };
+        let (writer, waiting) = writer(1 << 20);
         (0..4).for_each(|_| writer.write("{}"));
         let shared = Arc::clone(&writer.shared);
         drop(writer);
@@ -170,8 +210,7 @@ mod tests {
     fn after_a_rotation_lines_go_to_a_file_of_the_old_name() {
         let folder = tempfile::tempdir().unwrap();
         let (path, rotated) = (folder.path().join("access.log"), folder.path().join("access.log.1"));
-        let (lines, waiting) = sync_channel(10);
-        let writer = LineWriter { format: LogFormat::Json, lines, shared: Arc::default() };
+        let (writer, waiting) = writer(1 << 20);
         let shared = Arc::clone(&writer.shared);
         let destination = Destination::File(path.clone());
         let out = destination.open().unwrap();

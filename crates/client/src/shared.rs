@@ -34,6 +34,8 @@ pub(crate) struct Shared {
 
 #[derive(Default)]
 struct State {
+    /// Bounded by the slots: each message is the request of a call that has one, whose caller waits and would hold the bytes anyway, or
+    /// the few bytes of `cancel` for a call that was dropped and keeps its slot.
     queue: VecDeque<Queued>,
     calls: HashMap<u32, Call>,
     next_id: u32,

@@ -1,5 +1,6 @@
 //! The access log: one line for each request, without headers, bodies, queries and values.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use leafseal_http::{BodyError, Peer, Received};
 use leafseal_net::{LogFormat, LogLine};
 
 use crate::config::Action;
+use crate::cut::cut;
 use crate::hop_headers;
 use crate::metrics::ListenerMetrics;
 use crate::refusal::Refusal;
@@ -35,6 +37,8 @@ pub(crate) struct Record {
     pub(crate) metrics: Arc<ListenerMetrics>,
     pub(crate) refusals: Arc<RefusalLog>,
     log: Option<Arc<dyn AccessLog>>,
+    /// Maximum size of a text in the line.
+    text_size_max: usize,
     began: Instant,
     peer: Arc<Peer>,
     method: Method,
@@ -59,16 +63,18 @@ impl Record {
         listener: &Arc<str>,
         metrics: &Arc<ListenerMetrics>,
         refusals: &Arc<RefusalLog>,
-        log: Option<&Arc<dyn AccessLog>>,
+        log: Option<(&Arc<dyn AccessLog>, usize)>,
         peer: Arc<Peer>,
         head: &hyper::http::request::Parts,
     ) -> Self {
-        let logged = |text: &str| if log.is_some() { text.to_owned() } else { String::new() };
+        let text_size_max = log.map_or(0, |(_, text_size_max)| text_size_max);
+        let logged = |text: &str| if log.is_some() { cut(text, text_size_max).into_owned() } else { String::new() };
         Record {
             listener: Arc::clone(listener),
             metrics: Arc::clone(metrics),
             refusals: Arc::clone(refusals),
-            log: log.cloned(),
+            log: log.map(|(log, _)| Arc::clone(log)),
+            text_size_max,
             began: Instant::now(),
             peer,
             method: head.method.clone(),
@@ -94,7 +100,8 @@ impl Record {
 
     pub(crate) fn unopened(&mut self, count: u64, places: &[String]) {
         self.unopened.0 += count;
-        self.unopened.1.extend_from_slice(places);
+        let text_size_max = self.text_size_max;
+        self.unopened.1.extend(places.iter().map(|place| cut(place, text_size_max).into_owned()));
         self.metrics.unopened(count);
     }
 
@@ -112,13 +119,17 @@ impl Record {
         self.received.as_ref().map_or(0, Received::bytes)
     }
 
+    fn cut<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        cut(text, self.text_size_max)
+    }
+
     fn line(&self, format: LogFormat) -> String {
         let mut line = LogLine::new(format, "info");
         line.text("message", "request");
         line.text("listener", &self.listener);
         line.display("client", format_args!("{}", self.peer.address));
         line.text("http", hop_headers::version(self.version));
-        line.text("method", self.method.as_str());
+        line.text("method", &self.cut(self.method.as_str()));
         line.text("host", &self.host);
         line.text("path", &self.path);
         if let Some(route) = &self.route {
@@ -139,11 +150,11 @@ impl Record {
         }
         if self.unopened.0 > 0 {
             line.bare("unopened", self.unopened.0);
-            line.text("unopened_at", &self.unopened.1.join(", "));
+            line.text("unopened_at", &self.cut(&self.unopened.1.join(", ")));
         }
         if let Some((code, detail)) = &self.refusal {
             line.text("refused", code);
-            line.text("detail", detail);
+            line.text("detail", &self.cut(detail));
         }
         line.bare("whole", self.is_whole);
         line.finish()
@@ -151,7 +162,7 @@ impl Record {
 }
 
 /// The host of a request, as the client sent it.
-pub(crate) fn host(head: &hyper::http::request::Parts) -> &str {
+fn host(head: &hyper::http::request::Parts) -> &str {
     match head.uri.authority() {
         Some(authority) => authority.as_str(),
         None => head.headers.get(hyper::header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default(),

@@ -45,7 +45,9 @@ impl ListenerContext {
     }
 
     pub(crate) fn record(&self, name: &Arc<str>, worker: &WorkerContext, peer: &Arc<Peer>, head: &Parts) -> Record {
-        let log = self.log.as_ref().filter(|_| worker.configuration.process.access_log);
+        let process = &worker.configuration.process;
+        let log = self.log.as_ref().filter(|_| process.access_log);
+        let log = log.map(|log| (log, process.access_log_text_size_max));
         Record::new(name, &self.metrics, &self.refusals, log, Arc::clone(peer), head)
     }
 }

@@ -13,6 +13,7 @@ mod access;
 mod body;
 pub mod config;
 mod context;
+mod cut;
 mod demo_upstream;
 mod forward;
 mod hop_headers;

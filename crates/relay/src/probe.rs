@@ -19,12 +19,15 @@ use thiserror::Error;
 use tokio::time::timeout;
 
 use crate::config::{Origin, UpstreamSettings};
+use crate::cut::cut;
 use crate::upstream::{Connector, ConnectorError, Pool, Sent, Sockets};
 use metrics::ProbeMetrics;
 use webhook::Webhook;
 
 /// Maximum bytes of an answer besides its values, each of which may take several times its size.
 const ANSWER_SIZE_MAX: usize = 1 << 20;
+/// Maximum size in bytes of the reason for a failure.
+const FAILURE_SIZE_MAX: usize = 1 << 10;
 
 /// The probe's requests, destinations and limits.
 #[derive(Clone, Debug)]
@@ -225,7 +228,8 @@ impl Probe {
         let outcome = timeout(limit, request).await;
         let failure = match outcome {
             Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(error),
+            // It waits for the webhook, and may contain what another program answered.
+            Ok(Err(error)) => Some(cut(&error, FAILURE_SIZE_MAX).into_owned()),
             Err(_) => Some(format!("it took longer than {} ms", limit.as_millis())),
         };
         Sample { target, time: began.elapsed(), failure }

@@ -39,7 +39,8 @@ pub(super) fn run(context: &Context, arguments: &RelayArguments) -> Outcome {
     log::start(context.config().log);
     let configuration = fitted(configuration)?;
     warn(&configuration, &file);
-    let access_log = Arc::new(LineWriter::start(&arguments.access_log, context.config().log.format)?);
+    let size_max = configuration.process.access_log_size_max;
+    let access_log = Arc::new(LineWriter::start(&arguments.access_log, context.config().log.format, size_max)?);
     signals::runtime()?.block_on(async {
         let (mut hangups, mut signals) = (signals::hangups()?, Signals::listen()?);
         let log = Arc::<LineWriter>::clone(&access_log) as Arc<dyn AccessLog>;

@@ -49,6 +49,14 @@ pub struct Process {
     pub operator_address: SocketAddr,
     /// Whether each request is logged in the access log. Default true.
     pub access_log: bool,
+    /// Maximum memory in bytes of lines of the access log that wait to be written; further lines are dropped and counted. Default 16 MiB.
+    #[serde(with = "value::size")]
+    #[schemars(with = "value::size::Kinded")]
+    pub access_log_size_max: usize,
+    /// Maximum size in bytes of a text in such a line, for example the path. A longer one is cut and followed by its size. Default 2 KiB.
+    #[serde(with = "value::size")]
+    #[schemars(with = "value::size::Kinded")]
+    pub access_log_text_size_max: usize,
     /// How long the relay keeps serving after the signal to stop, while it reports that it is not ready and asks clients to go elsewhere.
     /// Set it longer than load balancers take to notice. Default 5 s.
     #[serde(with = "value::duration_or_zero")]
@@ -80,6 +88,8 @@ impl Default for Process {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             operator_address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 3445),
             access_log: true,
+            access_log_size_max: 16 << 20,
+            access_log_text_size_max: 2 << 10,
             drain_delay: Duration::from_secs(5),
             drain_timeout: Duration::from_secs(15),
             reload_check: Duration::ZERO,

@@ -11,7 +11,7 @@ use super::metrics::ProbeMetrics;
 use super::{Target, post};
 use crate::upstream::Pool;
 
-/// Maximum number of waiting messages; further ones are dropped.
+/// Maximum number of waiting messages; further ones are dropped. Each has two samples, whose texts are of bounded size.
 const WAITING_MAX: usize = 16;
 /// Attempts to send a message before it is dropped.
 const ATTEMPTS_MAX: u32 = 3;
