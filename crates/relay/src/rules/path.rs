@@ -444,14 +444,17 @@ fn read(units: &[Unit], reader: Reader) -> RequestPath {
 
 /// Drops parameters as servers do that look for them before they split the path.
 fn without_parameters(units: &[Unit], parameters: Parameters) -> Cow<'_, [Unit]> {
-    let (begins, ends): (fn(Unit) -> bool, fn(Unit) -> bool) = match parameters {
-        Parameters::DroppedUndecoded => (|unit| unit == Unit::from(b';'), |unit| unit == PLAIN_SLASH),
-        Parameters::DroppedUnsplit => (|unit| unit as u8 == b';', |unit| unit as u8 == b'/'),
-        Parameters::Dropped | Parameters::Kept => return Cow::Borrowed(units),
+    // Whether a unit is this character to such a server.
+    let is = |unit: Unit, character: u8| match parameters {
+        Parameters::DroppedUndecoded => unit == Unit::from(character),
+        _ => unit as u8 == character,
     };
+    if matches!(parameters, Parameters::Dropped | Parameters::Kept) {
+        return Cow::Borrowed(units);
+    }
     let mut is_dropped = false;
-    let is_kept = |&&unit: &&Unit| {
-        is_dropped = begins(unit) || is_dropped && !ends(unit);
+    let is_kept = |unit: &&Unit| {
+        is_dropped = is(**unit, b';') || is_dropped && !is(**unit, b'/');
         !is_dropped
     };
     Cow::Owned(units.iter().filter(is_kept).copied().collect())
