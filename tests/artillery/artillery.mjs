@@ -58,9 +58,9 @@ export function adapted(engine, folder, name, { arrivalRate, duration }, weights
 }
 
 /** Runs `leafseal load` on `file` and returns its result. */
-export async function leafsealLoad(file) {
+export async function leafsealLoad(file, ...more) {
   const result = `${file}.load.json`;
-  const child = spawn(program(), ['load', file, '--output', result], { stdio: ['ignore', 'ignore', 'pipe'] });
+  const child = spawn(program(), ['load', file, '--output', result, ...more], { stdio: ['ignore', 'ignore', 'pipe'] });
   let stderr = '';
   child.stderr.on('data', (text) => { stderr += text; });
   const [code] = await once(child, 'close');
@@ -69,12 +69,12 @@ export async function leafsealLoad(file) {
 }
 
 /**
- * Runs Artillery on `file`, with `overrides` as its `--overrides`. Calls `began` when the first phase begins. Returns the exit code, the
+ * Runs Artillery on `file`, with `overrides` as its `--overrides` and `more` options. Calls `began` when the first phase begins. Returns the exit code, the
  * output, and the report of the whole run.
  */
-export async function artillery(file, overrides = {}, began = () => undefined) {
+export async function artillery(file, overrides = {}, began = () => undefined, ...more) {
   const report = `${file}.json`;
-  const command = [ARTILLERY, 'run', file, '--output', report, '--overrides', JSON.stringify(overrides)];
+  const command = [ARTILLERY, 'run', file, '--output', report, '--overrides', JSON.stringify(overrides), ...more];
   const preload = `--require ${JSON.stringify(join(here, 'loopback.cjs'))}`;
   const settings = { ARTILLERY_DISABLE_TELEMETRY: 'true', NO_COLOR: '1', NODE_OPTIONS: preload };
   const child = spawn(process.execPath, command, { env: { ...process.env, ...settings }, stdio: ['ignore', 'pipe', 'pipe'] });

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 
-import { COMPARED, PUBLISHED, SIZES, adapted, artillery, both, printed } from './artillery.mjs';
+import { COMPARED, PUBLISHED, SIZES, adapted, artillery, both, leafsealLoad, printed } from './artillery.mjs';
 import { Engine } from './engine.mjs';
 
 const FULL = process.env.FULL === '1';
@@ -95,6 +95,82 @@ for (const compared of COMPARED) {
     for (const { size, counts } of rows) t.diagnostic(`${size} values: ${counts[0]} and ${counts[1]} requests`);
   });
 }
+
+// Each has the numbers of users by name that both programs must create, by the environment that is chosen.
+const MERGED = [
+  {
+    name: 'merge keys',
+    file: (engine) => `
+x-step: &step { send: { numEncrypts: 3 } }
+x-phase: &phase { duration: 1, arrivalCount: 2 }
+config:
+  target: "${engine.host}:${engine.port}"
+  e3: &e3 { key: ${engine.key}, cert: ${engine.cert}, rpc: "@leafseal/wire", warmUp: 0 }
+  phases: [ { arrivalCount: 3, <<: *phase }, { <<: [ { arrivalCount: 4 }, *phase ] }, { '<<': *phase, <<: *phase } ]
+  engines: { e3: {} }
+scenarios: [ { name: all, engine: e3, flow: [ *step ] } ]
+`,
+    expected: [[undefined, { all: 3 + 4 + 2 }]],
+    // A quoted key is no merge key, and an unknown one, which only Artillery ignores.
+    adapt: (text) => text.replace("'<<': *phase, ", ''),
+  },
+  {
+    name: 'environments',
+    file: (engine) => `
+config:
+  target: "127.0.0.1:1"
+  e3: { key: ${engine.key}, cert: ${engine.cert}, rpc: "@leafseal/wire", app: nobody, warmUp: 0 }
+  phases: [ { name: first, duration: 1, arrivalCount: 2 }, { duration: 1, arrivalCount: 3 } ]
+  engines: { e3: {} }
+  environments:
+    one: { target: "${engine.host}:${engine.port}", e3: { app: app_dev } }
+    two: { target: "${engine.host}:${engine.port}", e3: { app: app_dev }, phases: [ { arrivalCount: 5 } ] }
+scenarios: [ { name: all, engine: e3, flow: [ { send: { numEncrypts: 3 } } ] } ]
+`,
+    expected: [['one', { all: 5 }], ['two', { all: 8 }]],
+    adapt: (text) => text,
+  },
+];
+
+for (const { name, file: text, expected, adapt } of MERGED) {
+  for (const [environment, users] of expected) {
+    test(`${name} mean the same to \`leafseal load\`${environment ? `: ${environment}` : ''}`, { timeout: TIMEOUT }, async () => {
+      const options = environment ? ['-e', environment] : [];
+      const file = join(folder, `${name.replaceAll(' ', '-')}-${environment}.yml`);
+      writeFileSync(file, text(engine));
+      const { code, text: printedText, report } = await artillery(file, {}, undefined, ...options);
+      assert.equal(code, 0, printedText);
+      const native = `${file}.native.yml`;
+      writeFileSync(native, adapt(text(engine)));
+      const result = await leafsealLoad(native, ...options);
+      for (const [scenario, count] of Object.entries(users)) {
+        assert.equal(report.counters[`vusers.created_by_name.${scenario}`], count, printedText);
+        assert.equal(result.scenarios.find((row) => row.name === scenario).users.completed, count);
+      }
+      assert.equal(result.totals.ok, report.counters['e3.answers']);
+      assert.equal(result.settings.environment, environment ?? null);
+    });
+  }
+}
+
+test('phases without users last as long for both', { timeout: TIMEOUT }, async () => {
+  const file = join(folder, 'phases.yml');
+  writeFileSync(file, `
+config:
+  target: "${engine.host}:${engine.port}"
+  e3: { key: ${engine.key}, cert: ${engine.cert}, rpc: "@leafseal/wire", warmUp: 0 }
+  phases: [ { duration: 2, arrivalCount: 1 }, { pause: 1 } ]
+  engines: { e3: {} }
+scenarios: [ { engine: e3, flow: [ { send: { numEncrypts: 1 } } ] } ]
+`);
+  const began = Date.now();
+  const { code, text } = await artillery(file);
+  assert.equal(code, 0, text);
+  assert.ok(Date.now() - began >= 3000);
+  const { elapsed_s: elapsed, totals, phases } = await leafsealLoad(file);
+  assert.ok(elapsed >= phases.at(-1).end_s && phases.at(-1).end_s === 3, `${elapsed}`);
+  assert.equal(totals.ok, 1);
+});
 
 test('options, loops, thinking, cancelling and errors, under Artillery', { timeout: TIMEOUT }, async () => {
   const file = join(folder, 'options.yml');

@@ -99,6 +99,9 @@ pub struct MachineRow {
 pub struct ResultSettings {
     /// The seed.
     pub seed: u64,
+    /// The environment of the file, if one was chosen.
+    #[serde(default)]
+    pub environment: Option<String>,
     /// `even` or `poisson` if an option overrides the file.
     pub arrivals: Option<String>,
     /// Connections that the users of open phases share.
@@ -405,6 +408,7 @@ impl LoadResult {
             scenario: name.to_owned(),
             settings: ResultSettings {
                 seed: settings.seed,
+                environment: settings.environment.clone(),
                 arrivals: settings.process.map(|process| process.as_str().to_owned()),
                 connections: script.target.connections,
                 users_max: settings.users_max,

@@ -50,6 +50,9 @@ pub(crate) struct LoadRunArguments {
     /// Scenario file in Artillery's YAML format (docs/load.md)
     #[arg(value_name = "SCENARIO.yml", required = true)]
     pub scenario: Option<PathBuf>,
+    /// Apply the changes of this entry of the file's config.environments, as Artillery does
+    #[arg(short, long, value_name = "NAME")]
+    pub environment: Option<String>,
     /// Result file, JSON for `leafseal load report`
     #[arg(short, long, value_name = "RESULT.json")]
     pub output: Option<PathBuf>,

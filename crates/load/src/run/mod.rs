@@ -42,6 +42,8 @@ const TICK: Duration = Duration::from_millis(250);
 pub struct Settings {
     /// The seed of arrivals, draws, values and samples.
     pub seed: u64,
+    /// The environment with which the script was read, for the result.
+    pub environment: Option<String>,
     /// Overrides how the intervals between arrivals vary.
     pub process: Option<Process>,
     /// Maximum requests recorded individually in the result; above that, a seeded random sample.
@@ -56,6 +58,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             seed: 1,
+            environment: None,
             process: None,
             requests_max: 20_000,
             users_max: 100_000,
@@ -260,14 +263,19 @@ fn users_max(load: PhaseLoad, settings: &Settings) -> usize {
 fn sources(script: &Script, settings: &Settings, stretches: &[Stretch]) -> Vec<Source> {
     let is_open = stretches.iter().any(|stretch| matches!(stretch.load, PhaseLoad::Open { .. }));
     let has_open = is_open || script.scenarios.iter().any(|scenario| scenario.every.is_some());
-    let open = if has_open { script.target.connections } else { 0 };
     let closed = stretches.iter().map(|stretch| match stretch.load {
         PhaseLoad::Closed { connections } => connections,
         PhaseLoad::Open { .. } | PhaseLoad::Pause => 0,
     });
+    let closed = closed.max().unwrap_or(0);
+    let open = match has_open {
+        true => script.target.connections,
+        // Only pauses: one connection that waits for their end.
+        false => usize::from(closed == 0),
+    };
     let schedule = Schedule::new(&script.phases, &script.scenarios, settings.process, settings.seed);
     let mut sources: Vec<Source> = (0..open).map(|place| Source::open(schedule.clone(), place, open)).collect();
-    sources.extend((0..closed.max().unwrap_or(0)).map(|place| {
+    sources.extend((0..closed).map(|place| {
         let seed = settings.seed.wrapping_add(1 + place as u64);
         Source::closed(stretches, place, Draw::new(&script.scenarios, seed))
     }));

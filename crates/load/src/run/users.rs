@@ -169,7 +169,8 @@ impl<C: Connect> Users<C> {
         })
     }
 
-    /// Runs until all requests are sent and answered or timed out. Returns the number of requests in flight when it was stopped.
+    /// Runs until the last phase is over and all requests are sent and answered or timed out. Returns the number of
+    /// requests in flight when it was stopped.
     pub(super) async fn drive(mut self) -> Result<u64, LoadError> {
         let end = self.shared.end + self.shared.answer_timeout;
         loop {
@@ -191,11 +192,13 @@ impl<C: Connect> Users<C> {
                 return Ok(0);
             }
             let next = self.state.next_moment();
-            if next.is_none() && self.state.requests.is_empty() {
+            // Phases last as long as they say, whatever is left to do in them.
+            let phases_end = (now < self.shared.end).then_some(self.shared.end);
+            if next.is_none() && self.state.requests.is_empty() && phases_end.is_none() {
                 return Ok(0);
             }
             let retry = needs_another.then_some(self.retry_at);
-            let wake = [next, retry, Some(end)].into_iter().flatten().min().expect("at least the end");
+            let wake = [next, retry, phases_end, Some(end)].into_iter().flatten().min().expect("at least the end");
             self.wait(wake).await?;
         }
     }

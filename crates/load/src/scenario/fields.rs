@@ -8,6 +8,9 @@ use leafseal_config::parse_duration;
 
 use super::yaml::{Content, Node, Place, Problem, short};
 
+/// The start of keys of the file that are ignored: a place for what anchors name.
+const EXTENSION: &str = "x-";
+
 /// The problems found so far.
 #[derive(Debug, Default)]
 pub(super) struct Problems(Vec<Problem>);
@@ -59,6 +62,19 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// The values of a map with any keys, without empty ones.
+    pub(super) fn entries(&self, problems: &mut Problems) -> Vec<Value<'a>> {
+        let Content::Map(pairs) = &self.node.content else {
+            self.refuse("a map", problems);
+            return Vec::new();
+        };
+        pairs
+            .iter()
+            .filter(|(_, node)| !node.is_nothing())
+            .map(|(key, node)| Value { node, path: self.path_of(&short(key.text().unwrap_or_default())) })
+            .collect()
+    }
+
     /// A map that may contain only `keys`.
     pub(super) fn map(&self, keys: &[&str], problems: &mut Problems) -> Option<Fields<'a>> {
         let Content::Map(pairs) = &self.node.content else {
@@ -68,6 +84,9 @@ impl<'a> Value<'a> {
         let mut values = Vec::new();
         for (key, node) in pairs {
             let Content::Scalar(name, _) = &key.content else { continue };
+            if self.path.is_empty() && name.starts_with(EXTENSION) {
+                continue;
+            }
             if keys.contains(&name.as_str()) {
                 values.push((name.as_str(), Value { node, path: self.path_of(name) }));
             } else {

@@ -1,5 +1,6 @@
 //! A scenario file: the engine's address, the arrivals, and the actions of virtual users. `docs/load.md` describes each key.
 
+mod environments;
 mod fields;
 mod flow;
 pub mod fuzzing;
@@ -31,12 +32,25 @@ pub struct Script {
 }
 
 impl Script {
-    /// Parses a file.
+    /// Parses a file, without any of its environments.
     ///
     /// # Errors
     /// All problems of the file, in its order; only one if it is not valid YAML.
     pub fn read(text: &str) -> Result<Self, Vec<Problem>> {
-        read::script(&yaml::read(text).map_err(|problem| vec![problem])?)
+        Self::read_for(text, None)
+    }
+
+    /// Parses a file with the settings of one of its environments.
+    ///
+    /// # Errors
+    /// All problems of the file, in its order; only one if it is not valid YAML or does not have the environment.
+    pub fn read_for(text: &str, environment: Option<&str>) -> Result<Self, Vec<Problem>> {
+        let one = |problem| vec![problem];
+        let mut root = yaml::read(text).map_err(one)?;
+        if let Some(name) = environment {
+            environments::choose(&mut root, name).map_err(one)?;
+        }
+        read::script(&root)
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use leafseal_client::{Curve, Keying};
 
+use super::environments;
 use super::fields::{Fields, Problems, Value};
 use super::flow::{Flow, Step};
 use super::yaml::{Node, Problem};
@@ -13,6 +14,10 @@ use crate::arrivals::Process;
 
 /// The only supported value of `engine`.
 const ENGINE: &str = "e3";
+/// The keys of `config`.
+const CONFIG_KEYS: [&str; 6] = ["target", "e3", "phases", "mode", "engines", environments::KEY];
+/// The number of the first keys that environments have, too.
+const ENVIRONMENT_KEYS: usize = CONFIG_KEYS.len() - 1;
 const PORT: u16 = 3443;
 const CONNECTIONS: usize = 2;
 /// Maximum warm-up requests, which Artillery needs for its just-in-time compiler. They are accepted and ignored here.
@@ -69,7 +74,11 @@ impl Reader {
     fn config(&mut self, config: &Value<'_>) -> Option<(Target, Vec<Phase>)> {
         let problems = &mut self.problems;
         APP.clone_into(&mut self.app);
-        let fields = config.map(&["target", "e3", "phases", "mode", "engines"], problems)?;
+        let fields = config.map(&CONFIG_KEYS, problems)?;
+        for environment in fields.get(environments::KEY).map_or_else(Vec::new, |all| all.entries(problems)) {
+            // Their values are read where they are chosen: an environment has only what differs.
+            environment.map(&CONFIG_KEYS[..ENVIRONMENT_KEYS], problems);
+        }
         let mode = fields.get("mode").and_then(|mode| mode.word(&MODES, problems)).unwrap_or(Process::Even);
         if let Some(engines) = fields.get("engines").and_then(|engines| engines.map(&[ENGINE], problems))
             && let Some(e3) = engines.get(ENGINE)

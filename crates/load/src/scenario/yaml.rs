@@ -1,6 +1,7 @@
-//! Parses YAML to a tree in which every node has its position, so that errors can be reported with line and column.
+//! Parses YAML to a tree in which every node has its position, so that errors can be reported with line and column. Merge keys (`<<`) are
+//! resolved as js-yaml does, with which Artillery reads its files.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
@@ -12,6 +13,10 @@ pub const TEXT_SIZE_MAX: usize = 1 << 20;
 const NODES_MAX: usize = 200_000;
 /// Maximum nesting of lists and maps.
 const DEPTH_MAX: usize = 64;
+/// The key whose value, a map or a list of maps, adds its keys to the map that it is in.
+const MERGE_KEY: &str = "<<";
+/// Maximum maps in the list of a merge key.
+const MERGED_MAX: usize = 100;
 
 /// A position in a file, counted from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,6 +85,35 @@ impl Node {
     /// Whether it is empty: `null`, `~`, or missing.
     pub(super) fn is_nothing(&self) -> bool {
         matches!(&self.content, Content::Scalar(text, true) if matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL"))
+    }
+
+    /// The text of a scalar.
+    pub(super) fn text(&self) -> Option<&str> {
+        match &self.content {
+            Content::Scalar(text, _) => Some(text),
+            Content::List(_) | Content::Map(_) => None,
+        }
+    }
+
+    /// Replaces what `changes` has, as Artillery does with an environment: maps are merged key by key, lists item by item, and everything
+    /// else is replaced.
+    pub(super) fn overlay(&mut self, changes: &Node) {
+        match (&mut self.content, &changes.content) {
+            (Content::Map(pairs), Content::Map(changes)) => {
+                for (key, value) in changes {
+                    match pairs.iter_mut().find(|(own, _)| own.text() == key.text()) {
+                        Some((_, own)) => own.overlay(value),
+                        None => pairs.push((key.clone(), value.clone())),
+                    }
+                }
+            }
+            (Content::List(items), Content::List(changes)) => {
+                let (replaced, added) = changes.split_at(items.len().min(changes.len()));
+                items.iter_mut().zip(replaced).for_each(|(item, change)| item.overlay(change));
+                items.extend_from_slice(added);
+            }
+            _ => *self = changes.clone(),
+        }
     }
 
     fn count(&self) -> usize {
@@ -189,21 +223,46 @@ impl Builder {
     }
 }
 
-/// Pairs keys with values. Refuses duplicate keys, which are ambiguous.
+/// Pairs keys with values. Refuses duplicate keys, which are ambiguous. Keys of merged maps come last, and only those that the map does not
+/// have itself; of several merged maps the first has precedence.
 fn pairs(nodes: Vec<Node>) -> Result<Vec<(Node, Node)>, Problem> {
     let mut pairs: Vec<(Node, Node)> = Vec::with_capacity(nodes.len() / 2);
-    let mut seen = std::collections::HashSet::new();
+    let (mut seen, mut merged) = (HashSet::new(), Vec::new());
     let mut nodes = nodes.into_iter();
     while let (Some(key), Some(value)) = (nodes.next(), nodes.next()) {
-        let Content::Scalar(name, _) = &key.content else {
+        let Content::Scalar(name, is_plain) = &key.content else {
             return Err(Problem::new(key.place, "a key must be text"));
         };
+        if *is_plain && name == MERGE_KEY {
+            merge(value, &mut merged)?;
+            continue;
+        }
         if !seen.insert(name.clone()) {
             return Err(Problem::new(key.place, format_args!("duplicate key `{}`", short(name))));
         }
         pairs.push((key, value));
     }
+    pairs.extend(merged.into_iter().filter(|(key, _)| key.text().is_some_and(|name| seen.insert(name.to_owned()))));
     Ok(pairs)
+}
+
+/// Appends the pairs of a merge key's value.
+fn merge(value: Node, merged: &mut Vec<(Node, Node)>) -> Result<(), Problem> {
+    let place = value.place;
+    let maps = match value.content {
+        Content::List(maps) if maps.len() <= MERGED_MAX => maps,
+        Content::List(_) => {
+            return Err(Problem::new(place, format_args!("`<<`: must have at most {MERGED_MAX} maps")));
+        }
+        content => vec![Node { place, content }],
+    };
+    for map in maps {
+        match map.content {
+            Content::Map(pairs) => merged.extend(pairs),
+            _ => return Err(Problem::new(map.place, "`<<`: must be a map or a list of maps, such as `*anchor`")),
+        }
+    }
+    Ok(())
 }
 
 /// Shortens text for a message: a value may be a megabyte long.
@@ -248,6 +307,54 @@ mod tests {
         }
         assert!(problem(&bomb).contains("must have at most 200000 values"));
         assert!(problem("a: &x [*x]").contains("an alias of one of its own ancestors"));
+    }
+
+    /// The tree as text, without places.
+    fn shown(node: &Node) -> String {
+        match &node.content {
+            Content::Scalar(text, _) => text.clone(),
+            Content::List(items) => format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(" ")),
+            Content::Map(pairs) => {
+                let pairs = pairs.iter().map(|(key, value)| format!("{}={}", shown(key), shown(value)));
+                format!("{{{}}}", pairs.collect::<Vec<_>>().join(" "))
+            }
+        }
+    }
+
+    #[test]
+    fn merge_keys_add_what_a_map_does_not_have() {
+        for (text, expected) in [
+            ("{ <<: { a: 1, b: 2 }, b: 3 }", "{b=3 a=1}"),
+            ("{ b: 3, <<: { a: 1, b: 2 } }", "{b=3 a=1}"),
+            ("{ <<: [{ a: 1 }, { a: 2, b: 2 }] }", "{a=1 b=2}"),
+            ("{ <<: { a: 1 }, <<: { a: 2, c: 3 } }", "{a=1 c=3}"),
+            ("{ <<: [], a: 1 }", "{a=1}"),
+            ("{ <<: { <<: { a: 1, b: 1 }, b: 2 }, c: 3 }", "{c=3 b=2 a=1}"),
+            ("{ '<<': { a: 1 } }", "{<<={a=1}}"),
+            ("[{ x: &x { a: 1 } }, { <<: *x, a: 2 }]", "[{x={a=1}} {a=2}]"),
+        ] {
+            assert_eq!(shown(&read(text).expect(text)), expected, "{text}");
+        }
+        for text in ["{ <<: 1 }", "{ <<: }", "{ <<: [1] }", "{ <<: [[{ a: 1 }]] }"] {
+            assert!(problem(text).contains("`<<`: must be a map or a list of maps"), "{text}");
+        }
+        assert!(problem("{ <<: { a: 1 }, a: 1, a: 2 }").contains("duplicate key `a`"));
+    }
+
+    #[test]
+    fn an_overlay_merges_maps_and_lists_and_replaces_the_rest() {
+        for (base, changes, expected) in [
+            ("{ a: 1, b: { c: 2 } }", "{ b: { d: 3 }, e: 4 }", "{a=1 b={c=2 d=3} e=4}"),
+            ("[{ a: 1 }, { b: 2 }]", "[{ a: 3 }]", "[{a=3} {b=2}]"),
+            ("[{ a: 1 }]", "[{ b: 3 }, { c: 4 }]", "[{a=1 b=3} {c=4}]"),
+            ("{ a: [1] }", "{ a: { b: 2 } }", "{a={b=2}}"),
+            ("{ a: { b: 2 } }", "{ a: [1] }", "{a=[1]}"),
+            ("{ a: 1 }", "{ a: null }", "{a=null}"),
+        ] {
+            let mut node = read(base).expect(base);
+            node.overlay(&read(changes).expect(changes));
+            assert_eq!(shown(&node), expected, "{base} {changes}");
+        }
     }
 
     #[test]

@@ -249,6 +249,26 @@ const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
+/// The only user of the first phase is done at once; the second phase has none.
+#[test]
+fn phases_last_as_long_as_they_say() {
+    for (phases, requests) in [
+        ("[ { duration: 300ms, arrivalCount: 1 }, { pause: 200ms } ]", Some(1)),
+        ("[ { pause: 200ms } ]", Some(0)),
+        ("[ { duration: 100ms, connections: 1 }, { pause: 200ms } ]", None),
+    ] {
+        let script = script(phases, "");
+        let (outcome, _) = load(&script, Behaviour::default(), None);
+        let outcome = outcome.unwrap();
+        let result = result(&script, &outcome);
+        let end = result.phases.last().unwrap().end_s;
+        assert!(outcome.elapsed.as_secs_f64() >= end, "{phases}: {:?} of {end} s", outcome.elapsed);
+        assert_eq!(outcome.ended, Ended::Finished);
+        assert!(requests.is_none_or(|requests| result.totals.ok == requests), "{phases}: {}", result.totals.ok);
+        assert!(result.totals.measured_s.is_some_and(|measured| measured <= result.elapsed_s), "{phases}");
+    }
+}
+
 /// 4 seconds at 50 requests per second, of which the server stalls for 2: half of all requests are due during the stall and wait for its
 /// end. A busy machine only increases latencies, so every bound is a lower one.
 #[test]

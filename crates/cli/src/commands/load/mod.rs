@@ -34,7 +34,7 @@ pub(super) fn run(global: &GlobalArguments, arguments: &LoadArguments) -> Outcom
 
 fn run_scenario(global: &GlobalArguments, arguments: &LoadRunArguments) -> Outcome {
     let path = arguments.scenario.as_deref().expect("the command line demands it");
-    let mut script = read_script(path)?;
+    let mut script = read_script(path, arguments.environment.as_deref())?;
     // Opened before the run, because an unwritable file would waste it. The file is moved to its place at the end.
     let file = arguments.output.as_deref().map(|path| Output::open(Some(path))).transpose()?;
     if cfg!(debug_assertions) {
@@ -43,6 +43,7 @@ fn run_scenario(global: &GlobalArguments, arguments: &LoadRunArguments) -> Outco
     let engine = target::engine(global, arguments, path, &mut script)?;
     let settings = Settings {
         seed: arguments.seed,
+        environment: arguments.environment.clone(),
         process: arguments.arrivals.map(|name| name.process()),
         requests_max: arguments.requests_max as usize,
         users_max: arguments.users_max as usize,
@@ -67,7 +68,7 @@ fn write(mut file: Output, json: &serde_json::Value) -> Outcome {
 }
 
 /// Reads a scenario file.
-fn read_script(path: &Path) -> Outcome<Script> {
+fn read_script(path: &Path, environment: Option<&str>) -> Outcome<Script> {
     let text = read_file(path, TEXT_SIZE_MAX as u64, "scenario file")?;
     let text = String::from_utf8(text).map_err(|error| {
         Failure::usage(format!(
@@ -76,7 +77,7 @@ fn read_script(path: &Path) -> Outcome<Script> {
             error.utf8_error().valid_up_to()
         ))
     })?;
-    Script::read(&text).map_err(|problems| {
+    Script::read_for(&text, environment).map_err(|problems| {
         let lines: Vec<String> = problems.iter().map(|problem| format!("{}:{problem}", path.display())).collect();
         Failure::usage(lines.join("\n"))
     })

@@ -125,6 +125,54 @@ fn targets_are_hosts_with_a_port_or_without() {
     assert!(problems(&both)[0].contains("remove one of them"));
 }
 
+const WITH_ENVIRONMENTS: &str = "
+x-times: &times { duration: 5, arrivalRate: 1 }
+config:
+  e3: { key: k, cert: c, connections: 3 }
+  phases: [ { <<: *times, name: first }, { pause: 1 } ]
+  environments:
+    local: { target: h }
+    staging:
+      target: 's:99'
+      e3: { app: shop }
+      phases: [ { duration: 7 }, { pause: 2 }, { <<: *times, arrivalRate: 3 } ]
+    broken: { target: h, phases: many }
+    empty:
+scenarios: [ { engine: e3, flow: [ { send: { numEncrypts: 1 } } ] } ]
+";
+
+#[test]
+fn an_environment_changes_the_config_that_it_is_in() {
+    let of = |name| Script::read_for(WITH_ENVIRONMENTS, name);
+    let phases = |script: &Script| -> Vec<(u64, Option<f64>)> {
+        let rate = |load| if let PhaseLoad::Open { from, .. } = load { Some(from) } else { None };
+        script.phases.iter().map(|phase| (phase.duration.as_secs(), rate(phase.load))).collect()
+    };
+    let local = of(Some("local")).unwrap();
+    assert_eq!((local.target.host.as_str(), local.target.port, local.target.connections), ("h", 3443, 3));
+    assert_eq!(phases(&local), [(5, Some(1.0)), (1, None)]);
+    assert_eq!((local.phases[0].name.as_deref(), local.kinds[0].app.as_str()), (Some("first"), "app_dev"));
+    let staging = of(Some("staging")).unwrap();
+    assert_eq!((staging.target.host.as_str(), staging.target.port, staging.target.connections), ("s", 99, 3));
+    assert_eq!(phases(&staging), [(7, Some(1.0)), (2, None), (5, Some(3.0))]);
+    assert_eq!((staging.phases[0].name.as_deref(), staging.kinds[0].app.as_str()), (Some("first"), "shop"));
+
+    for (name, expected) in [
+        (None, "4:3: config: the key `target` is missing"),
+        (Some("broken"), "12:34: config.phases: must be a list, found `many`"),
+        (Some("other"), "2:1: unknown environment `other`: config.environments has local, staging, broken, empty"),
+        (Some("empty"), "2:1: unknown environment `empty`"),
+    ] {
+        let problems = of(name).expect_err(expected);
+        assert!(problems.iter().any(|problem| problem.to_string().starts_with(expected)), "{name:?}: {problems:?}");
+    }
+    let none = Script::read_for(&with_flow("[{ think: 1 }]"), Some("a")).unwrap_err();
+    assert!(none[0].to_string().contains("the file has no config.environments"), "{none:?}");
+    let unknown = WITH_ENVIRONMENTS.replace("local: { target: h }", "local: { target: h, environments: {} }");
+    let problems = Script::read_for(&unknown, Some("staging")).unwrap_err();
+    assert!(problems[0].to_string().contains("unknown key `config.environments.local.environments`"), "{problems:?}");
+}
+
 #[test]
 fn the_scenarios_that_are_shipped_are_right() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/load");
