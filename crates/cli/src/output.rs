@@ -3,13 +3,14 @@
 //! A file is written without a name where the file system supports it (`O_TMPFILE`), so that not even SIGKILL leaves a part of it. It gets
 //! its name when it is complete: directly if no such file exists. To replace a file it first gets a temporary name, which a rename then
 //! moves; only a kill between these two system calls leaves the temporary file, complete. Elsewhere the temporary file has a name from the
-//! start.
+//! start. The new file has the owner, group, permissions and access lists of the file that it replaces before anything is written to it.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
+use leafseal_engine::admin::{Attributes, AttributesError};
 use tempfile::{Builder, NamedTempFile};
 
 use crate::failure::{Failure, Outcome};
@@ -121,6 +122,32 @@ fn own_path(file: &File) -> PathBuf {
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
+/// What is at `path`, links followed; `None` if there is nothing. The kernel follows the link, and refuses one that another user has put
+/// into a sticky folder.
+fn existing(path: &Path) -> io::Result<Option<Metadata>> {
+    match std::fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match std::fs::symlink_metadata(path) {
+            Ok(_) => Err(io::Error::other(
+                "it is a symbolic link to a file that does not exist: remove the link, or name the file",
+            )),
+            Err(_) => Ok(None),
+        },
+        found => found.map(Some),
+    }
+}
+
+/// Gives the attributes of the file at `target`, if there is one, to the draft that will replace it.
+fn keep_attributes(draft: &Draft, target: &Path, place: &str) -> Outcome {
+    let failure = |error: AttributesError| Failure::writing(place, &io::Error::other(error));
+    let Ok(existing) = std::fs::symlink_metadata(target) else { return Ok(()) };
+    if !existing.is_file() {
+        let changed = io::Error::other("it was replaced by something else while the command ran: run it again");
+        return Err(Failure::writing(place, &changed));
+    }
+    let attributes = Attributes::of_replaced(target, &existing, folder_of(target)).map_err(failure)?;
+    attributes.give_to(draft.file()).map_err(failure)
+}
+
 impl Write for Destination {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
@@ -153,22 +180,22 @@ impl Output {
     fn file(path: &Path) -> Outcome<Self> {
         let failure = |error: io::Error| Failure::writing(path.display(), &error);
         let place = path.display().to_string();
-        // The target of a symbolic link is replaced, not the link.
-        let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let existing = std::fs::metadata(&target).ok();
-        if let Some(existing) = existing.as_ref().filter(|existing| !existing.is_file()) {
-            if existing.is_dir() {
+        let target = match existing(path).map_err(failure)? {
+            None => path.to_owned(),
+            Some(existing) if existing.is_dir() => {
                 return Err(Failure::usage(format!("cannot write to {place}: it is a folder")));
             }
+            // The target of a symbolic link is replaced, not the link.
+            Some(existing) if existing.is_file() => std::fs::canonicalize(path).map_err(failure)?,
             // A device or pipe must not be replaced.
-            let device = File::options().write(true).open(&target).map_err(failure)?;
-            return Ok(Self::new(Destination::Direct(device), place));
-        }
+            Some(_) => {
+                let device = File::options().write(true).open(path).map_err(failure)?;
+                return Ok(Self::new(Destination::Direct(device), place));
+            }
+        };
         let draft = Draft::new(&target).map_err(failure)?;
         interruption::begin(&place, draft.name());
-        if let Some(existing) = existing {
-            draft.file().set_permissions(existing.permissions()).map_err(failure)?;
-        }
+        keep_attributes(&draft, &target, &place)?;
         Ok(Self::new(Destination::Replacing { draft, target }, place))
     }
 
@@ -194,6 +221,8 @@ impl Output {
         match writer.into_inner().map_err(|error| failure(error.into_error()))? {
             Destination::Direct(_) => Ok(()),
             Destination::Replacing { draft, target } => {
+                // They may have changed meanwhile, or the file is new.
+                keep_attributes(&draft, &target, &place)?;
                 draft.file().sync_all().map_err(failure)?;
                 interruption::commit(|| draft.persist(&target)).map_err(failure)
             }

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod attributes;
 mod copying;
 mod drafts;
 mod error;
@@ -31,6 +32,7 @@ mod wrapping;
 
 pub use leafseal_crypto::Secret;
 
+pub use attributes::{Attributes, AttributesError};
 pub use copying::{Copied, StoreAddress, copy_store};
 pub use drafts::{remove_abandoned, remove_abandoned_in};
 pub use error::{Counted, Error, KeyFault, Location};

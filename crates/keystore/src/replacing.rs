@@ -1,4 +1,4 @@
-//! Replaces files atomically: a crash leaves the old file or the new one, and only the owner can read secrets.
+//! Replaces files atomically: a crash leaves the old file or the new one, owner and group stay, and only the owner can read secrets.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -6,6 +6,7 @@ use std::path::Path;
 
 use leafseal_crypto::CryptoRng;
 
+use crate::attributes::Attributes;
 use crate::drafts::{Draft, folder_of};
 
 /// The readers of a file.
@@ -17,17 +18,25 @@ pub enum Readers {
     All,
 }
 
-/// Writes a temporary file next to `path`, syncs it to disk, and renames it.
+/// Writes a temporary file next to `path`, syncs it to disk, and renames it. A file that it replaces passes on its owner and group, so that
+/// a service can still read its keys after root has renewed them; the permissions are those of `readers`. A symbolic link is replaced.
 ///
 /// # Errors
-/// Those of the file system. The file is then as it was.
+/// Those of the file system, or if the file cannot be replaced by one of the same owner and group. The file is then as it was.
 pub fn replace_file(path: &Path, content: &[u8], readers: Readers, rng: &mut dyn CryptoRng) -> io::Result<()> {
     let mode = match readers {
         Readers::Owner => 0o600,
         Readers::All => 0o644,
     };
+    let replaced = match fs::symlink_metadata(path) {
+        Ok(existing) if existing.is_file() => {
+            Some(Attributes::of_replaced(path, &existing, folder_of(path)).map_err(io::Error::other)?)
+        }
+        _ => None,
+    };
     let Draft { mut file, path: draft } = Draft::create(path, mode, rng.next_u64())?;
-    let whole = file.write_all(content).and_then(|()| file.sync_all());
+    let owned = replaced.map_or(Ok(()), |replaced| replaced.give_owner_to(&file).map_err(io::Error::other));
+    let whole = owned.and_then(|()| file.write_all(content)).and_then(|()| file.sync_all());
     let written = whole.and_then(|()| fs::rename(&draft, path));
     if written.is_err() {
         // A partly written key must not remain; the first error is reported.

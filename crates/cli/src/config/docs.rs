@@ -78,7 +78,16 @@ operator port. Set the limit with `LimitNOFILE=` (systemd), `--ulimit nofile=` (
 Linux, where the file system supports it, the new file has no name until it is complete (`O_TMPFILE`), so that SIGKILL and a power failure
 leave nothing either. Replacing an existing file takes one more step: the complete file is named `.FILE.leafseal-XXXXXX.tmp` and then
 renamed; a kill between these two system calls leaves it under that name. On other file systems (such as NFS) the temporary file has that
-name while it is written; only SIGKILL or a power failure leaves it behind. Standard output receives a JSON document only once all of it
+name while it is written; only SIGKILL or a power failure leaves it behind.
+
+A file that `-o FILE` replaces passes on its owner, group, permission bits (without setuid and setgid), POSIX access control
+list and extended attributes, before anything is written. If one of them cannot be kept, the command fails with exit code 4
+and changes nothing. It does the same for a file with several names (hard links), a symbolic link to nothing, and, as Linux does
+with `fs.protected_regular`, a file of another user in a folder in which anyone may create files. `command >FILE` keeps such
+files as they are, but is not atomic. A new file is readable by its owner only. A symbolic link is followed. Certificates and
+keys that `certs` replaces keep owner and group; their permissions are those of new files.
+
+Standard output receives a JSON document only once all of it
 is ready, and JSON Lines in whole lines: those before the one that failed. With exit code 4 or 141 the output may be truncated anywhere.
 "#;
 

@@ -21,6 +21,8 @@ mod paths;
 mod pooler;
 mod relay;
 mod reload;
+#[cfg(target_os = "linux")]
+mod replaced_files;
 mod scripts;
 mod shared_store;
 mod shutdown;
