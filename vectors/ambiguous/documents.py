@@ -82,7 +82,7 @@ def documents() -> None:
         ("nan", f'{{"a":NaN,"card_number":"{SECRET}"}}', "Python accepts NaN", False),
         ("infinity", f'{{"a":-Infinity,"card_number":"{SECRET}"}}', "Python accepts Infinity", False),
         ("control", f'{{"a":"\x01","card_number":"{SECRET}"}}', "a control character", False),
-        ("byte-order-mark", f"\ufeff{FLAT}", "a byte order mark", False),
+        ("byte-order-mark", f"\ufeff{FLAT}", "a byte order mark", True),
         ("garbage-behind", f"{FLAT}x", "Go and Jackson ignore what follows", False),
         ("document-behind", f'{{"a":1}}{FLAT}', "two documents", False),
         ("document-before", f'{FLAT}{{"a":1}}', "two documents", False),

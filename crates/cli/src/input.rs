@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
+use leafseal_engine::BYTE_ORDER_MARK;
+
 use crate::failure::{Failure, Outcome};
 use crate::note::note;
 
@@ -156,7 +158,7 @@ impl Blocks {
 
     /// The next block; `None` at the end.
     ///
-    /// A line that is too long is reported only after all lines before it were returned.
+    /// A line that is refused is reported only after all lines before it were returned.
     pub(crate) fn next(&mut self) -> Outcome<Option<Block>> {
         let mut block = Block { first_line: self.next_line, text: Vec::new() };
         for count in 0..self.lines_max {
@@ -164,11 +166,12 @@ impl Blocks {
                 break;
             }
             let fits = block.text.len() + self.held.len() <= self.size_max;
-            if count > 0 && (!fits || self.held_is_too_long()) {
+            let fault = self.held_fault();
+            if count > 0 && (!fits || fault.is_some()) {
                 break;
             }
-            if self.held_is_too_long() {
-                return Err(self.line.exceeded("the line").at(format_args!("line {}", self.next_line)));
+            if let Some(fault) = fault {
+                return Err(fault.at(format_args!("line {}", self.next_line)));
             }
             block.text.append(&mut self.held);
             self.next_line += 1;
@@ -184,8 +187,14 @@ impl Blocks {
         read.map(|size| size > 0).map_err(|error| self.source.failure(&error))
     }
 
-    fn held_is_too_long(&self) -> bool {
-        self.held.strip_suffix(b"\n").unwrap_or(&self.held).len() > self.line.size_max
+    /// Why the held line is refused: it is too long, or begins with a byte order mark, as where files were joined, and is not the first.
+    fn held_fault(&self) -> Option<Failure> {
+        if self.next_line > 1 && self.held.starts_with(BYTE_ORDER_MARK) {
+            let message = "a byte order mark: remove it, because only the first line may begin with one";
+            return Some(Failure::failed(message));
+        }
+        let size = self.held.strip_suffix(b"\n").unwrap_or(&self.held).len();
+        (size > self.line.size_max).then(|| self.line.exceeded("the line"))
     }
 }
 
@@ -242,6 +251,9 @@ mod tests {
             Some("line 3: the line is larger than 3 bytes: raise k in the configuration or with --set")
         );
         assert_eq!(blocks(b"abc", 3, 10, 100).1, None);
+        let (found, error) = blocks("\u{feff}1\n2\n\u{feff}3\n".as_bytes(), 9, 10, 100);
+        assert_eq!(found, [Block { first_line: 1, text: "\u{feff}1\n2\n".as_bytes().to_vec() }]);
+        assert!(error.is_some_and(|error| error.starts_with("line 3: a byte order mark: remove it")));
         assert!(blocks(b"abcd", 3, 10, 100).1.is_some());
     }
 

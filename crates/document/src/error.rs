@@ -7,6 +7,8 @@ use std::fmt;
 
 use thiserror::Error;
 
+use crate::encoding::OtherEncoding;
+
 /// What the grammar requires where a document has something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
@@ -49,8 +51,10 @@ impl fmt::Display for Expected {
 pub enum DocumentErrorKind {
     /// Nothing at all, or nothing but white space.
     Empty,
-    /// It begins with a UTF-8 byte order mark (RFC 8259, section 8.1).
+    /// A UTF-8 byte order mark elsewhere than at the start, where it is ignored (RFC 8259, section 8.1).
     ByteOrderMark,
+    /// It is encoded in UTF-16 or UTF-32.
+    OtherEncoding(OtherEncoding),
     /// Bytes that are not UTF-8.
     InvalidUtf8,
     /// It ends in the middle of its value.
@@ -61,6 +65,8 @@ pub enum DocumentErrorKind {
     ControlCharacter,
     /// A backslash followed by none of `"\/bfnrt` or `u` and four hexadecimal digits.
     InvalidEscape,
+    /// Half of a UTF-16 surrogate pair in a string whose text is needed: RFC 8259 permits it, but it is no Unicode text.
+    LoneSurrogate,
     /// A number outside the grammar: a digit is missing.
     InvalidNumber,
     /// A word that is not `true`, `false` or `null`.
@@ -120,12 +126,20 @@ impl DocumentError {
     }
 }
 
+const MARK_ADVICE: &str = "remove it, because only the start of a document may have one";
+const ENCODING_ADVICE: &str = "convert it to UTF-8, in which JSON must be (RFC 8259, section 8.1)";
+const DUPLICATE_ADVICE: &str = "where a selector looks at it: send it once";
+const SURROGATE_ADVICE: &str = "which is no text: write the pair in full, or do not select the value";
+
 /// The message of an error. Most kinds name their place in the middle of it.
 fn document_message(kind: DocumentErrorKind, offset: usize) -> impl fmt::Display {
     fmt::from_fn(move |f| match kind {
         DocumentErrorKind::Empty => write!(f, "the document is empty"),
         DocumentErrorKind::ByteOrderMark => {
-            write!(f, "the document begins with a UTF-8 byte order mark: remove it")
+            write!(f, "a byte order mark at byte {offset}: {MARK_ADVICE}")
+        }
+        DocumentErrorKind::OtherEncoding(encoding) => {
+            write!(f, "the document is encoded in {encoding}: {ENCODING_ADVICE}")
         }
         DocumentErrorKind::InvalidUtf8 => write!(f, "invalid UTF-8 at byte {offset}"),
         DocumentErrorKind::UnexpectedEnd => write!(f, "the document ends too early, at byte {offset}"),
@@ -134,6 +148,9 @@ fn document_message(kind: DocumentErrorKind, offset: usize) -> impl fmt::Display
             write!(f, "unescaped control character in a string at byte {offset}")
         }
         DocumentErrorKind::InvalidEscape => write!(f, "invalid escape sequence at byte {offset}"),
+        DocumentErrorKind::LoneSurrogate => {
+            write!(f, "the escape sequence at byte {offset} is half of a UTF-16 surrogate pair, {SURROGATE_ADVICE}")
+        }
         DocumentErrorKind::InvalidNumber => write!(f, "invalid number: expected a digit at byte {offset}"),
         DocumentErrorKind::InvalidLiteral => write!(f, "expected true, false or null at byte {offset}"),
         DocumentErrorKind::TooDeep(max) => write!(f, "nested deeper than {max} levels at byte {offset}"),
@@ -154,10 +171,7 @@ fn document_message(kind: DocumentErrorKind, offset: usize) -> impl fmt::Display
             write!(f, "the member name at byte {offset} differs from a selected one in case alone")
         }
         DocumentErrorKind::DuplicateName => {
-            write!(
-                f,
-                "the member name at byte {offset} occurs twice in its object, where a selector looks at it: send it once"
-            )
+            write!(f, "the member name at byte {offset} occurs twice in its object, {DUPLICATE_ADVICE}")
         }
         DocumentErrorKind::NotAPatch => {
             write!(
@@ -208,12 +222,25 @@ pub enum TextErrorKind {
 
 /// A string token that could not be turned into text, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("{kind}, at byte {offset} of it")]
+#[error("{kind} at byte {offset} of the token")]
 pub struct TextError {
     /// The kind of fault.
     pub kind: TextErrorKind,
     /// Bytes from the token's opening quotation mark to the fault.
     pub offset: usize,
+}
+
+impl TextError {
+    /// The same fault in a document in which the token begins at byte `start`.
+    pub fn at(self, start: usize) -> DocumentError {
+        let kind = match self.kind {
+            TextErrorKind::NotAString => DocumentErrorKind::Unexpected(Expected::Value),
+            TextErrorKind::InvalidUtf8 => DocumentErrorKind::InvalidUtf8,
+            TextErrorKind::InvalidEscape => DocumentErrorKind::InvalidEscape,
+            TextErrorKind::LoneSurrogate => DocumentErrorKind::LoneSurrogate,
+        };
+        DocumentError::new(kind, start + self.offset)
+    }
 }
 
 /// Why a selector was refused.

@@ -24,6 +24,7 @@
 #![warn(missing_docs)]
 
 mod chunks;
+mod encoding;
 mod error;
 mod fold;
 pub mod form;
@@ -42,6 +43,7 @@ mod tracker;
 mod tree;
 mod walker;
 
+pub use encoding::{BYTE_ORDER_MARK, OtherEncoding};
 pub use error::{
     DocumentError, DocumentErrorKind, Expected, SelectorError, SelectorErrorKind, TextError, TextErrorKind,
 };

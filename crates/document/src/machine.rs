@@ -2,8 +2,9 @@
 //!
 //! It uses no recursion and no tree, stores one byte per level, and can stop anywhere and continue later, also within a token: it sees the
 //! document only up to slightly after its stopping point, and stops where an incomplete document would seem to end. It accepts exactly one
-//! JSON value with white space around it. It does not validate UTF-8.
+//! JSON value with white space around it, and a byte order mark before that, which it passes over. It does not validate UTF-8.
 
+use crate::encoding::{BYTE_ORDER_MARK, OtherEncoding};
 use crate::error::{DocumentError, DocumentErrorKind, Expected};
 use crate::scan::{BLOCK, NumberPlace, Scanner, StringPlace, StringToken};
 
@@ -167,7 +168,7 @@ impl<S: Sink> Reader<'_, S> {
                 Next::Member => self.member(at, Expected::Name)?,
                 Next::Colon => self.colon(at)?,
                 Next::Value => self.value(at, Expected::Value)?,
-                Next::End => return Err(DocumentError::unexpected(Expected::EndOfDocument, at)),
+                Next::End => self.unexpected(Expected::EndOfDocument, at)?,
             };
         }
         Ok(position)
@@ -184,8 +185,8 @@ impl<S: Sink> Reader<'_, S> {
         }
         match (self.in_object, byte) {
             (true, b'}') | (false, b']') => Ok(self.close(at)),
-            (true, _) => Err(DocumentError::unexpected(Expected::CommaOrObjectEnd, at)),
-            (false, _) => Err(DocumentError::unexpected(Expected::CommaOrArrayEnd, at)),
+            (true, _) => self.unexpected(Expected::CommaOrObjectEnd, at),
+            (false, _) => self.unexpected(Expected::CommaOrArrayEnd, at),
         }
     }
 
@@ -272,8 +273,11 @@ impl<S: Sink> Reader<'_, S> {
 
     #[inline(always)]
     fn root(&mut self, at: usize) -> Result<usize, DocumentError> {
-        if self.document.starts_with(b"\xef\xbb\xbf") {
-            return Err(DocumentError::new(DocumentErrorKind::ByteOrderMark, 0));
+        if at == 0 && self.document.starts_with(BYTE_ORDER_MARK) {
+            return Ok(BYTE_ORDER_MARK.len());
+        }
+        if let Some(encoding) = OtherEncoding::of(self.document) {
+            return Err(DocumentError::new(DocumentErrorKind::OtherEncoding(encoding), 0));
         }
         let end = self.value(at, Expected::Value)?;
         if self.next == Next::After {
@@ -311,14 +315,31 @@ impl<S: Sink> Reader<'_, S> {
     /// next token.
     #[cold]
     fn absent(&mut self, expected: Expected, at: usize, next: Next) -> Result<usize, DocumentError> {
-        if at < self.document.len() {
-            return Err(DocumentError::unexpected(expected, at));
-        }
-        if self.is_whole {
+        if at == self.document.len() && self.is_whole {
             return Err(DocumentError::new(DocumentErrorKind::UnexpectedEnd, at));
         }
-        self.next = next;
+        let at = self.unexpected(expected, at)?;
+        self.next = match expected {
+            _ if self.next == Next::Document => Next::Document,
+            Expected::ValueOrEnd => Next::FirstElement,
+            Expected::NameOrEnd => Next::FirstMember,
+            _ => next,
+        };
         Ok(at)
+    }
+
+    /// Refuses something else than `expected`, and names a byte order mark, which is invisible in most editors. Returns the position to
+    /// continue from where the visible part ends before that is known.
+    #[cold]
+    fn unexpected(&self, expected: Expected, at: usize) -> Result<usize, DocumentError> {
+        let rest = &self.document[at..];
+        if rest.starts_with(BYTE_ORDER_MARK) {
+            return Err(DocumentError::new(DocumentErrorKind::ByteOrderMark, at));
+        }
+        if !self.is_whole && BYTE_ORDER_MARK.starts_with(rest) {
+            return Ok(at);
+        }
+        Err(DocumentError::unexpected(expected, at))
     }
 
     /// Interrupts a string whose end is not visible.
@@ -483,6 +504,13 @@ mod tests {
             format!("{{\"{long}\"{}x", " ".repeat(100)),
             format!("{{\"{long}\":{}}}", " ".repeat(100)),
             format!("{{\"a\":1,{}", " ".repeat(100)),
+            format!("[{}\u{feff}1]", " ".repeat(100)),
+            format!("{{{}\u{feff}1}}", " ".repeat(100)),
+            format!("{{\"a\"{}\u{feff}:1}}", " ".repeat(100)),
+            format!("[1{}\u{feff}]", " ".repeat(100)),
+            format!("[{}\u{e9}]", " ".repeat(100)),
+            format!("\u{feff}{}\u{feff}1", " ".repeat(100)),
+            format!("1{}\u{feff}", " ".repeat(100)),
             format!("[1,{}]", " ".repeat(100)),
         ] {
             let whole = read(text.as_bytes(), usize::MAX / 2);

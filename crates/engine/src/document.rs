@@ -485,10 +485,8 @@ impl<L> LongMatch<L> {
         if self.unescaped == 0 {
             self.text.reserve_exact(escaped.len());
         }
-        let taken = unescape_piece(&escaped[self.unescaped..], size, &mut self.text).map_err(|error| {
-            let offset = found.start + 1 + self.unescaped + error.offset;
-            Error::from(error).at_offset(offset)
-        })?;
+        let taken = unescape_piece(&escaped[self.unescaped..], size, &mut self.text)
+            .map_err(|error| error.at(found.start + 1 + self.unescaped))?;
         self.unescaped += taken;
         Ok(())
     }

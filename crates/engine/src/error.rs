@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use leafseal_document::{DocumentError, DocumentErrorKind, SelectorError, TextError};
+use leafseal_document::{DocumentError, DocumentErrorKind, SelectorError};
 use leafseal_envelope::{InvalidRole, Malformed, OpenError};
 
 /// The kind of error, for programs. The wire's error codes have the same names.
@@ -156,12 +156,6 @@ impl From<DocumentError> for Error {
         let placed = kind != ErrorKind::TooLarge;
         let located = Self::new(kind, error.to_string());
         if placed { located.at_offset(error.offset) } else { located }
-    }
-}
-
-impl From<TextError> for Error {
-    fn from(error: TextError) -> Self {
-        Self::new(ErrorKind::InvalidDocument, error.to_string())
     }
 }
 

@@ -187,6 +187,9 @@ export async function collect(stream: AsyncIterable<unknown>, direction: 'reques
 /** Member names that programs which merge objects turn into changes of prototypes. */
 const SUSPICIOUS = /"(?:_|\\u005[fF]){2}(?:p|\\u0070)(?:r|\\u0072)(?:o|\\u006[fF])|"(?:c|\\u0063)(?:o|\\u006[fF])(?:n|\\u006[eE])/;
 
+/** The byte order mark that a JSON text may begin with (RFC 8259, section 8.1), as a character. */
+const BYTE_ORDER_MARK = '\ufeff';
+
 /**
  * Parses a JSON text, and refuses names that pollute prototypes where objects are merged.
  *
@@ -196,7 +199,7 @@ export function parse(bytes: Buffer): unknown {
   const text = bytes.toString();
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = JSON.parse(text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text);
   } catch {
     throw new BodyError(400, 'invalid_document', "the request's body is not JSON");
   }

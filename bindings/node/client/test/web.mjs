@@ -64,7 +64,7 @@ export async function attack(port, path, seen) {
     ['trailing data', `${plain} {"card":{"number":"${NUMBER}"}}`, JSON_TYPE, 400],
     ['a trailing comma', `{"card":{"number":"${NUMBER}"},}`, JSON_TYPE, 400],
     ['half a document', plain.slice(0, -1), JSON_TYPE, 400],
-    ['a byte order mark', `\ufeff${plain}`, JSON_TYPE, 400],
+    ['two byte order marks', `\ufeff\ufeff${plain}`, JSON_TYPE, 400],
     ['comments', `/* */${plain}`, JSON_TYPE, 400],
     ['a document too deep', `${'['.repeat(100_000)}${']'.repeat(100_000)}`, JSON_TYPE, 400],
     ['a huge body', `"${'x'.repeat(2 << 20)}"`, JSON_TYPE, 413],
@@ -82,6 +82,7 @@ export async function attack(port, path, seen) {
   assert.equal({}.admin, undefined);
 
   const sealed = [
+    ['a byte order mark', `\ufeff${plain}`],
     ['duplicate keys', `{"card":{"number":"${NUMBER}"},"card":{"number":"${NUMBER}"}}`],
     ['duplicate keys in one object', `{"card":{"number":"${NUMBER}","number":"${NUMBER}"}}`],
     ['escaped names', `{"c\\u0061rd":{"n\\u0075mber":"${NUMBER}"}}`],

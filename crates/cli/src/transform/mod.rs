@@ -10,7 +10,7 @@ pub(crate) use local::Local;
 pub(crate) use remote::{Connection, Remote, client_settings, connect, curve_on_the_wire, keying_on_the_wire};
 pub(crate) use report::Report;
 
-use leafseal_engine::{Curve, Keying, OnFailure};
+use leafseal_engine::{BYTE_ORDER_MARK, Curve, Keying, OnFailure};
 
 use crate::failure::Outcome;
 use crate::input::Block;
@@ -73,7 +73,7 @@ pub(crate) trait Backend: Sync {
     fn file(&self, content: Vec<u8>) -> Outcome<Vec<u8>>;
 }
 
-/// Whether a line is blank.
+/// Whether a line is blank, or has only a byte order mark.
 fn is_blank(line: &[u8]) -> bool {
-    line.iter().all(u8::is_ascii_whitespace)
+    line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line).iter().all(u8::is_ascii_whitespace)
 }

@@ -45,10 +45,12 @@ struct Reader<'a> {
     depth_max: usize,
 }
 
-/// Parses exactly one value with white space around it, with containers nested at most `depth_max` deep.
+/// Parses exactly one value with white space around it, and perhaps a byte order mark before that, with containers nested at most
+/// `depth_max` deep.
 pub fn read(text: &[u8], depth_max: usize) -> Option<SlowValue> {
     std::str::from_utf8(text).ok()?;
-    let mut reader = Reader { text, position: 0, depth_max };
+    let position = if text.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+    let mut reader = Reader { text, position, depth_max };
     let value = reader.value(0)?;
     reader.space();
     (reader.position == text.len()).then_some(value)

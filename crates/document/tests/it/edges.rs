@@ -2,8 +2,8 @@
 
 use leafseal_document::fuzzing::walk;
 use leafseal_document::{
-    DocumentError, DocumentErrorKind as Kind, Expected, Limits, Match, Progress, Purpose, ScalarKind, Selection,
-    SelectorErrorKind, Strategy, TextErrorKind, Walk, Walker, escape_into, is_number, select, unescape,
+    DocumentError, DocumentErrorKind as Kind, Expected, Limits, Match, OtherEncoding, Progress, Purpose, ScalarKind,
+    Selection, SelectorErrorKind, Strategy, TextErrorKind, Walk, Walker, escape_into, is_number, select, unescape,
 };
 
 const WHOLE: (usize, usize) = (usize::MAX, usize::MAX);
@@ -32,8 +32,18 @@ fn broken_documents_are_refused_with_the_place_of_the_fault() {
     let rows: &[(&[u8], Kind, usize)] = &[
         (b"", Kind::Empty, 0),
         (b" \n", Kind::Empty, 2),
-        (b"\xef\xbb\xbf{}", Kind::ByteOrderMark, 0),
-        (b"\xef\xbb\xbf", Kind::ByteOrderMark, 0),
+        (b"\xef\xbb\xbf", Kind::Empty, 3),
+        (b"\xef\xbb\xbf\xef\xbb\xbf{}", Kind::ByteOrderMark, 3),
+        (b" \xef\xbb\xbf{}", Kind::ByteOrderMark, 1),
+        (b"{}\xef\xbb\xbf", Kind::ByteOrderMark, 2),
+        (b"[1\xef\xbb\xbf]", Kind::ByteOrderMark, 2),
+        (b"{\xef\xbb\xbf\"a\":1}", Kind::ByteOrderMark, 1),
+        (b"\xef\xbb\xbf[1,]", unexpected(Expected::Value), 6),
+        (b"\xef\xbb{}", unexpected(Expected::Value), 0),
+        (b"\xff\xfe{\0}\0", Kind::OtherEncoding(OtherEncoding::Utf16Le), 0),
+        (b"\0{\0}", Kind::OtherEncoding(OtherEncoding::Utf16Be), 0),
+        (b" \0{\0}\0", Kind::OtherEncoding(OtherEncoding::Utf16Le), 0),
+        (b"\0\0\xfe\xff\0\0\x001", Kind::OtherEncoding(OtherEncoding::Utf32Be), 0),
         (b"{} {}", unexpected(Expected::EndOfDocument), 3),
         (b"1 2", unexpected(Expected::EndOfDocument), 2),
         (b"[1]\0", unexpected(Expected::EndOfDocument), 3),

@@ -252,10 +252,7 @@ pub(crate) fn text_of<'d>(document: &'d [u8], found: &Match) -> Result<Cow<'d, [
         return Ok(Cow::Borrowed(plain_text(document, found)));
     }
     let mut text = String::new();
-    unescape(&document[found.start..found.end], &mut text).map_err(|error| {
-        let offset = found.start + error.offset;
-        Error::from(error).at_offset(offset)
-    })?;
+    unescape(&document[found.start..found.end], &mut text).map_err(|error| error.at(found.start))?;
     Ok(Cow::Owned(text.into_bytes()))
 }
 

@@ -102,7 +102,7 @@ async fn no_body_passes_in_which_an_upstream_finds_hidden_values() {
         (Some(JSON), b"{\"x\":\";card.number=4242\"}".to_vec(), "unsupported-body"),
         (Some(JSON), b"card_number=4242".to_vec(), "unreadable-body"),
         (Some(JSON), utf16(json), "unreadable-body"),
-        (Some(JSON), format!("\u{feff}{json}").into(), "unreadable-body"),
+        (Some(JSON), format!("\u{feff}\u{feff}{json}").into(), "unreadable-body"),
         (Some("text/plain"), json.into(), "unsupported-body"),
         (None, json.into(), "unsupported-body"),
         (Some("application/x-json"), json.into(), "unsupported-body"),
@@ -125,6 +125,7 @@ async fn no_body_passes_in_which_an_upstream_finds_hidden_values() {
                 json.to_owned(),
                 "/cards {\"card\":{\"number\":\"[redacted]\"}}".to_owned(),
             ),
+            (JSON, format!("\u{feff}{json}"), "/cards \u{feff}{\"card\":{\"number\":\"[redacted]\"}}".to_owned()),
             // Another parser does not find a value that is hidden in the document.
             (
                 JSON,
