@@ -114,7 +114,7 @@ node-asan: setup ## the native part of @leafseal/crypto under AddressSanitizer
 	$(call say,asan: scripts/node-asan.sh)
 	@scripts/node-asan.sh
 
-upstreams: setup ## ambiguous requests through the relay to PHP, Express, Flask, Django, Go, Rack and Tomcat
+upstreams: setup ## ambiguous requests through the relay to PHP, Symfony, Express, Flask, Django, Go, Rack, Tomcat …
 	@cargo build --profile checked --package leafseal-cli
 	@LEAFSEAL='$(TARGET)/checked/leafseal' tests/upstreams/run.sh
 

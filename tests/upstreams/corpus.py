@@ -14,8 +14,9 @@ SECONDS_MAX = 60
 
 @dataclass(frozen=True)
 class Case:
-    """`is_accepted`: the request is plain, so the relay must not refuse it."""
+    """`is_accepted`: the request is plain, so the relay must not refuse it. `topic`: the name of its file."""
 
+    topic: str
     name: str
     about: str
     method: str
@@ -33,17 +34,17 @@ class Answer:
 
 
 def cases() -> list[Case]:
-    return [_case(entry) for file in sorted(FOLDER.glob("*.json")) for entry in json.loads(file.read_text())]
+    return [_case(file.stem, entry) for file in sorted(FOLDER.glob("*.json")) for entry in json.loads(file.read_text())]
 
 
-def _case(entry: dict[str, object]) -> Case:
+def _case(topic: str, entry: dict[str, object]) -> Case:
     body = base64.b64decode(entry["body_base64"]) if "body_base64" in entry else entry.get("body", "").encode()
     fields = [("Host", "front.test"), *entry["fields"]]
     if "body" in entry or "body_base64" in entry:
         fields.append(("Content-Length", str(len(body))))
     lines = [f"{entry['method']} {entry['target']} HTTP/1.1", *(f"{name}: {value}" for name, value in fields), "", ""]
     content = "\r\n".join(lines).encode("latin-1") + body
-    return Case(entry["name"], entry["about"], entry["method"], content, entry.get("accepted", False))
+    return Case(topic, entry["name"], entry["about"], entry["method"], content, entry.get("accepted", False))
 
 
 class Client:

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Ambiguous requests (vectors/ambiguous) through the relay to real upstreams: PHP, Express, Flask, Django, Go, Rack, Tomcat.
+# Ambiguous requests (vectors/ambiguous) through the relay to real upstreams: PHP, Symfony, Express, formidable, Flask, Django, Go,
+# Rack, Tomcat with Jackson, and libraries for JSON Patch.
 #
 #   LEAFSEAL=target/checked/leafseal tests/upstreams/run.sh [pytest arguments]
 #
-# Needs Python 3.11 with venv and Node 20 with npm. As root it installs PHP, Go, Ruby with Sinatra and Puma, and a JDK with Maven from
+# Needs Python 3.11 with venv and Node 20 with npm. As root it installs PHP, Symfony, Go, Ruby with Sinatra and Puma, and a JDK with Maven from
 # Debian where they are missing; without root, what is missing is skipped by name, and a failure in CI (CI=true) unless it is Ruby.
 # Pinned packages go to target/upstreams and node_modules. The tests reach nothing but 127.0.0.1.
 set -euo pipefail
@@ -18,11 +19,13 @@ built=$root/target/upstreams
 mkdir -p "$built"
 
 has() { command -v "$1" >/dev/null; }
+has_symfony() { has php && [[ -f /usr/share/php/Symfony/Component/HttpFoundation/autoload.php ]]; }
 has_rack() { has ruby && ruby -e 'require "sinatra/base"; require "puma"' 2>/dev/null; }
 
 debian_packages() {
   local missing=()
   has php || missing+=(php-cli)
+  has_symfony || missing+=(php-symfony-http-foundation)
   has go || missing+=(golang-go)
   has_rack || missing+=(ruby ruby-sinatra puma)
   has javac || missing+=(default-jdk-headless)
@@ -72,6 +75,7 @@ install_python "$built/venv" "$here/python/requirements.txt"
 install_npm tests/upstreams/express
 export UPSTREAMS='express python'
 ! has php || UPSTREAMS+=' php'
+! has_symfony || UPSTREAMS+=' symfony'
 ! has go || { build_go && UPSTREAMS+=' go'; }
 ! has_rack || UPSTREAMS+=' rack'
 ! { has javac && has mvn; } || { build_tomcat && UPSTREAMS+=' tomcat'; }

@@ -21,15 +21,23 @@ from leafseal import Leafseal
 
 FORM_RULE = {"action": "encrypt", "form": ["card_number"]}
 JSON_RULE = {"action": "encrypt", "json": ["$.card.number", "$.card_number", "$.secret_key"]}
+FILTER_RULE = {"action": "encrypt", "json": ["$.payments[?@.kind == 'card'].number"]}
 QUERY_RULE = {"action": "encrypt", "query": ["card_number"]}
 HEADER_RULE = {"action": "encrypt", "headers": ["X-Card-Number"]}
 # The selected parts of each route: the first word of a reader's name in a report.
 ROUTES = {
     "/v1/cards": ([FORM_RULE, JSON_RULE, QUERY_RULE, HEADER_RULE], {"form", "json", "query", "header", "params"}),
-    "/v1/form": ([FORM_RULE], {"form"}),
+    "/v1/form": ([FORM_RULE], {"form", "params"}),
     "/v1/json": ([JSON_RULE], {"json"}),
     "/v1/query": ([QUERY_RULE], {"query", "params"}),
+    "/v1/any-form": ([{"action": "encrypt", "form": ["*"]}], {"form", "params"}),
+    "/v1/any-query": ([{"action": "encrypt", "query": ["*"]}], {"query", "params"}),
+    "/v1/filter": ([FILTER_RULE], {"filter"}),
+    "/v1/strict": ([{"action": "encrypt", "json": ["$.card_number"], "require_match": True}], {"json", "shape"}),
+    "/v1/list": ([{"action": "encrypt", "json": ["$.cards[*].number"], "require_match": True}], {"list"}),
 }
+# Topics of what only some readers read, none of which the relay accepts.
+RARE = {"changes", "inside", "shapes"}
 # Statuses of invalid requests.
 REFUSALS = range(400, 500)
 ENVELOPE = re.compile(r"ev:[0-9A-Za-z+/=:]+:\$")
@@ -47,7 +55,7 @@ class Front:
 @pytest.fixture(scope="module")
 def front(tmp_path_factory: pytest.TempPathFactory, leafseal: Leafseal, engine: Engine) -> Iterator[Front]:
     folder = tmp_path_factory.mktemp("upstreams")
-    with servers.running(folder) as ports:
+    with servers.running(folder, list(ROUTES)) as ports:
         text = relays.process_section() + relays.engine_section(engine)
         for name, port in ports.items():
             text += relays.section("[inbound]", name=name, address="127.0.0.1:0", upstream=f"http://127.0.0.1:{port}", unmatched="pass")
@@ -112,7 +120,7 @@ def test_each_reader_reads_the_plain_value_without_the_relay(front: Front) -> No
     blind: set[str] = set()
     seeing: set[str] = set()
     for case in corpus.cases():
-        if not case.is_accepted:
+        if not case.is_accepted and case.topic not in RARE:
             continue
         for name, client in front.direct.items():
             report = client.send(case).report or {"read": {}}

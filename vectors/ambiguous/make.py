@@ -10,13 +10,14 @@ from pathlib import Path
 from corpus import TOPICS
 from documents import documents
 from forms import multipart, urlencoded
+from mixtures import mixtures
 from targets import codings, headers, paths, query
 
 HERE = Path(__file__).parent
 
 
 def main() -> None:
-    for topic in (urlencoded, multipart, documents, paths, query, headers, codings):
+    for topic in (urlencoded, multipart, documents, paths, query, headers, codings, mixtures):
         topic()
     for topic, cases in TOPICS.items():
         lines = ",\n".join(json.dumps(case) for case in cases)

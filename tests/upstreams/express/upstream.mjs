@@ -1,9 +1,16 @@
-// The upstreams `express-…`: Express with each of its usual body parsers, one application and port each.
+// The upstreams `express-…`: Express with each of its usual body parsers, one application and port each; and `formidable`, which parses
+// bodies of node:http by itself.
 // Prints one line, the ports by name, and serves until it is terminated.
-import express from 'express';
-import multer from 'multer';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 
-const ROUTES = ['/v1/cards', '/v1/form', '/v1/json', '/v1/query'];
+import express from 'express';
+import jsonPatch from 'fast-json-patch';
+import { formidable } from 'formidable';
+import multer from 'multer';
+import { scimPatch } from 'scim-patch';
+
+const ROUTES = process.env.ROUTES.split(' ');
 
 const PARSERS = {
   'express-qs': [express.json(), express.urlencoded({ extended: true }), express.text({ type: 'text/*' })],
@@ -11,12 +18,34 @@ const PARSERS = {
   'express-json-any': [express.json({ type: '*/*', strict: false })],
   'express-form-any': [express.urlencoded({ extended: true, type: '*/*' })],
   'express-multer': [multer().any()],
+  'express-patch': [express.json({ type: '*/*', strict: false })],
 };
 
 const card = (body) => [body?.card_number ?? null, body?.card?.number ?? null, body?.secret_key ?? null];
 
 /** Whether the parsed body came of JSON; of a form otherwise. */
 const isJson = (name, request) => name === 'express-json-any' || (name !== 'express-form-any' && Boolean(request.is(['json', '+json'])));
+
+/** The documents that an API stores and that patches change. */
+const stored = () => ({ schemas: ['urn:x'], id: '1', meta: { resourceType: 'x' }, card: { number: null }, card_number: null, secret_key: null });
+
+/** What `read` returns; null where the library refuses the patch. */
+function attempt(read) {
+  try {
+    return read();
+  } catch {
+    return null;
+  }
+}
+
+/** What the stored document has after the patch that the body is. */
+function patched(body) {
+  return {
+    'json fast-json-patch': attempt(() => card(jsonPatch.applyPatch(stored(), body).newDocument)),
+    'json merge patch': attempt(() => card(Object.assign(stored(), body))),
+    'json scim-patch': attempt(() => card(scimPatch(stored(), body.Operations, { mutateDocument: false }))),
+  };
+}
 
 function report(name) {
   return (request, response) => {
@@ -29,7 +58,10 @@ function report(name) {
       const files = (request.files ?? []).filter((file) => /^card_number(\[.*)?$/.test(file.fieldname));
       read['form req.files'] = files.map((file) => file.buffer.toString('latin1'));
     }
-    if (typeof body === 'object') {
+    if (name === 'express-patch') {
+      Object.assign(read, patched(body));
+    } else if (typeof body === 'object') {
+      if (typeof body?.payload === 'string') read['json field'] = attempt(() => card(JSON.parse(body.payload)));
       if (isJson(name, request)) read['json req.body'] = card(body);
       else read['form req.body'] = body?.card_number ?? null;
     }
@@ -49,5 +81,28 @@ function start(name, parsers) {
   });
 }
 
-const ports = await Promise.all(Object.entries(PARSERS).map(([name, parsers]) => start(name, parsers)));
+/** The application on formidable alone, with all of its plugins. */
+function startFormidable() {
+  const server = createServer(async (request, response) => {
+    const route = ROUTES.find((path) => path === new URL(request.url, 'http://a').pathname) ?? null;
+    const read = {};
+    try {
+      const [fields, files] = await formidable({ allowEmptyFiles: true, minFileSize: 0 }).parse(request);
+      const contents = (files.card_number ?? []).map((file) => readFileSync(file.filepath, 'latin1'));
+      Object.assign(read, { 'form fields': fields.card_number ?? null, 'form files': contents });
+      // Its plugin for JSON reads a body whose type has the word anywhere.
+      if (/json/i.test(request.headers['content-type'] ?? '')) {
+        read['json fields'] = [fields.card_number ?? null, fields.card?.[0]?.number ?? null, fields.secret_key ?? null];
+      }
+    } catch {
+      // Nothing was read.
+    }
+    response.writeHead(200, { 'X-Upstream': 'formidable', 'Content-Type': 'application/json' }).end(JSON.stringify({ route, read }));
+  });
+  return new Promise((resolve) => {
+    server.listen(0, '127.0.0.1', () => resolve(['formidable', server.address().port]));
+  });
+}
+
+const ports = await Promise.all([...Object.entries(PARSERS).map(([name, parsers]) => start(name, parsers)), startFormidable()]);
 console.log(JSON.stringify(Object.fromEntries(ports)));

@@ -10,11 +10,12 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 )
 
 const memoryMax = 1 << 20
 
-var routes = []string{"/v1/cards", "/v1/form", "/v1/json", "/v1/query"}
+var routes = strings.Fields(os.Getenv("ROUTES"))
 
 type payment struct {
 	CardNumber any `json:"card_number"`

@@ -1,7 +1,7 @@
 <?php
 // The upstream `php`: what PHP's own request parsing reads under the selected names. Started as `php -S ADDRESS upstream.php`.
 
-const ROUTES = ['/v1/cards', '/v1/form', '/v1/json', '/v1/query'];
+define('ROUTES', explode(' ', getenv('ROUTES')));
 
 /** The route, as a front controller computes it from the target, or as the server itself resolves the path. */
 function route(): ?string
@@ -57,6 +57,7 @@ $read = [
     'form $_FILES' => files(),
     'form parse_str' => $parsed['card_number'] ?? null,
     'json json_decode' => card(json_decode($body, true)),
+    'json field' => card(json_decode(is_string($_POST['payload'] ?? null) ? $_POST['payload'] : '', true)),
     'query $_GET' => $_GET['card_number'] ?? null,
     'params $_REQUEST' => $_REQUEST['card_number'] ?? null,
     'header $_SERVER' => $_SERVER['HTTP_X_CARD_NUMBER'] ?? null,

@@ -5,20 +5,23 @@ Prints one line, the ports by name, and serves until it is terminated.
 
 import io
 import json
+import os
 import socketserver
+import sqlite3
 import threading
 from collections.abc import Callable
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import django
 import flask
+import jsonpatch
 import werkzeug.serving
 from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import path
 
-ROUTES = ["/v1/cards", "/v1/form", "/v1/json", "/v1/query"]
+ROUTES = os.environ["ROUTES"].split(" ")
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
@@ -38,6 +41,53 @@ def attempt(read: Callable[[], object]) -> object:
         return None
 
 
+class First(dict):
+    """The members of an object, the first of each name."""
+
+    def __init__(self, pairs: list[tuple[str, object]]):
+        super().__init__(reversed(pairs))
+
+
+def of_kind(document: object) -> object:
+    """The numbers of the payments by card."""
+    return [payment.get("number") for payment in document["payments"] if payment.get("kind") == "card"]
+
+
+def patched(body: bytes) -> object:
+    """The card of a stored document that the body patches."""
+    stored = {"card": {"number": None}, "card_number": None, "secret_key": None}
+    return card(jsonpatch.JsonPatch(json.loads(body)).apply(stored))
+
+
+def by_sqlite(body: bytes) -> dict[str, object]:
+    """What SQLite's functions read, which take the first of equal members."""
+    database = sqlite3.connect(":memory:")
+    text = body.decode()
+    paths = ["$.card_number", "$.card.number", "$.secret_key"]
+    filtered = "select json_extract(value, '$.number') from json_each(?, '$.payments') where json_extract(value, '$.kind') = 'card'"
+    # Of an object or list it returns the JSON text.
+    return {
+        "json json_extract": attempt(lambda: [plain(database.execute("select json_extract(?, ?)", (text, path)).fetchone()[0]) for path in paths]),
+        "filter json_extract": attempt(lambda: [plain(row[0]) for row in database.execute(filtered, (text,))]),
+    }
+
+
+def plain(value: object) -> object:
+    """The value of a JSON text; other text as it is."""
+    return json.loads(value) if isinstance(value, str) and value.startswith(("{", "[")) else value
+
+
+def documents(body: bytes) -> dict[str, object]:
+    """What readers of JSON find in a body."""
+    return {
+        "json jsonpatch": attempt(lambda: patched(body)),
+        "json first": attempt(lambda: card(json.loads(body, object_pairs_hook=First))),
+        "filter last": attempt(lambda: of_kind(json.loads(body))),
+        "filter first": attempt(lambda: of_kind(json.loads(body, object_pairs_hook=First))),
+        **(attempt(lambda: by_sqlite(body)) or {}),
+    }
+
+
 def flask_app() -> flask.Flask:
     app = flask.Flask("upstream")
 
@@ -51,6 +101,8 @@ def flask_app() -> flask.Flask:
             "form request.files": [file.read().decode("latin-1") for file in form.files.getlist("card_number")],
             "params request.values": form.values.getlist("card_number"),
             "json get_json(force)": card(attempt(lambda: request.get_json(force=True))),
+            "json field": card(attempt(lambda: json.loads(form.form["payload"]))),
+            **documents(body),
             "query request.args": request.args.getlist("card_number"),
             "header request.headers": request.headers.get("X-Card-Number"),
             "header request.environ": request.environ.get("HTTP_X_CARD_NUMBER"),
@@ -70,6 +122,8 @@ def django_report(request: HttpRequest) -> HttpResponse:
         "form request.POST": attempt(lambda: request.POST.getlist("card_number")),
         "form request.FILES": attempt(lambda: [file.read().decode("latin-1") for file in request.FILES.getlist("card_number")]),
         "json json.loads": card(attempt(lambda: json.loads(body))),
+        "json field": card(attempt(lambda: json.loads(request.POST["payload"]))),
+        "json part": card(attempt(lambda: json.loads(request.FILES["payload"].read()))),
         "query request.GET": request.GET.getlist("card_number"),
         "header request.headers": request.headers.get("X-Card-Number"),
         "header request.META": request.META.get("HTTP_X_CARD_NUMBER"),

@@ -5,7 +5,7 @@ require 'puma'
 require 'puma/server'
 require 'sinatra/base'
 
-ROUTES = ['/v1/cards', '/v1/form', '/v1/json', '/v1/query'].freeze
+ROUTES = ENV.fetch('ROUTES').split.freeze
 
 # Files as their content, everything as text that JSON can carry.
 def plain(value)
@@ -48,7 +48,8 @@ class Upstream < Sinatra::Base
           'query GET' => attempt { plain(request.GET['card_number']) },
           'params params' => attempt { plain(params['card_number']) },
           'header env' => plain(env['HTTP_X_CARD_NUMBER']),
-          'json JSON.parse' => attempt { plain(card(JSON.parse(body))) }
+          'json JSON.parse' => attempt { plain(card(JSON.parse(body))) },
+          'json field' => attempt { plain(card(JSON.parse(request.POST['payload']))) }
         }
         headers 'Content-Type' => 'application/json', 'X-Upstream' => 'rack'
         JSON.generate('route' => route, 'read' => read)

@@ -1,9 +1,11 @@
 import com.fasterxml.jackson.annotation.JsonProperty;
+import com.fasterxml.jackson.core.json.JsonReadFeature;
 import com.fasterxml.jackson.databind.DeserializationFeature;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.MapperFeature;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.json.JsonMapper;
+import com.flipkart.zjsonpatch.JsonPatch;
 import jakarta.servlet.MultipartConfigElement;
 import jakarta.servlet.http.HttpServlet;
 import jakarta.servlet.http.HttpServletRequest;
@@ -23,18 +25,35 @@ import org.apache.catalina.Wrapper;
 import org.apache.catalina.startup.Tomcat;
 
 /**
- * The upstreams tomcat-params and tomcat-body: what servlets on Tomcat read under the selected names, by parameters and parts or by Jackson.
+ * The upstreams tomcat-params and tomcat-body: what servlets on Tomcat read under the selected names, by parameters and parts or by Jackson,
+ * also with the lenient features that applications enable for it.
  *
  * <p>Prints one line, the ports by name, and serves until it is terminated.
  */
 public final class Upstream {
-    private static final List<String> ROUTES = List.of("/v1/cards", "/v1/form", "/v1/json", "/v1/query");
+    private static final List<String> ROUTES = List.of(System.getenv("ROUTES").split(" "));
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final ObjectMapper ANY_CASE =
             JsonMapper.builder()
                     .enable(MapperFeature.ACCEPT_CASE_INSENSITIVE_PROPERTIES)
                     .disable(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES)
                     .build();
+    private static final ObjectMapper LENIENT = lenient().build();
+    private static final ObjectMapper UNWRAPPING = lenient().enable(DeserializationFeature.UNWRAP_ROOT_VALUE).build();
+
+    private static JsonMapper.Builder lenient() {
+        return JsonMapper.builder()
+                .enable(MapperFeature.ACCEPT_CASE_INSENSITIVE_PROPERTIES)
+                .enable(DeserializationFeature.ACCEPT_SINGLE_VALUE_AS_ARRAY, DeserializationFeature.UNWRAP_SINGLE_VALUE_ARRAYS)
+                .enable(JsonReadFeature.ALLOW_JAVA_COMMENTS, JsonReadFeature.ALLOW_SINGLE_QUOTES, JsonReadFeature.ALLOW_UNQUOTED_FIELD_NAMES)
+                .enable(JsonReadFeature.ALLOW_TRAILING_COMMA, JsonReadFeature.ALLOW_YAML_COMMENTS, JsonReadFeature.ALLOW_NON_NUMERIC_NUMBERS)
+                .disable(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES);
+    }
+
+    /** A list of cards. */
+    public static final class Wallet {
+        public List<Card> cards = List.of();
+    }
 
     /** What a service binds a request to. */
     public static final class Payment {
@@ -76,18 +95,21 @@ public final class Upstream {
 
         @Override
         void read(HttpServletRequest request, Map<String, Object> read) {
-            read.put("form getParts", parts(request));
+            read.put("form getParts", parts(request, "card_number"));
+            for (String content : parts(request, "payload")) {
+                attempt(() -> read.put("json part", Body.tree(JSON.readTree(content))));
+            }
             String[] values = request.getParameterValues("card_number");
             // With a query the parameters are a mixture of query and form.
             String kind = request.getQueryString() == null ? "form" : "params";
             read.put(kind + " getParameterValues", values == null ? List.of() : Arrays.asList(values));
         }
 
-        private static List<String> parts(HttpServletRequest request) {
+        private static List<String> parts(HttpServletRequest request, String name) {
             List<String> found = new ArrayList<>();
             try {
                 for (Part part : request.getParts()) {
-                    if ("card_number".equals(part.getName())) {
+                    if (name.equals(part.getName())) {
                         found.add(new String(part.getInputStream().readAllBytes(), StandardCharsets.ISO_8859_1));
                     }
                 }
@@ -110,6 +132,10 @@ public final class Upstream {
                 byte[] body = request.getInputStream().readAllBytes();
                 attempt(() -> read.put("json Jackson(tree)", tree(JSON.readTree(body))));
                 attempt(() -> read.put("json Jackson(any case)", bound(ANY_CASE.readValue(body, Payment.class))));
+                attempt(() -> read.put("shape Jackson(lenient)", bound(LENIENT.readValue(body, Payment.class))));
+                attempt(() -> read.put("shape Jackson(unwrapping)", bound(UNWRAPPING.readValue(body, Payment.class))));
+                attempt(() -> read.put("list Jackson(lenient)", numbers(LENIENT.readValue(body, Wallet.class))));
+                attempt(() -> read.put("json zjsonpatch", tree(JsonPatch.apply(JSON.readTree(body), JSON.valueToTree(new Payment())))));
             } catch (IOException broken) {
                 // Nothing was read.
             }
@@ -121,6 +147,12 @@ public final class Upstream {
 
         private static Object value(JsonNode node) {
             return node.isMissingNode() ? null : node;
+        }
+
+        private static List<Object> numbers(Wallet wallet) {
+            List<Object> numbers = new ArrayList<>();
+            wallet.cards.forEach(card -> numbers.add(card.number));
+            return numbers;
         }
 
         private static List<Object> bound(Payment payment) {
@@ -135,7 +167,7 @@ public final class Upstream {
     private static void attempt(Step step) {
         try {
             step.run();
-        } catch (IOException refused) {
+        } catch (IOException | RuntimeException refused) {
             // Nothing was read.
         }
     }
