@@ -174,6 +174,15 @@ func TestCalls(t *testing.T) {
 		opened, err := client.Decrypt(background, renewed[0], DecryptOptions{})
 		must(t, err)
 		equal(t, any("a"), opened)
+		mixed := []string{old, "ev:Tk9D:planted:$"}
+		_, _, err = client.Rewrap(background, mixed, RewrapOptions{})
+		expect(t, "invalid_envelope", err)
+		var report Report
+		left, count, err := client.Rewrap(background, mixed, RewrapOptions{OnFailure: "leave", OnReport: func(seen Report) { report = seen }})
+		must(t, err)
+		equal(t, int64(1), count)
+		equal(t, mixed[1], left[1])
+		same(t, []int64{1}, report.FailedIndexes)
 		key := engine.run(t, "api-keys", "create", testApp, "--allow", "encrypt,decrypt")
 		seen, err := client.Authenticate(background, key)
 		must(t, err)

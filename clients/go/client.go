@@ -156,7 +156,7 @@ type DecryptOptions struct {
 
 // Report is the engine's report about a list or document.
 type Report struct {
-	// Count is the number of values of a document that were encrypted or decrypted.
+	// Count is the number of values of a document that were encrypted or decrypted, or of new envelopes of Rewrap.
 	Count int64
 	// Matched has the number of values that each selector matched.
 	Matched []int64
@@ -230,6 +230,10 @@ type RewrapOptions struct {
 	Timeout time.Duration
 	// Curve of the new envelopes: r1 or k1. Default: each keeps its own.
 	Curve string
+	// OnFailure is the action for an envelope that does not open: fail (the default) or leave.
+	OnFailure string
+	// OnReport receives the engine's report before the call returns.
+	OnReport func(Report)
 }
 
 // Rewrap encrypts envelopes again under the app's newest key version. It returns as many in the same order, and how many of them are new.
@@ -238,11 +242,14 @@ func (c *Client) Rewrap(ctx context.Context, envelopes []string, options RewrapO
 	if err != nil {
 		return nil, 0, err
 	}
-	encoder := c.encoder("rewrap", true).required("app", app).text("curve", options.Curve)
+	encoder := c.encoder("rewrap", true).required("app", app).text("curve", options.Curve).text("on_failure", options.OnFailure)
 	var sealed []string
 	var report Report
 	err = c.do(ctx, encoder.texts("values", notNil(envelopes)).done, options.Timeout, func(result []byte) (failure *Error) {
 		sealed, report, failure = readValues(result, len(envelopes), readText)
+		if failure == nil && options.OnReport != nil {
+			options.OnReport(report)
+		}
 		return failure
 	})
 	return sealed, report.Count, err

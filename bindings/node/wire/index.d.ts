@@ -16,7 +16,7 @@ export interface DecryptOptions {
   role?: string;
   /** How long the caller waits, in milliseconds, 1 to 4294967295. */
   deadlineMs?: number;
-  /** The action for an envelope that does not open. Only `decrypt` and documents. */
+  /** The action for an envelope that does not open. Only `decrypt`, documents and `rewrap`, which has no `null`. */
   onFailure?: 'fail' | 'leave' | 'null';
   /** The id of an API key on whose behalf the request is made. */
   keyId?: string;
@@ -107,8 +107,8 @@ export function encodeEncryptFile(id: number, options: EncryptOptions, data: Uin
 /** Encodes `decrypt_file`, which uses of the options `app`, `deadlineMs` and `keyId`. */
 export function encodeDecryptFile(id: number, options: DecryptOptions, data: Uint8Array): Buffer;
 
-/** Encodes `rewrap`, which uses of the options `app`, `curve` and `deadlineMs`. */
-export function encodeRewrap(id: number, options: EncryptOptions, envelopes: readonly string[]): Buffer;
+/** Encodes `rewrap`, which uses of the options `app`, `curve`, `deadlineMs` and `onFailure`. */
+export function encodeRewrap(id: number, options: EncryptOptions & Pick<DecryptOptions, 'onFailure'>, envelopes: readonly string[]): Buffer;
 
 /** Encodes `inspect`; with an app, the envelopes are opened to read the fields inside. */
 export function encodeInspect(id: number, app: string | undefined, envelopes: readonly string[]): Buffer;
@@ -194,7 +194,7 @@ export interface Report {
   resealed: number;
   /** Encrypting with `skipSealed`: how many envelopes were left alone. */
   skipped: number;
-  /** Decrypting with `onFailure` of `leave` or `null`: how many envelopes did not open. */
+  /** Decrypting or rewrapping with `onFailure` of `leave` or `null`: how many envelopes did not open. */
   failed: number;
   /** The indexes of the first of those, in a list. */
   failedIndexes: number[];

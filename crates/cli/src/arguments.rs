@@ -353,6 +353,25 @@ impl OnFailureName {
     }
 }
 
+/// The action for an envelope that `rewrap` cannot open. Null would destroy a stored value that another key may open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RewrapFailureName {
+    /// Fail the command
+    Fail,
+    /// Leave the envelope unchanged
+    Leave,
+}
+
+impl RewrapFailureName {
+    /// Returns the engine's value.
+    pub(crate) fn on_failure(self) -> OnFailure {
+        match self {
+            Self::Fail => OnFailure::Fail,
+            Self::Leave => OnFailure::Leave,
+        }
+    }
+}
+
 /// `leafseal encrypt`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -446,6 +465,9 @@ pub(crate) struct RewrapArguments {
     /// The curve of the new envelopes [default: each keeps its own]
     #[arg(long, value_enum)]
     pub curve: Option<CurveName>,
+    /// What to do with an envelope that fails to decrypt; the first failures are listed on standard error
+    #[arg(long, value_enum, default_value_t = RewrapFailureName::Fail, value_name = "WHAT")]
+    pub on_failure: RewrapFailureName,
     /// In and out.
     #[command(flatten)]
     pub stream: StreamArguments,

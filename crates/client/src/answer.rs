@@ -102,10 +102,11 @@ impl Answer {
     }
 
     pub(crate) fn rewrapped(&self) -> Result<Rewrapped, ClientError> {
-        let RewrapResult { values, count } = RewrapResult::decode(self.result())?;
+        let RewrapResult { values, count, report } = RewrapResult::decode(self.result())?;
         let envelopes = values.strings().map(|envelope| envelope.map(|text| text.as_str().to_owned()));
         let envelopes = envelopes.collect::<Result<_, _>>().map_err(leafseal_protocol::ContentError::from)?;
-        Ok(Rewrapped { envelopes, count })
+        let failures = report.failure_indexes()?;
+        Ok(Rewrapped { envelopes, count, report: Report::of(&report)?, failures })
     }
 
     pub(crate) fn inspections(&self) -> Result<Vec<Inspection>, ClientError> {
@@ -291,6 +292,10 @@ pub struct Rewrapped {
     pub envelopes: Vec<String>,
     /// The number of rewrapped envelopes.
     pub count: u64,
+    /// The engine's report.
+    pub report: Report,
+    /// The indexes of the first envelopes that failed to decrypt.
+    pub failures: Vec<u64>,
 }
 
 /// The metadata of an envelope. Fields that are `None` are unknown, or known only after decryption.

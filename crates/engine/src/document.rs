@@ -9,8 +9,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use leafseal_document::{
-    Match, MatchPaths, Progress as WalkProgress, Purpose, ScalarKind, Selection, Walk, escape_into, escape_piece,
-    escaped_size, unescape, unescape_piece,
+    Limits, Match, MatchPaths, Progress as WalkProgress, Purpose, ScalarKind, Selection, Walk, escape_into,
+    escape_piece, escaped_size, unescape, unescape_piece,
 };
 use leafseal_envelope::{Opened, Value, ValueType};
 
@@ -22,9 +22,12 @@ use crate::error::{Error, ErrorKind};
 use crate::long::{LongDecryption, LongEncryption, LongRewrap, LongStep, Shape};
 use crate::permissions::Caller;
 use crate::report::{OnFailure, Report};
-use crate::rewrap::{RewrapOptions, Rewrapper};
+use crate::rewrap::{RewrapOptions, Rewrapped, Rewrapper};
 pub(crate) use rewriters::text_of;
 use rewriters::{placed, plain_text, value_type};
+
+/// Envelopes that [`check_document`] collects at a time.
+const CHECKED_VALUES_MAX: usize = 1 << 10;
 
 /// Whether a document, or a part of one, is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,6 +137,20 @@ impl Engine {
             output_size_max: self.settings().document.document_size_max,
         })
     }
+}
+
+/// Checks that `document` is one that the engine processes under these limits, without keys: for callers that send it nothing else of it
+/// than its envelopes.
+///
+/// # Errors
+/// As those of a document that is rewritten.
+pub fn check_document(document: &[u8], limits: &Limits) -> Result<(), Error> {
+    let mut walk = Walk::new(document.len(), &Selection::everything(), Purpose::Decrypt, limits)?;
+    let mut matches = Vec::new();
+    while walk.next_batch(document, &mut matches, CHECKED_VALUES_MAX, usize::MAX)? == WalkProgress::More {
+        matches.clear();
+    }
+    Ok(())
 }
 
 impl<R: Rewriter> DocumentWork<R> {

@@ -50,6 +50,7 @@ pub use counters::{CacheCounters, Counters, LookupCounters};
 pub use decrypt::{DecryptOptions, Decryptor};
 pub use document::{
     DocumentDecryption, DocumentEncryption, DocumentPart, DocumentRewrap, DocumentWork, Planned, Progress, Rewriter,
+    check_document,
 };
 pub use encrypt::{EncryptOptions, Encryptor, Settled};
 pub use engine::Engine;
@@ -69,7 +70,7 @@ pub use long::{LongDecryption, LongEncryption, LongRewrap, LongStep, Shape};
 pub use lookups::LookupRun;
 pub use permissions::Caller;
 pub use report::{Failure, OnFailure, Report};
-pub use rewrap::{RewrapOptions, Rewrapper};
+pub use rewrap::{RewrapOptions, Rewrapped, Rewrapper};
 pub use settings::{EmptyStrings, Keying, Settings};
 pub use token::{
     IssuedToken, PayloadDigest, PayloadReading, TOKEN_AGE_DEFAULT, TOKEN_AGE_MAX, Token, TokenRequest,

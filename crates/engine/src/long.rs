@@ -392,11 +392,25 @@ pub struct LongRewrap {
 }
 
 impl Rewrapper {
-    /// Continues a long text; one that is not an envelope, or is of the newest version already, stays unchanged.
+    /// Continues a long text; one that is not an envelope, or is of the newest version already, stays unchanged. One that fails to decrypt
+    /// has the result `Failed`, unless the request fails.
     ///
     /// # Errors
     /// As [`Rewrapper::rewrap`], with index 0.
     pub fn rewrap_long(
+        &mut self,
+        long: &mut LongRewrap,
+        text: &[u8],
+        shape: &impl Shape,
+        out: &mut Vec<u8>,
+    ) -> Result<LongStep, Error> {
+        match self.rewrap_long_strictly(long, text, shape, out) {
+            Err(error) if self.is_left(&error) => Ok(LongStep::Failed),
+            step => step.map_err(|error| self.permit.knowledge.judge(error)),
+        }
+    }
+
+    fn rewrap_long_strictly(
         &mut self,
         long: &mut LongRewrap,
         text: &[u8],
@@ -409,8 +423,7 @@ impl Rewrapper {
         let Some(envelope) = parse(text)? else { return Ok(LongStep::Left) };
         if !long.open.is_open() {
             let step = long.open.step(&self.permit, &mut self.openings, &envelope, <[u8]>::len);
-            let judged = |unopened| self.permit.knowledge.judge(self.openings.error(unopened, of_the_value));
-            return step.map(|()| LongStep::More).map_err(judged);
+            return step.map(|()| LongStep::More).map_err(|unopened| self.openings.error(unopened, of_the_value));
         }
         let Some(sealing) = &mut long.sealing else {
             return self.begin_long(long, &envelope, shape, out);

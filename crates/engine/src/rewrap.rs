@@ -12,10 +12,11 @@ use leafseal_envelope::{
 use crate::cost::SearchBudget;
 use crate::decrypt::check_role;
 use crate::engine::Engine;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::opening::EphemeralId;
 use crate::permissions::{Act, Caller};
 use crate::permit::{Permit, Renewal};
+use crate::report::{OnFailure, Report, Tally};
 use crate::request_openings::{Found, RequestOpenings};
 
 /// The options of a rewrap.
@@ -25,6 +26,27 @@ pub struct RewrapOptions<'a> {
     pub app: &'a str,
     /// The curve of new envelopes; by default each keeps its own.
     pub curve: Option<Curve>,
+    /// The action for an envelope that fails to decrypt. `Null` is refused, because it would destroy a stored value that another key may
+    /// open.
+    pub on_failure: OnFailure,
+}
+
+impl<'a> RewrapOptions<'a> {
+    /// For `app`, each envelope with its own curve; envelopes that fail to decrypt fail the request.
+    pub fn new(app: &'a str) -> Self {
+        Self { app, curve: None, on_failure: OnFailure::Fail }
+    }
+}
+
+/// What became of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rewrapped<'a> {
+    /// Its new envelope.
+    New(&'a [u8]),
+    /// It stays unchanged: it is not an envelope, or already of the newest version.
+    Unchanged,
+    /// It is an envelope that fails to decrypt, and the request leaves such unchanged.
+    Failed,
 }
 
 /// Rewraps the envelopes of one request.
@@ -37,14 +59,21 @@ pub struct Rewrapper {
     keys: Arc<RequestKeys>,
     open_scratch: OpenScratch,
     seal_scratch: SealScratch,
+    on_failure: OnFailure,
+    tally: Tally,
 }
 
 impl Engine {
     /// Starts rewrapping: the caller must be permitted to encrypt and to decrypt.
     ///
     /// # Errors
-    /// Forbidden, unknown app, disabled app, store unavailable.
+    /// Forbidden, unknown app, disabled app, store unavailable; an action for failures that would destroy values.
     pub fn rewrapper(&self, caller: &Caller, options: &RewrapOptions<'_>) -> Result<Rewrapper, Error> {
+        if options.on_failure == OnFailure::Null {
+            let message =
+                "rewrap cannot replace envelopes by null, which would destroy their values: use leave or fail";
+            return Err(Error::new(ErrorKind::InvalidParams, message));
+        }
         let permit = Permit::new(self, caller, &[Act::Encrypt, Act::Decrypt], options.app)?;
         Ok(Rewrapper {
             permit,
@@ -54,6 +83,8 @@ impl Engine {
             keys: Arc::default(),
             open_scratch: OpenScratch::default(),
             seal_scratch: SealScratch::default(),
+            on_failure: options.on_failure,
+            tally: Tally::default(),
         })
     }
 }
@@ -75,32 +106,56 @@ impl Rewrapper {
             keys: Arc::clone(&self.keys),
             open_scratch: OpenScratch::default(),
             seal_scratch: SealScratch::default(),
+            on_failure: self.on_failure,
+            tally: self.tally.fork(),
         }
     }
 
-    /// Processes texts from the first on and passes each to `each` with its index, in order: its new envelope, or `None` if it stays
-    /// unchanged because it is not an envelope or already of the newest version. Stops after a text that cost key agreements, so that a
-    /// step stays short; returns how many are done. That is none if the search for the key version of the first text is not at its end: the
-    /// next call, which begins with the same text, continues it.
+    /// The action for envelopes that fail to decrypt.
+    pub fn on_failure(&self) -> OnFailure {
+        self.on_failure
+    }
+
+    /// Records an envelope that failed to decrypt, for the report; `path` returns its path in a document.
+    pub fn note_failure(&mut self, position: u64, path: impl FnOnce() -> String) {
+        self.tally.add_failure(position, self.permit.engine.settings().failure_paths_max, path);
+    }
+
+    /// The report so far.
+    pub fn report(&self) -> Report {
+        self.tally.report()
+    }
+
+    /// Processes texts from the first on and passes each to `each` with its index, in order. Stops after a text that cost key agreements,
+    /// so that a step stays short; returns how many are done. That is none if the search for the key version of the first text is
+    /// not at its end: the next call, which begins with the same text, continues it.
     ///
     /// # Errors
-    /// The first text that is malformed, fails to decrypt, or has a role that the caller may not read, with its index. Earlier results of
-    /// `each` are void.
-    pub fn rewrap(&mut self, texts: &[&[u8]], mut each: impl FnMut(usize, Option<&[u8]>)) -> Result<usize, Error> {
+    /// The first text that is malformed, fails to decrypt, or has a role that the caller may not read, with its index, unless the request
+    /// leaves such unchanged. Earlier results of `each` are void.
+    pub fn rewrap(&mut self, texts: &[&[u8]], mut each: impl FnMut(usize, Rewrapped<'_>)) -> Result<usize, Error> {
         self.renew()?;
         let mut envelope = Vec::new();
         let (mut done, mut spent) = (0, Spent::default());
         while done < texts.len() && spent.agreements() == 0 {
             envelope.clear();
-            let outcome = self.rewrap_one(done, texts[done], &mut envelope, &mut spent);
-            if outcome.map_err(|error| self.permit.knowledge.judge(error))? == Outcome::Searching {
-                break;
+            match self.rewrap_one(done, texts[done], &mut envelope, &mut spent) {
+                Ok(Outcome::Searching) => break,
+                Ok(Outcome::Done) if envelope.is_empty() => each(done, Rewrapped::Unchanged),
+                Ok(Outcome::Done) => each(done, Rewrapped::New(&envelope)),
+                Err(error) if self.is_left(&error) => each(done, Rewrapped::Failed),
+                Err(error) => return Err(self.permit.knowledge.judge(error)),
             }
-            each(done, (!envelope.is_empty()).then_some(&envelope));
             done += 1;
         }
         self.openings.note(done, spent.agreements());
         Ok(done)
+    }
+
+    /// Whether an envelope with this error stays unchanged. Errors of the value have its index; others concern the request. One that fails
+    /// only because the store is silent does not stay: it may be sound.
+    pub(crate) fn is_left(&self, error: &Error) -> bool {
+        self.on_failure == OnFailure::Leave && error.index.is_some() && self.permit.knowledge.is_final(error)
     }
 
     /// Call it at the beginning of each step.
@@ -135,6 +190,7 @@ impl Rewrapper {
             keys,
             open_scratch,
             seal_scratch,
+            ..
         } = self;
         let opening =
             openings.find(ephemeral, || engine.opening(app, ephemeral)).map_err(|malformed| at(malformed.into()))?;

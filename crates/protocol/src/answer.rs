@@ -167,17 +167,36 @@ pub fn begin_values(id: u32, count: u32, out: &mut Vec<u8>) {
     write::array_header(count as usize, out);
 }
 
-/// Begins the answer to `rewrap`: `count` strings have to follow, then [`end_rewrap`].
-pub fn begin_rewrap(id: u32, count: u32, out: &mut Vec<u8>) {
-    begin(id, out);
-    write::map_header(2, out);
-    field(Field::Values, out);
-    write::array_header(count as usize, out);
+/// An answer to `rewrap` that is being written.
+#[must_use = "the answer is complete only after `finish`"]
+#[derive(Debug)]
+pub struct OpenRewrap {
+    map: OpenMap,
 }
 
-/// Ends the answer to `rewrap`; `rewrapped` of the envelopes are new.
-pub fn end_rewrap(rewrapped: u64, out: &mut Vec<u8>) {
-    end_counted(rewrapped, out);
+impl OpenRewrap {
+    /// Begins the answer: `count` strings have to follow.
+    pub fn begin(id: u32, count: u32, out: &mut Vec<u8>) -> Self {
+        begin(id, out);
+        let map = OpenMap::begin(2, out);
+        field(Field::Values, out);
+        write::array_header(count as usize, out);
+        OpenRewrap { map }
+    }
+
+    /// Ends the answer; `rewrapped` of the envelopes are new.
+    pub fn finish(self, rewrapped: u64, report: &Report<'_>, out: &mut Vec<u8>) {
+        end_counted(rewrapped, out);
+        let more = report.write(out);
+        self.map.add(more, out);
+    }
+
+    /// Ends an answer that began in `head` and continues in other buffers; appends the bytes after the values to `tail`.
+    pub fn finish_at(self, rewrapped: u64, report: &Report<'_>, head: &mut [u8], tail: &mut Vec<u8>) {
+        end_counted(rewrapped, tail);
+        let more = report.write(tail);
+        self.map.add(more, head);
+    }
 }
 
 fn end_counted(count: u64, out: &mut Vec<u8>) {

@@ -247,12 +247,12 @@ fn reencode_file(result: RawValue<'_>) -> Reencoded {
 }
 
 fn reencode_rewrap(result: RawValue<'_>) -> Reencoded {
-    let RewrapResult { values, count } = RewrapResult::decode(result)?;
+    let RewrapResult { values, count, .. } = RewrapResult::decode(result)?;
     let values = strings(values)?;
     let mut out = Vec::new();
-    answer::begin_rewrap(7, values.len() as u32, &mut out);
+    let answer = answer::OpenRewrap::begin(7, values.len() as u32, &mut out);
     values.iter().for_each(|value| write::string(value, &mut out));
-    answer::end_rewrap(count, &mut out);
+    answer.finish(count, &answer::Report::default(), &mut out);
     Ok(out)
 }
 

@@ -177,12 +177,14 @@ pub struct RewrapOptions<'a> {
     pub curve: Option<Curve>,
     /// How long the caller waits, in milliseconds from when the engine has read the frame; at least 1.
     pub deadline_ms: Option<u32>,
+    /// The action for an envelope that fails to decrypt. Default: the request fails. [`OnFailure::Null`] is refused.
+    pub on_failure: Option<OnFailure>,
 }
 
 impl<'a> RewrapOptions<'a> {
     /// Everything but the app left to the engine.
     pub fn new(app: &'a str) -> Self {
-        RewrapOptions { app, curve: None, deadline_ms: None }
+        RewrapOptions { app, curve: None, deadline_ms: None, on_failure: None }
     }
 }
 

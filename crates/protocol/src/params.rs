@@ -231,11 +231,12 @@ impl<'a> RewrapParams<'a> {
     /// # Errors
     /// Anything but exactly the method's fields, each at most once, of its type and in its range.
     pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
-        const FIELDS: FieldSet = FieldSet::of(&[Field::App, Field::Curve, Field::DeadlineMs, Field::Values]);
-        let fields = Fields::read(params, FIELDS)?;
-        let (app, curve, deadline_ms) = (required(fields.app, Field::App)?, fields.curve, fields.deadline_ms);
-        let values = required(fields.values, Field::Values)?;
-        Ok(RewrapParams { options: RewrapOptions { app, curve, deadline_ms }, values })
+        const FIELDS: FieldSet =
+            FieldSet::of(&[Field::App, Field::Curve, Field::DeadlineMs, Field::OnFailure, Field::Values]);
+        let Fields { app, curve, deadline_ms, on_failure, values, .. } = Fields::read(params, FIELDS)?;
+        let app = required(app, Field::App)?;
+        let values = required(values, Field::Values)?;
+        Ok(RewrapParams { options: RewrapOptions { app, curve, deadline_ms, on_failure }, values })
     }
 }
 

@@ -96,8 +96,8 @@ pub fn rewrap<'v>(
     envelopes: impl ExactSizeIterator<Item = &'v str>,
     out: &mut Vec<u8>,
 ) {
-    let RewrapOptions { app, curve, deadline_ms } = *options;
-    Fields { app: Some(app), curve, deadline_ms, ..Fields::default() }.begin(id, Method::Rewrap, 1, out);
+    let RewrapOptions { app, curve, deadline_ms, on_failure } = *options;
+    Fields { app: Some(app), curve, deadline_ms, on_failure, ..Fields::default() }.begin(id, Method::Rewrap, 1, out);
     write_values(envelopes.map(Scalar::from), out);
 }
 

@@ -133,8 +133,10 @@ impl<'a> FileResult<'a> {
 pub struct RewrapResult<'a> {
     /// Envelopes, in the order of the request.
     pub values: RawValues<'a>,
-    /// How many of them are new; the others were under the newest key already.
+    /// How many of them are new; the others were under the newest key already, or failed to decrypt.
     pub count: u64,
+    /// The engine's report.
+    pub report: Reported<'a>,
 }
 
 impl<'a> RewrapResult<'a> {
@@ -143,9 +145,9 @@ impl<'a> RewrapResult<'a> {
     /// # Errors
     /// When it is not a map with the fields `values` and `count`.
     pub fn decode(result: RawValue<'a>) -> Result<Self, ContentError> {
-        let fields = Fields::read(result, FieldSet::of(&[Field::Values, Field::Count]))?;
+        let fields = Fields::read(result, with_report(FieldSet::of(&[Field::Values, Field::Count])))?;
         let (values, count) = (required(fields.values, Field::Values)?, required(fields.count, Field::Count)?);
-        Ok(RewrapResult { values, count })
+        Ok(RewrapResult { values, count, report: fields.report })
     }
 }
 

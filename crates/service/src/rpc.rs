@@ -4,6 +4,7 @@
 mod call;
 pub(crate) mod convert;
 mod documents;
+mod failures;
 mod files;
 mod list;
 mod lists;
@@ -312,7 +313,7 @@ impl EngineRequest {
             }
             Parsed::EncryptFile(params) => Box::new(File::encrypt(engine, caller, id, (call, params), out)?),
             Parsed::DecryptFile(params) => Box::new(File::decrypt(engine, caller, id, (call, params), out)?),
-            Parsed::Rewrap(params) => Box::new(List::rewrap(engine, caller, id, (call, params), out)?),
+            Parsed::Rewrap(params) => Box::new(List::rewrap(engine, caller, id, (call, params), &self.failures, out)?),
             Parsed::Inspect(params) => Box::new(List::inspect(engine, caller, id, (call, params), out)?),
             at_once => {
                 self.answer_at_once(at_once, out)?;

@@ -27,7 +27,7 @@ export interface AppOptions extends CallOptions {
 
 /** The engine's report about values or a document. */
 export interface Report {
-  /** Documents: how many values were encrypted or decrypted. */
+  /** Documents and `rewrap`: how many values were encrypted, decrypted or rewrapped. */
   readonly count?: number;
   /** Documents: how many values each selector matched. */
   readonly matched: readonly number[];
@@ -65,6 +65,16 @@ export interface DecryptOptions extends AppOptions {
   readonly onFailure?: 'fail' | 'leave' | 'null';
   /** The id of an API key on whose behalf the call is made, from `authenticate`. */
   readonly keyId?: string;
+  /** Receives the engine's report before the promise resolves. */
+  readonly onReport?: (report: Report) => void;
+}
+
+/** Options of `rewrap`. */
+export interface RewrapOptions extends AppOptions {
+  /** The curve of the new envelopes. Default: each keeps its own. */
+  readonly curve?: 'r1' | 'k1';
+  /** The action for an envelope that does not open. Default: the call fails. */
+  readonly onFailure?: 'fail' | 'leave';
   /** Receives the engine's report before the promise resolves. */
   readonly onReport?: (report: Report) => void;
 }
@@ -173,15 +183,13 @@ export class Client {
   }
 
   /** Encrypts envelopes again under the app's newest key version. `count` of them are new. */
-  async rewrap(
-    envelopes: readonly string[],
-    options: AppOptions & { readonly curve?: 'r1' | 'k1' } = {},
-  ): Promise<{ envelopes: string[]; count: number }> {
+  async rewrap(envelopes: readonly string[], options: RewrapOptions = {}): Promise<{ envelopes: string[]; count: number }> {
     const encode = (id: number, wire: WireOptions): Buffer => encodeRewrap(id, wire, envelopes);
-    return this.call('rewrap', options, envelopes.length, encode, (answer) => ({
-      count: answer.report().count ?? 0,
-      envelopes: readValues(answer) as string[],
-    }));
+    return this.call('rewrap', options, envelopes.length, encode, (answer) => {
+      const report = answer.report();
+      options.onReport?.(report);
+      return { count: report.count ?? 0, envelopes: readValues(answer) as string[] };
+    });
   }
 
   /**

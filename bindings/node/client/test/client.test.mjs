@@ -110,6 +110,12 @@ test('a rewrap leaves envelopes of the newest key alone and replaces others', as
   assert.equal(result.count, 2);
   assert.deepEqual(await client.decrypt(result.envelopes), ['a', 'b']);
   assert.equal((await client.publicKeys()).version, 2);
+  const [mixed, reports] = [[old[0], 'ev:Tk9D:planted:$'], []];
+  await rejects(client.rewrap(mixed), 'invalid_envelope');
+  await rejects(client.rewrap(mixed, { onFailure: 'null' }), 'invalid_params');
+  const left = await client.rewrap(mixed, { onFailure: 'leave', onReport: (report) => reports.push(report) });
+  assert.deepEqual([left.count, left.envelopes[1]], [1, mixed[1]]);
+  assert.deepEqual(reports.map(({ failed, failedIndexes }) => [failed, failedIndexes]), [[1, [1]]]);
 });
 
 test('envelopes that do not open fail the call, or are left or replaced', async () => {

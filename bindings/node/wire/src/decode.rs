@@ -265,7 +265,7 @@ impl Answer {
             return ReportOfEngine::of(&document.report, Some(document.count));
         }
         if let Ok(rewrapped) = RewrapResult::decode(result) {
-            return ReportOfEngine::of(&Reported::default(), Some(rewrapped.count));
+            return ReportOfEngine::of(&rewrapped.report, Some(rewrapped.count));
         }
         let list = ValuesResult::decode(result).map_err(|error| of_content(&error))?;
         ReportOfEngine::of(&list.report, None)

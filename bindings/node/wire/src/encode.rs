@@ -174,7 +174,8 @@ pub fn encode_decrypt_file<'env>(env: &'env Env, id: Js, options: Js, data: &[u8
 pub fn encode_rewrap<'env>(env: &'env Env, id: Js, options: Js, envelopes: Js) -> Result<BufferSlice<'env>> {
     let (id, options) = (message_id(id)?, Options::of(options)?);
     let envelopes = Texts::of(envelopes, "values", options.size_max)?;
-    let rewrap = RewrapOptions { app: &options.app, curve: options.curve, deadline_ms: options.deadline_ms };
+    let (curve, deadline_ms, on_failure) = (options.curve, options.deadline_ms, options.on_failure);
+    let rewrap = RewrapOptions { app: &options.app, curve, deadline_ms, on_failure };
     options.bulk(env, envelopes.size(), |out| request::rewrap(id, &rewrap, envelopes.all().into_iter(), out))
 }
 

@@ -289,6 +289,7 @@ test('every method is encoded as the protocol describes it', () => {
     [wire.encodeEncryptFile(1, { ...base, curve: 'r1' }, document), 'encrypt_file', { app: 'acme', curve: 'r1', deadline_ms: 500, data: document }],
     [wire.encodeDecryptFile(1, { ...base, keyId: 'k' }, document), 'decrypt_file', { app: 'acme', key_id: 'k', deadline_ms: 500, data: document }],
     [wire.encodeRewrap(1, base, ['a', 'ü']), 'rewrap', { app: 'acme', deadline_ms: 500, values: ['a', 'ü'] }],
+    [wire.encodeRewrap(1, { ...base, onFailure: 'leave' }, []), 'rewrap', { app: 'acme', on_failure: 'leave', deadline_ms: 500, values: [] }],
     [wire.encodeInspect(1, undefined, ['a']), 'inspect', { values: ['a'] }],
     [wire.encodeInspect(1, 'acme', []), 'inspect', { app: 'acme', values: [] }],
     [wire.encodePublicKeys(1, 'acme'), 'public_keys', { app: 'acme' }],

@@ -72,7 +72,7 @@ pub(super) fn rewrap(context: &Context, arguments: RewrapArguments) -> Outcome {
         keying: None,
         role: None,
         skip_sealed: false,
-        on_failure: OnFailure::Fail,
+        on_failure: arguments.on_failure.on_failure(),
     };
     rewrite(context, job, content, arguments.strict, &arguments.stream, &arguments.engine)
 }
@@ -97,7 +97,10 @@ fn rewrite(
     let (operation, select, on_failure) = (job.operation, job.select.clone(), job.on_failure);
     let check = Check { select: &select, is_strict: strict || context.config().input.strict };
     let backend: Box<dyn Backend> = match &engine.connect {
-        Some(address) => Box::new(Remote::new(connect(context, address, engine)?, job)?),
+        Some(address) => {
+            let limits = context.config().engine.document.clone();
+            Box::new(Remote::new(connect(context, address, engine)?, job, limits)?)
+        }
         None => Box::new(Local::new(context.engine()?, job)?),
     };
     let input = Input::new(stream.input.as_deref());
@@ -199,11 +202,10 @@ fn summary(operation: Operation, report: &Report, select: &[String], seconds: f6
             summary["resealed"] = report.resealed.into();
             summary["skipped"] = report.skipped.into();
         }
-        Operation::Decrypt => {
+        Operation::Decrypt | Operation::Rewrap => {
             summary["failed"] = report.failed.into();
             summary["failures"] = report.failures.clone().into();
         }
-        Operation::Rewrap => {}
     }
     summary
 }

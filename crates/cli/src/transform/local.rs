@@ -72,7 +72,7 @@ impl Local {
                 engine.decrypt_document(caller, &options, selection, size).map(Rewriting::Decrypt)
             }
             Operation::Rewrap => {
-                let options = RewrapOptions { app, curve };
+                let options = RewrapOptions { app, curve, on_failure: job.on_failure };
                 engine.rewrap_document(caller, &options, selection, size).map(Rewriting::Rewrap)
             }
         }

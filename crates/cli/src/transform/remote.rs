@@ -7,7 +7,7 @@ use leafseal_client::{
     Client, ClientError, ClientSettings, ClientTls, DecryptFileOptions, DecryptOptions, Document, EncryptFileOptions,
     EncryptOptions, ErrorCode, ErrorKind, OnFailure, RewrapOptions,
 };
-use leafseal_engine::{Curve, Keying};
+use leafseal_engine::{Curve, DocumentLimits, Keying, check_document};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
@@ -86,35 +86,44 @@ fn client_files(context: &Context, arguments: &ConnectArguments) -> Outcome<(Pat
 pub(crate) struct Remote {
     connection: Connection,
     job: Arc<Job>,
+    /// Bounds of documents that are checked here.
+    limits: DocumentLimits,
 }
 
 impl Remote {
     /// Refuses options that a running engine does not support.
-    pub(crate) fn new(connection: Connection, job: Job) -> Outcome<Self> {
+    pub(crate) fn new(connection: Connection, job: Job, limits: DocumentLimits) -> Outcome<Self> {
         if job.operation == Operation::Rewrap && !job.select.is_empty() {
             return Err(Failure::usage(
                 "rewrap does not support --select with --connect, where it re-encrypts every envelope: omit one of them",
             ));
         }
-        Ok(Self { connection, job: Arc::new(job) })
+        Ok(Self { connection, job: Arc::new(job), limits })
     }
 
-    /// Rewraps the envelopes `found` in `json`, one or more documents, and appends the result to `out`.
-    fn rewrap(&self, json: &[u8], progress: &Progress, out: &mut Vec<u8>) -> Result<u64, ClientErrorAt> {
+    /// Rewraps the envelopes in `json`, one or more documents, and appends the result to `out`. Returns how many are new, and the
+    /// offsets of those that failed to decrypt, as far as known.
+    fn rewrap(&self, json: &[u8], progress: &Progress, out: &mut Vec<u8>) -> Result<RewrapDone, ClientErrorAt> {
         let found = envelopes::in_json(json);
-        let Job { app, curve, .. } = &*self.job;
-        let options = RewrapOptions { app, curve: curve.map(curve_on_the_wire), deadline_ms: None };
-        let (mut copied, mut count) = (0, 0);
+        let Job { app, curve, on_failure, .. } = &*self.job;
+        let (curve, on_failure) = (curve.map(curve_on_the_wire), on_failure_on_the_wire(*on_failure));
+        let options = RewrapOptions { app, curve, on_failure, deadline_ms: None };
+        let (mut copied, mut done) = (0, RewrapDone::default());
         for batch in found.chunks(REWRAP_BATCH_SIZE) {
+            let offset = |index: u64| {
+                let found = usize::try_from(index).ok().and_then(|index| batch.get(index));
+                found.map(|(range, _)| range.start - 1)
+            };
             // Text that is not UTF-8 is not an envelope: it is sent as an empty text, which the engine refuses.
             let texts: Vec<&str> = batch.iter().map(|(_, text)| std::str::from_utf8(text).unwrap_or("")).collect();
             let call = self.connection.client.rewrap(&options, &texts);
             let rewrapped = self.connection.runtime.block_on(call).map_err(|error| {
-                let index = error.index.and_then(|index| usize::try_from(index).ok());
-                let offset = index.and_then(|index| batch.get(index)).map(|(range, _)| range.start - 1);
+                let offset = error.index.and_then(offset);
                 ClientErrorAt { error, offset }
             })?;
-            count += rewrapped.count;
+            done.count += rewrapped.count;
+            done.failed += rewrapped.report.failed;
+            done.failures.extend(rewrapped.failures.iter().copied().filter_map(offset));
             let pairs = batch.iter().zip(&rewrapped.envelopes);
             // Unchanged values keep their spelling, such as `\\/` for `/`.
             for ((range, _), envelope) in pairs.filter(|((_, text), envelope)| envelope.as_bytes() != &**text) {
@@ -125,25 +134,44 @@ impl Remote {
             progress.set(copied as u64);
         }
         out.extend_from_slice(&json[copied..]);
-        Ok(count)
+        Ok(done)
     }
 
     fn rewrap_lines(&self, block: &Block, out: &mut Vec<u8>) -> Outcome<Report> {
+        let at_line = |failure: Failure, number: u64| failure.at(format_args!("line {number}"));
         for (number, line, _) in block.lines().filter(|(_, line, _)| !is_blank(line)) {
-            check_json(line).map_err(|failure| failure.at(format_args!("line {number}")))?;
+            check_document(line, &self.limits).map_err(|error| at_line(error.into(), number))?;
         }
-        let result = self.rewrap(&block.text, &Progress::bytes("", None), out);
-        result.map(Report::of_count).map_err(|ClientErrorAt { error, offset }| {
-            out.clear();
-            let before = &block.text[..offset.unwrap_or(0)];
-            let number = block.first_line + before.iter().filter(|&&byte| byte == b'\n').count() as u64;
-            Failure::from(ClientError { index: None, ..error }).at(format_args!("line {number}"))
-        })
+        let line_of = |offset: usize| {
+            block.first_line + block.text[..offset].iter().filter(|&&byte| byte == b'\n').count() as u64
+        };
+        let done =
+            self.rewrap(&block.text, &Progress::bytes("", None), out).map_err(|ClientErrorAt { error, offset }| {
+                out.clear();
+                at_line(ClientError { index: None, ..error }.into(), line_of(offset.unwrap_or(0)))
+            })?;
+        Ok(done.report(|offset| format!("line {}", line_of(offset))))
     }
 
     fn spawn_line(&self, line: &[u8]) -> JoinHandle<Result<Document, ClientError>> {
         let (client, job, line) = (self.connection.client.clone(), Arc::clone(&self.job), line.to_vec());
         self.connection.runtime.spawn(async move { call(&client, &job, &line).await })
+    }
+}
+
+/// The result of rewrapping the envelopes of a text.
+#[derive(Default)]
+struct RewrapDone {
+    count: u64,
+    failed: u64,
+    /// The offsets of the first that failed to decrypt.
+    failures: Vec<usize>,
+}
+
+impl RewrapDone {
+    fn report(self, place: impl Fn(usize) -> String) -> Report {
+        let Self { count, failed, failures } = self;
+        Report { count, failed, failures: failures.into_iter().map(place).collect(), ..Report::default() }
     }
 }
 
@@ -157,13 +185,13 @@ impl Backend for Remote {
     fn document(&self, document: Vec<u8>, progress: &Progress) -> Outcome<(Vec<u8>, Report)> {
         let Connection { client, runtime } = &self.connection;
         if self.job.operation == Operation::Rewrap {
-            check_json(&document)?;
+            check_document(&document, &self.limits)?;
             let mut out = Vec::with_capacity(document.len());
-            let count = self.rewrap(&document, progress, &mut out).map_err(|ClientErrorAt { error, offset }| {
+            let done = self.rewrap(&document, progress, &mut out).map_err(|ClientErrorAt { error, offset }| {
                 let offset = offset.map(|offset| offset as u64);
                 Failure::from(ClientError { index: None, offset, ..error })
             })?;
-            return Ok((out, Report::of_count(count)));
+            return Ok((out, done.report(|offset| format!("byte {offset}"))));
         }
         let done = runtime.block_on(call(client, &self.job, &document))?;
         let report = Report::from(&done);
@@ -239,15 +267,6 @@ async fn call(client: &Client, job: &Job, document: &[u8]) -> Result<Document, C
         }
         Operation::Rewrap => unreachable!("done with lists of envelopes"),
     }
-}
-
-/// Validates JSON, as the engine does for documents that it processes itself.
-fn check_json(document: &[u8]) -> Outcome {
-    let parsed: Result<serde::de::IgnoredAny, _> = serde_json::from_slice(document);
-    parsed.map(|_| ()).map_err(|error| {
-        let place = format!("line {}, column {}", error.line(), error.column());
-        Failure::failed(format!("the document is not JSON, {place}"))
-    })
 }
 
 fn ended() -> ClientError {

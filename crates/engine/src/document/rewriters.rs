@@ -159,15 +159,25 @@ impl Rewriter for Rewrapper {
     }
 
     fn rewrite(&mut self, offered: &[Match], copy: &mut Copy<'_>) -> Result<usize, Error> {
-        let texts = texts_of(copy.document, &offered[..offered.len().min(self.part_values_max())])?;
+        let on_failure = self.on_failure();
+        let texts = match texts_of(copy.document, &offered[..offered.len().min(self.part_values_max())]) {
+            // A string that is not Unicode is not an envelope, however it begins.
+            Err(_) if on_failure != OnFailure::Fail => {
+                copy.fail(0, &offered[0], on_failure);
+                return Ok(1);
+            }
+            texts => texts?,
+        };
         let bytes: Vec<&[u8]> = texts.iter().map(AsRef::as_ref).collect();
-        let result = self.rewrap(&bytes, |index, envelope| {
-            if let Some(envelope) = envelope {
+        let result = self.rewrap(&bytes, |index, rewrapped| match rewrapped {
+            Rewrapped::New(envelope) => {
                 let out = copy.replace(&offered[index]);
                 out.push(b'"');
                 out.extend_from_slice(envelope);
                 out.push(b'"');
             }
+            Rewrapped::Unchanged => {}
+            Rewrapped::Failed => copy.fail(index, &offered[index], on_failure),
         });
         result.map_err(|error| placed(error, offered))
     }
@@ -182,6 +192,18 @@ impl Rewriter for Rewrapper {
 
     fn fork(&mut self) -> Result<Self, Error> {
         Ok(Rewrapper::fork(self))
+    }
+
+    fn report(&self) -> Report {
+        Rewrapper::report(self)
+    }
+
+    fn on_failure(&self) -> OnFailure {
+        Rewrapper::on_failure(self)
+    }
+
+    fn note_failure(&mut self, position: u64, path: impl FnOnce() -> String) {
+        Rewrapper::note_failure(self, position, path);
     }
 }
 

@@ -13,8 +13,8 @@ use leafseal_crypto::{AeadAlgorithm, AeadKey, EcContext, Nonce, Recipient};
 use leafseal_engine::admin::{ClientName, Operation, RoleName, Roles};
 use leafseal_engine::{
     CacheCounters, Caller, Counters, Curve, DecryptOptions, DocumentLimits, DocumentWork, EmptyStrings, EncryptOptions,
-    Engine, Error, ErrorKind, Keying, Planned, Progress, RewrapOptions, Rewriter, Selection, Settings, Value,
-    ValueType, system_random,
+    Engine, Error, ErrorKind, Keying, OnFailure, Planned, Progress, RewrapOptions, Rewriter, Selection, Settings,
+    Value, ValueType, system_random,
 };
 use leafseal_envelope::Envelope;
 use proptest::prelude::*;
@@ -102,7 +102,7 @@ fn in_parts<R: Rewriter>(mut work: DocumentWork<R>, document: &str) -> Result<(S
 }
 
 fn rewrap(engine: &Engine, document: &str) -> (String, u64) {
-    let options = RewrapOptions { app: "acme", curve: None };
+    let options = RewrapOptions::new("acme");
     let mut work = engine.rewrap_document(&Caller::Owner, &options, None, document.len()).expect("begins");
     let mut out = Vec::new();
     while work.step(document.as_bytes(), &mut out).expect("rewraps") == Progress::More {}
@@ -263,7 +263,7 @@ fn the_first_fault_is_reported() {
 fn rewrapping_current_envelopes_copies_nothing_twice() {
     let TestEngine { engine, store: _store, .. } = test_engine();
     let sealed = encrypt(&engine, &[], &format!("[{}]", vec!["1"; 5_000].join(",")));
-    let options = RewrapOptions { app: "acme", curve: None };
+    let options = RewrapOptions::new("acme");
     let mut work = engine.rewrap_document(&Caller::Owner, &options, None, sealed.len()).expect("begins");
     let mut out = Vec::new();
     let mut last = 0;
@@ -274,6 +274,52 @@ fn rewrapping_current_envelopes_copies_nothing_twice() {
     }
     assert!(last > sealed.len() / 2);
     assert_eq!((String::from_utf8(out).expect("UTF-8"), work.count()), (sealed, 0));
+}
+
+#[test]
+fn a_rewrap_leaves_envelopes_that_fail_to_decrypt_if_asked_to() {
+    let TestEngine { engine, store: _store, .. } = test_engine();
+    let long = format!("\"{}\"", "x".repeat(2 << 20));
+    let sealed = encrypt(&engine, &[], &format!("[\"a\",{long}]"));
+    let [good, good_long]: [String; 2] = envelopes(&sealed).try_into().expect("two");
+    let bad = flip_last(&good_long);
+    engine.store().rotate(&app("acme")).expect("rotated");
+    engine.maintain().expect("noticed");
+    let document = format!("[\"{good}\",\"ev:Tk9D:planted:$\",\"{bad}\",\"ev:\\ud800\",\"{good_long}\"]");
+    let start = |on_failure| {
+        let options = RewrapOptions { on_failure, ..RewrapOptions::new("acme") };
+        engine.rewrap_document(&Caller::Owner, &options, None, document.len())
+    };
+    let mut work = start(OnFailure::Leave).expect("begins");
+    let mut out = Vec::new();
+    while work.step(document.as_bytes(), &mut out).expect("rewraps") == Progress::More {}
+    let renewed = String::from_utf8(out).expect("UTF-8");
+    let report = work.report();
+    let paths: Vec<&str> = report.failures.iter().map(|failure| failure.path.as_str()).collect();
+    assert_eq!((work.count(), report.failed, paths), (2, 3, vec!["$[1]", "$[2]", "$[3]"]));
+    assert!(renewed.contains(&format!("\"ev:Tk9D:planted:$\",\"{bad}\",\"ev:\\ud800\"")));
+    assert!(!renewed.contains(&good) && !renewed.contains(&good_long));
+    assert_eq!(in_parts(start(OnFailure::Leave).expect("begins"), &document).expect("rewraps").1, 2);
+    assert_eq!(kind(in_parts(start(OnFailure::Fail).expect("begins"), &document)), ErrorKind::InvalidEnvelope);
+    assert_eq!(kind(start(OnFailure::Null).map(|_| ())), ErrorKind::InvalidParams);
+}
+
+#[test]
+fn a_byte_order_mark_is_kept_and_other_encodings_are_named() {
+    let TestEngine { engine, store: _store, .. } = test_engine();
+    let document = "\u{feff}{\"a\":\"4242\"}";
+    let sealed = encrypt(&engine, &["$.a"], document);
+    assert!(sealed.starts_with("\u{feff}{\"a\":\"ev:"));
+    assert_eq!(decrypt(&engine, &sealed).expect("decrypts"), document);
+    for (document, expected) in [
+        ("{\"a\":1,\"b\":\"x\\udd1e\"}", "the escape sequence at byte 13 is half of a UTF-16 surrogate pair"),
+        (" \u{feff}{}", "a byte order mark at byte 1: remove it"),
+        ("{\0\"\0", "the document is encoded in UTF-16 (little-endian): convert it to UTF-8"),
+    ] {
+        let error = encrypt_with(&engine, &EncryptOptions::new("acme"), &[], document).expect_err(document);
+        assert!(error.to_string().starts_with(expected), "{error}");
+        assert_eq!(error.kind, ErrorKind::InvalidDocument);
+    }
 }
 
 #[test]

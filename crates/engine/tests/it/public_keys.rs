@@ -56,7 +56,7 @@ fn what_needs_a_private_key_is_refused() {
     let public = of_public_keys(&engine);
     let sealed = encrypted(&public, &EncryptOptions::new("acme"), r#"["a"]"#).expect("encrypted");
     assert_refused(decrypted(&public, &sealed));
-    assert_refused(public.rewrapper(&Caller::Owner, &RewrapOptions { app: "acme", curve: None }));
+    assert_refused(public.rewrapper(&Caller::Owner, &RewrapOptions::new("acme")));
     assert_refused(public.inspector(&Caller::Owner, Some("acme")));
     assert_refused(
         public.encryptor(&Caller::Owner, &EncryptOptions { skip_sealed: true, ..EncryptOptions::new("acme") }),

@@ -96,9 +96,9 @@ fn answers() -> Vec<(&'static str, Vec<u8>)> {
         (
             "answer_rewrap",
             seed(|out| {
-                answer::begin_rewrap(1, 1, out);
+                let answer = answer::OpenRewrap::begin(1, 1, out);
                 write::string("ev:", out);
-                answer::end_rewrap(1, out);
+                answer.finish(1, &answer::Report::default(), out);
             }),
         ),
         (

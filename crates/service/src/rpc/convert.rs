@@ -76,12 +76,17 @@ pub(super) fn other_case(word: Option<wire::OtherCase>) -> leafseal_engine::Othe
 }
 
 pub(super) fn decrypt_options<'a>(options: &wire::DecryptOptions<'a>) -> leafseal_engine::DecryptOptions<'a> {
-    let on_failure = match options.on_failure {
+    let on_failure = on_failure(options.on_failure);
+    leafseal_engine::DecryptOptions { app: options.app, role: options.role, on_failure }
+}
+
+/// Converts the action for envelopes that fail to decrypt.
+pub(super) fn on_failure(on_failure: Option<wire::OnFailure>) -> OnFailure {
+    match on_failure {
         None | Some(wire::OnFailure::Fail) => OnFailure::Fail,
         Some(wire::OnFailure::Leave) => OnFailure::Leave,
         Some(wire::OnFailure::Null) => OnFailure::Null,
-    };
-    leafseal_engine::DecryptOptions { app: options.app, role: options.role, on_failure }
+    }
 }
 
 /// Converts a report for the answer to a document; `paths` are those of its failures. Failures are included if `tells_failures`:

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use leafseal_engine::{
-    Caller, Decryptor, DocumentWork, Encryptor, Engine, OnFailure, Progress, Report, Rewriter, SelectionBuilder,
+    Caller, Decryptor, DocumentWork, Encryptor, Engine, Progress, Report, Rewriter, SelectionBuilder,
 };
 use leafseal_protocol::answer::OpenDocument;
 use leafseal_protocol::{DecryptDocumentParams, EncryptDocumentParams, ErrorObject, RawValues, ValuesPosition};
@@ -11,6 +11,7 @@ use leafseal_protocol::{DecryptDocumentParams, EncryptDocumentParams, ErrorObjec
 use super::FailureObserver;
 use super::call::Call;
 use super::convert;
+use super::failures::FailureLog;
 use super::parts::{self, OwnsDocument};
 use crate::interface::{Planned, Request, Step, Written};
 
@@ -27,8 +28,7 @@ pub(super) struct Document<R: Rewriter> {
 /// The data needed at the end of a document.
 struct Ending {
     is_strict: bool,
-    /// Set if the request has an action for envelopes that fail to decrypt: where failures are logged.
-    failures: Option<(Arc<dyn FailureObserver>, Caller)>,
+    failures: FailureLog,
 }
 
 /// The progress of a document.
@@ -56,7 +56,7 @@ impl Document<Encryptor> {
     ) -> Result<Self, ErrorObject> {
         let options = convert::encrypt_options(&params.options);
         let rewriter = engine.encryptor(caller, &options).map_err(convert::error)?;
-        let ending = Ending { is_strict: params.options.strict, failures: None };
+        let ending = Ending { is_strict: params.options.strict, failures: FailureLog::default() };
         let selectors = engine.selection_builder().other_case(convert::other_case(params.options.other_case));
         let select = params.select.map(|_| selectors.unambiguous(params.options.unambiguous));
         Self::begin(engine, rewriter, id, (call, select), ending, out)
@@ -74,7 +74,7 @@ impl Document<Decryptor> {
     ) -> Result<Self, ErrorObject> {
         let options = convert::decrypt_options(&params.options);
         let rewriter = engine.decryptor(caller, &options).map_err(convert::error)?;
-        let failures = (options.on_failure != OnFailure::Fail).then(|| (Arc::clone(log), caller.clone()));
+        let failures = FailureLog::of(options.on_failure, log, caller);
         let ending = Ending { is_strict: params.options.strict, failures };
         let selectors = engine.selection_builder().other_case(convert::other_case(params.options.other_case));
         let select = params.select.map(|_| selectors);
@@ -147,9 +147,7 @@ impl<R: Rewriter + Send + 'static> Document<R> {
     /// Returns the report of finished work, and logs it if envelopes failed to decrypt.
     fn report(&self) -> Report {
         let report = self.work().map(DocumentWork::report).unwrap_or_default();
-        if let Some((log, caller)) = &self.ending.failures {
-            log.ended(caller, self.call.parsed().app(), &report);
-        }
+        self.ending.failures.ended(&self.call, &report);
         report
     }
 }
@@ -173,7 +171,7 @@ impl<R: Rewriter + Send + 'static> Request for Document<R> {
         if progress == Progress::More {
             return Ok(Step::Spread { answer_size_max: self.answer_size_max() });
         }
-        let (report, tells_failures) = (self.report(), self.ending.failures.is_some());
+        let (report, tells_failures) = (self.report(), self.ending.failures.is_wanted());
         let paths = paths(&report);
         self.open().finish_with(count, &convert::document_report(&report, &paths, tells_failures), out);
         Ok(Step::Done)
@@ -185,7 +183,7 @@ impl<R: Rewriter + Send + 'static> Request for Document<R> {
     }
 
     fn finish(&mut self, head: &mut Vec<u8>, written: Written, tail: &mut Vec<u8>) {
-        let (report, tells_failures) = (self.report(), self.ending.failures.is_some());
+        let (report, tells_failures) = (self.report(), self.ending.failures.is_wanted());
         let paths = paths(&report);
         let report = convert::document_report(&report, &paths, tells_failures);
         self.open().finish_at_with(written.size, written.fields, &report, head, tail);

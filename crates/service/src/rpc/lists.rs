@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use leafseal_engine::{Caller, Engine, Inspector, LongRewrap, RewrapOptions, Rewrapper, admin};
+use leafseal_engine::{Caller, Engine, Inspector, LongRewrap, RewrapOptions, Rewrapped, Rewrapper, admin};
+use leafseal_protocol::answer::OpenRewrap;
 use leafseal_protocol::{
     AuthenticateParams, ErrorObject, InspectParams, Inspected, Limits, PROTOCOL_VERSION, PublicKeys, PublicKeysParams,
     RawValues, RewrapParams, Scalar, answer, write,
 };
 
+use super::FailureObserver;
 use super::call::Call;
 use super::convert;
+use super::failures::FailureLog;
 use super::list::{List, ListMethod};
 use super::long::Long;
 use super::span::Span;
@@ -20,18 +23,28 @@ impl List<Rewrapper> {
         caller: &Caller,
         id: u32,
         (call, params): (&Arc<Call>, &RewrapParams<'_>),
+        log: &Arc<dyn FailureObserver>,
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
-        let options = RewrapOptions { app: params.options.app, curve: params.options.curve.map(convert::curve) };
-        let rewrapper = engine.rewrapper(caller, &options).map_err(convert::error)?;
-        answer::begin_rewrap(id, params.values.count(), out);
-        Ok(List::begin(engine, call, rewrapper, ()))
+        let app = params.options.app;
+        let (curve, on_failure) =
+            (params.options.curve.map(convert::curve), convert::on_failure(params.options.on_failure));
+        let rewrapper = engine.rewrapper(caller, &RewrapOptions { app, curve, on_failure }).map_err(convert::error)?;
+        let answer = OpenRewrap::begin(id, params.values.count(), out);
+        let failures = FailureLog::of(on_failure, log, caller);
+        Ok(List::begin(engine, call, rewrapper, Ending { answer: Some(answer), failures }))
     }
+}
+
+/// The data for the end of a list of rewrapped envelopes.
+pub(super) struct Ending {
+    answer: Option<OpenRewrap>,
+    failures: FailureLog,
 }
 
 impl ListMethod for Rewrapper {
     type Long = Long<LongRewrap>;
-    type Ending = ();
+    type Ending = Ending;
 
     fn values(call: &Call) -> RawValues<'_> {
         call.rewrap().values
@@ -58,8 +71,15 @@ impl ListMethod for Rewrapper {
         }
     }
 
-    fn end(&mut self, (): &mut (), _: &Call, count: u64, _: Option<&mut Vec<u8>>, tail: &mut Vec<u8>) {
-        answer::end_rewrap(count, tail);
+    fn end(&mut self, ending: &mut Ending, call: &Call, count: u64, head: Option<&mut Vec<u8>>, tail: &mut Vec<u8>) {
+        let report = self.report();
+        let indexes = ending.failures.ended(call, &report);
+        let report = convert::list_report(&report, &indexes, ending.failures.is_wanted());
+        let answer = ending.answer.take().expect("an answer ends once");
+        match head {
+            Some(head) => answer.finish_at(count, &report, head, tail),
+            None => answer.finish(count, &report, tail),
+        }
     }
 }
 
@@ -72,18 +92,23 @@ fn rewrap(
 ) -> Result<u64, ErrorObject> {
     let texts = span.read_texts(list, rewrapper.part_values_max())?;
     let bytes: Vec<&[u8]> = texts.iter().map(|text| text.as_bytes()).collect();
-    let mut rewrapped = 0;
-    let done = rewrapper.rewrap(&bytes, |index, envelope| match envelope {
-        Some(envelope) => {
-            rewrapped += 1;
-            write::string_header(envelope.len(), out);
-            out.extend_from_slice(envelope);
+    let (first, mut count, mut failed) = (span.index(), 0, Vec::new());
+    let done = rewrapper.rewrap(&bytes, |index, rewrapped| {
+        match rewrapped {
+            Rewrapped::New(envelope) => {
+                count += 1;
+                write::string_header(envelope.len(), out);
+                return out.extend_from_slice(envelope);
+            }
+            Rewrapped::Unchanged => {}
+            Rewrapped::Failed => failed.push(first + index as u64),
         }
-        None => write::scalar(&Scalar::Str(texts[index]), out),
+        write::scalar(&Scalar::Str(texts[index]), out);
     });
-    let done = done.map_err(|error| convert::error_from(error, span.index()))?;
+    failed.into_iter().for_each(|index| rewrapper.note_failure(index, String::new));
+    let done = done.map_err(|error| convert::error_from(error, first))?;
     span.skip(list, done)?;
-    Ok(rewrapped)
+    Ok(count)
 }
 
 impl List<Inspector> {

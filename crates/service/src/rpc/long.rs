@@ -138,6 +138,11 @@ impl LongRewriter for Rewrapper {
     fn step(&mut self, long: &mut LongRewrap, text: &[u8], out: &mut Vec<u8>) -> Result<LongStep, Error> {
         self.rewrap_long(long, text, &MessagePack, out)
     }
+
+    fn failed(&mut self, index: u64) -> OnFailure {
+        self.note_failure(index, String::new);
+        self.on_failure()
+    }
 }
 
 /// Long values in MessagePack are strings: a number with that many digits could not be represented exactly.

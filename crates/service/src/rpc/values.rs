@@ -12,6 +12,7 @@ use leafseal_protocol::{DecryptParams, EncryptParams, ErrorCode, ErrorObject, Nu
 use super::FailureObserver;
 use super::call::Call;
 use super::convert;
+use super::failures::FailureLog;
 use super::list::{List, ListMethod};
 use super::long::Long;
 use super::span::{Span, text_of};
@@ -19,17 +20,13 @@ use super::span::{Span, text_of};
 /// The data for the end of a list of values.
 pub(super) struct Ending {
     answer: Option<OpenValues>,
-    /// Set if the request has an action for envelopes that fail to decrypt: where failures are logged.
-    failures: Option<(Arc<dyn FailureObserver>, Caller)>,
+    failures: FailureLog,
 }
 
 impl Ending {
     fn end(&mut self, call: &Call, report: &Report, head: Option<&mut Vec<u8>>, tail: &mut Vec<u8>) {
-        if let Some((log, caller)) = &self.failures {
-            log.ended(caller, call.parsed().app(), report);
-        }
-        let indexes: Vec<u64> = report.failures.iter().map(|failure| failure.position).collect();
-        let report = convert::list_report(report, &indexes, self.failures.is_some());
+        let indexes = self.failures.ended(call, report);
+        let report = convert::list_report(report, &indexes, self.failures.is_wanted());
         let answer = self.answer.take().expect("an answer ends once");
         match head {
             Some(head) => answer.finish_at(&report, head, tail),
@@ -49,7 +46,7 @@ impl List<Encryptor> {
         let options = convert::encrypt_options(&params.options);
         let encryptor = engine.encryptor(caller, &options).map_err(convert::error)?;
         let answer = Some(OpenValues::begin(id, params.values.count(), out));
-        Ok(List::begin(engine, call, encryptor, Ending { answer, failures: None }))
+        Ok(List::begin(engine, call, encryptor, Ending { answer, failures: FailureLog::default() }))
     }
 }
 
@@ -65,7 +62,7 @@ impl List<Decryptor> {
         let options = convert::decrypt_options(&params.options);
         let decryptor = engine.decryptor(caller, &options).map_err(convert::error)?;
         let answer = Some(OpenValues::begin(id, params.values.count(), out));
-        let failures = (options.on_failure != OnFailure::Fail).then(|| (Arc::clone(log), caller.clone()));
+        let failures = FailureLog::of(options.on_failure, log, caller);
         Ok(List::begin(engine, call, decryptor, Ending { answer, failures }))
     }
 }

@@ -14,7 +14,7 @@ fn clients_may_use_only_granted_operations() {
     assert_eq!(kind(engine.decryptor(&encrypts, &from_acme)), ErrorKind::Forbidden);
     assert_eq!(kind(engine.encryptor(&encrypts, &EncryptOptions::new("other"))), ErrorKind::Forbidden);
     assert_eq!(kind(engine.encryptor(&encrypts, &EncryptOptions::new("none"))), ErrorKind::Forbidden, "not: unknown");
-    let options = RewrapOptions { app: "acme", curve: None };
+    let options = RewrapOptions::new("acme");
     assert_eq!(kind(engine.rewrapper(&encrypts, &options)), ErrorKind::Forbidden);
     assert_eq!(kind(engine.rewrapper(&decrypts, &options)), ErrorKind::Forbidden);
     engine.public_keys(&encrypts, "acme").expect("either right is enough");

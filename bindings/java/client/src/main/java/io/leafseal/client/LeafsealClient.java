@@ -289,9 +289,14 @@ public final class LeafsealClient implements AutoCloseable {
         List<String> snapshot = snapshot(envelopes, "envelopes");
         int count = snapshot.size();
         String curve = options.curve == null ? null : options.curve.word;
-        Request request = encoder("rewrap", true).text("app", app(options)).text("curve", curve).texts("values", snapshot).done();
+        String onFailure = options.onFailure == null ? null : options.onFailure.word;
+        Request request = encoder("rewrap", true).text("app", app(options)).text("curve", curve).text("on_failure", onFailure)
+                .texts("values", snapshot).done();
         return new Prepared<>(request, timeout(options), response -> {
             Answers.Values<String> values = Answers.values(response, count, In::text);
+            if (options.onReport != null) {
+                options.onReport.accept(values.report());
+            }
             return new Rewrapped(values.values(), values.report().count());
         });
     }

@@ -5,7 +5,7 @@ import java.util.List;
 /**
  * The engine's report about a list or document.
  *
- * @param count documents: how many values were encrypted or decrypted; 0 for lists
+ * @param count documents and rewrap: how many values were encrypted, decrypted or rewrapped; 0 for other lists
  * @param matched documents: how many values each selector matched, in the order of the selectors
  * @param resealed how many values were envelopes already and are now encrypted twice
  * @param skipped how many envelopes were left alone because of {@link EncryptOptions#skipSealed}

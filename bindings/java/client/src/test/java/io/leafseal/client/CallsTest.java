@@ -174,6 +174,13 @@ class CallsTest {
             assertEquals(2, result.count());
             assertEquals(List.of("a", "b"), rotating.decryptAll(result.envelopes()));
             assertEquals("k1", rotating.inspect(result.envelopes(), CALL).get(0).curve());
+            List<String> mixed = List.of(old.get(0), "ev:Tk9D:planted:$");
+            List<Report> reports = new ArrayList<>();
+            rejects("invalid_envelope", () -> rotating.rewrap(mixed, CALL));
+            rejects("invalid_params", () -> rotating.rewrap(mixed, CALL.onFailure(OnFailure.NULL)));
+            Rewrapped left = rotating.rewrap(mixed, CALL.onFailure(OnFailure.LEAVE).onReport(reports::add));
+            assertEquals(List.of(1L, mixed.get(1)), List.of(left.count(), left.envelopes().get(1)));
+            assertEquals(List.of(1L), reports.get(0).failedIndexes());
             PublicKeys keys = rotating.publicKeys(CALL);
             assertEquals(33, keys.r1().length);
             assertEquals(Engine.APP, keys.app());
