@@ -77,6 +77,23 @@ const PHRASES: [(&str, &str); 4] = [
     (concat!("gives ", "way"), "is displaced"),
 ];
 
+/// The program's name until it was renamed: a package registry has another project under it. In any case of its letters.
+const NAME_BEFORE: &str = concat!("field", "seal");
+
+/// The only file that may contain the former name.
+const CHANGELOG: &str = "CHANGELOG.md";
+
+/// Commands that would install our packages from a registry, which has none of them before the first release.
+const INSTALLS: [&str; 7] = [
+    concat!("pip install ", "leafseal"),
+    concat!("pip install ", "'leafseal"),
+    concat!("npm install ", "@leafseal"),
+    concat!("npm i ", "@leafseal"),
+    concat!("cargo add ", "leafseal"),
+    concat!("cargo install ", "leafseal"),
+    concat!("go get ", "github.com/leafseal"),
+];
+
 /// Extensions of files in which notes of unfinished work are ours.
 const CODE: [&str; 9] = ["rs", "toml", "sh", "py", "js", "mjs", "ts", "java", "yml"];
 
@@ -87,21 +104,34 @@ const SCRIPTS: [&str; 6] = ["ts", "js", "mjs", "cjs", "py", "java"];
 const LOCKS: [&str; 6] =
     ["Cargo.lock", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "uv.lock", "poetry.lock"];
 
-/// Reports machine paths and registries in all files, unfinished work and replaced words, and unexpected hosts in lock files.
+/// Reports machine paths, registries and the former name in all files, unfinished work and replaced words, and unexpected hosts in lock files.
 pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for source in &repository.sources {
+        findings.extend(former_name(source));
         if LOCKS.contains(&source.name()) {
             findings.extend(strange_hosts(source));
         } else {
             findings.extend(machine_paths(source));
             findings.extend(registries(source));
+            findings.extend(installs(source));
             findings.extend(undone(source));
             findings.extend(replaced(source));
             findings.extend(phrases(source));
         }
     }
     findings
+}
+
+fn former_name(source: &Source) -> Vec<Finding> {
+    if source.path == CHANGELOG {
+        return Vec::new();
+    }
+    let instead = "write leafseal";
+    let text = source.text.to_ascii_lowercase();
+    let in_text = text.match_indices(NAME_BEFORE).map(|(at, _)| source.line_of(at));
+    let in_path = source.path.to_ascii_lowercase().contains(NAME_BEFORE).then_some(1);
+    in_path.into_iter().chain(in_text).map(|line| Finding::new(source, line, "the former name", instead)).collect()
 }
 
 fn machine_paths(source: &Source) -> Vec<Finding> {
@@ -125,6 +155,12 @@ fn registries(source: &Source) -> Vec<Finding> {
     found
         .map(|(at, host)| Finding::new(source, source.line_of(at), format!("the package registry {host}"), instead))
         .collect()
+}
+
+fn installs(source: &Source) -> Vec<Finding> {
+    let found = INSTALLS.iter().flat_map(|command| source.text.match_indices(command));
+    let instead = "refer to docs/guides/packages.md: no registry has our packages yet";
+    found.map(|(at, command)| Finding::new(source, source.line_of(at), format!("`{command}`"), instead)).collect()
 }
 
 fn undone(source: &Source) -> Vec<Finding> {
@@ -209,12 +245,33 @@ mod tests {
     }
 
     #[test]
+    fn the_former_name_is_found_in_text_and_paths_outside_the_changelog() {
+        for name in [NAME_BEFORE.to_owned(), NAME_BEFORE.to_uppercase(), format!("F{}", &NAME_BEFORE[1..])] {
+            for path in ["a.rs", "a/Cargo.lock", "a.json", "docs/CHANGELOG.md"] {
+                let finding = format!("{path}:2: the former name; write leafseal");
+                assert_eq!(in_file(path, &format!("\n@{name}/wire")), finding);
+            }
+            assert_eq!(in_file(CHANGELOG, &name), "");
+            assert_eq!(in_file(&format!("{name}/a.md"), ""), format!("{name}/a.md:1: the former name; write leafseal"));
+        }
+    }
+
+    #[test]
     fn registries_stay_in_lock_files() {
         for host in REGISTRIES {
             let line = format!("source = \"https://{host}/a\"\n");
             assert!(in_file("a/Cargo.toml", &line).contains("the package registry"), "{host}");
             assert_eq!(in_file("a/Cargo.lock", &line), "", "{host}");
         }
+    }
+
+    #[test]
+    fn no_document_installs_from_a_registry_what_is_not_there() {
+        for command in INSTALLS {
+            let text = in_file("docs/a.md", &format!("Run\n`{command}`."));
+            assert!(text.starts_with(&format!("docs/a.md:2: `{command}`; refer to")), "{text}");
+        }
+        assert_eq!(in_file("docs/a.md", "npm install ../leafseal-client-0.1.0.tgz"), "");
     }
 
     #[test]
