@@ -157,13 +157,18 @@ def h2load(url: str, seconds: int, connections: int, pids: list[int], log: Path)
     return Run(float(re.search(r"finished in \S+ ([\d.]+) req/s", text)[1]), at(0.50), at(0.99), spent / int(done[1]) * 1e6)
 
 
+# The program's name, and its name in builds before it was renamed, which `versions.py` compares with later ones.
+PROGRAMS = ("leafseal", "field" + "seal")
+
+
 def samples(address: str) -> dict[str, float]:
-    """Returns all metrics of an operator port, summed over labels."""
+    """Returns all metrics of an operator port, summed over labels; names are without the program's, which begins them."""
     text = urllib.request.urlopen(f"http://{address}/metrics", timeout=5).read().decode()
     totals: dict[str, float] = {}
     for line in text.splitlines():
         if line and not line.startswith("#"):
             name, value = re.sub(r"\{.*\}", "", line).split(" ")[:2]
+            name = re.sub(f"^({'|'.join(PROGRAMS)})_", "", name)
             totals[name] = totals.get(name, 0) + float(value)
     return totals
 
@@ -184,9 +189,9 @@ def explain(engine: str, measure: Callable[[], Run]) -> Explained:
     after = samples(engine), samples(f"127.0.0.1:{OPERATOR}")
     grown = [{name: value - old.get(name, 0) for name, value in new.items()} for old, new in zip(before, after, strict=True)]
     of_engine, of_relay = grown
-    count = max(of_engine["leafseal_service_seconds_count"], 1)
-    spent = ("leafseal_service_seconds_sum", "leafseal_queue_wait_seconds_sum", "leafseal_request_work_seconds_total")
-    whole = of_relay["leafseal_relay_request_seconds_sum"] / of_relay["leafseal_relay_request_seconds_count"]
+    count = max(of_engine["service_seconds_count"], 1)
+    spent = ("service_seconds_sum", "queue_wait_seconds_sum", "request_work_seconds_total")
+    whole = of_relay["relay_request_seconds_sum"] / of_relay["relay_request_seconds_count"]
     return Explained(whole * 1e6, *(of_engine[name] / count * 1e6 for name in spent))
 
 

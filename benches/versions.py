@@ -4,6 +4,8 @@
     benches/versions.py --before old/leafseal --after target/release/leafseal
     benches/versions.py --before old/leafseal --after target/release/leafseal --rounds 12 --json > versions.json
 
+A build from before the program was renamed has another name, and names its metrics by it; both work (`PROGRAMS` in `relay.py`).
+
 The builds take turns, so that a noisy machine slows both alike; every figure is the median of all rounds, and every ratio the median of the
 rounds' own ratios. The relay part needs what `benches/relay.py` needs; `--relay-rounds 0` leaves it out.
 """
