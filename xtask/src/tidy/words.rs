@@ -104,7 +104,8 @@ const SCRIPTS: [&str; 6] = ["ts", "js", "mjs", "cjs", "py", "java"];
 const LOCKS: [&str; 6] =
     ["Cargo.lock", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "uv.lock", "poetry.lock"];
 
-/// Reports machine paths, registries and the former name in all files, unfinished work and replaced words, and unexpected hosts in lock files.
+/// Reports machine paths, registries and the former name in all files, unfinished work and replaced words, and unexpected hosts in lock
+/// files.
 pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for source in &repository.sources {
