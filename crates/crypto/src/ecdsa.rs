@@ -74,17 +74,18 @@ impl EcdsaPrivateKey {
     /// A key that signs; `None` for a key on another curve. The first key of a process computes the generator's table (a millisecond).
     pub fn new(key: &PrivateKey) -> Option<Self> {
         let kernel = serving_curves().filter(|kernel| kernel.has_lanes());
-        Self::on(kernel, key)
+        Self::on(kernel.map(|kernel| generator(kernel, Curve::P256)), key)
     }
 
-    fn on(kernel: Option<ec::Kernel>, key: &PrivateKey) -> Option<Self> {
+    /// With the generator's table, whose kernel signs; by the library without it.
+    fn on(generator: Option<&'static FixedBase>, key: &PrivateKey) -> Option<Self> {
         if key.curve() != Curve::P256 {
             return None;
         }
         let scalar = key.scalar().clone();
-        let lanes = kernel.map(|kernel| Lanes {
+        let lanes = generator.map(|generator| Lanes {
             key: SigningKey::new(scalar.expose()).expect("a private key is in range"),
-            generator: generator(kernel, Curve::P256),
+            generator,
         });
         Some(Self { library: library::Key::new(scalar.expose()), scalar, lanes })
     }
@@ -174,6 +175,7 @@ mod tests {
 
     use super::*;
     use crate::EcContext;
+    use std::sync::OnceLock;
 
     /// Draws the same bytes over and over.
     struct Stuck;
@@ -196,6 +198,12 @@ mod tests {
     }
 
     impl rand_core::TryCryptoRng for Stuck {}
+
+    /// The generator's table for the kernel that runs on any CPU. The process has its own for the kernel that serves.
+    fn model() -> &'static FixedBase {
+        static TABLE: OnceLock<FixedBase> = OnceLock::new();
+        TABLE.get_or_init(|| FixedBase::generator(ec::Kernel::Model, ec::Curve::P256))
+    }
 
     struct Fixture {
         private: PrivateKey,
@@ -255,14 +263,14 @@ mod tests {
     fn nonces_depend_on_message_and_key() {
         let mut seen = HashSet::new();
         for seed in 0..3 {
-            let key = EcdsaPrivateKey::on(Some(ec::Kernel::Model), &fixture(seed).private).expect("P-256");
+            let key = EcdsaPrivateKey::on(Some(model()), &fixture(seed).private).expect("P-256");
             let messages = [(HashFunction::Sha256, b"one".as_slice()), (HashFunction::Sha256, b"two")];
             for signature in key.sign_many(&messages, &mut Stuck) {
                 assert!(seen.insert(signature[4..30].to_vec()), "a nonce was used twice");
             }
         }
         // With fresh randomness, the same message has another one each time.
-        let key = EcdsaPrivateKey::on(Some(ec::Kernel::Model), &fixture(0).private).expect("P-256");
+        let key = EcdsaPrivateKey::on(Some(model()), &fixture(0).private).expect("P-256");
         let messages = [(HashFunction::Sha256, b"one".as_slice()); 5];
         for signature in key.sign_many(&messages, &mut StdRng::seed_from_u64(4)) {
             assert!(seen.insert(signature[4..30].to_vec()), "a nonce was used twice");
