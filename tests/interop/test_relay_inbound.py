@@ -189,7 +189,7 @@ def test_routes(
 
 
 @pytest.mark.parametrize(
-    "path", ["/json/../elsewhere", "/x/..%2fjson/a", "/json/%2e%2e/b", "/a%5cb", "/a%zz", "/./json/a", "/JSON/a", "/%4Ason/a"]
+    "path", ["/json/../elsewhere", "/x/..%2fjson/a", "/json/%2e%2e/b", "/json%5cb", "/x/..%5cjson/a", "/./json/a", "/JSON/a", "/%4Ason/a"]
 )
 def test_paths_that_two_would_read_differently_are_refused(
     simple: Callable[..., Result], plain_upstream: Upstream, path: str
@@ -212,7 +212,7 @@ def test_bodies_that_nothing_is_selected_of_pass_byte_by_byte(
     assert answer.body == body
 
 
-@pytest.mark.parametrize("body", [b"", b"1", b'""', b"{}", b"[]", b'\xef\xbb\xbf{"note":1}', b"null"])
+@pytest.mark.parametrize("body", [b"", b"1", b'""', b"{}", b"[]", b'\xef\xbb\xbf{"other":1}', b"null"])
 def test_the_smallest_documents(call: Callable[..., Result], plain_upstream: Upstream, body: bytes) -> None:
     """A byte order mark is ignored and kept, in front of JSON alone."""
     plain_upstream.answer = echo
