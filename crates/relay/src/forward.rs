@@ -207,6 +207,7 @@ impl ForwardingPlan<'_> {
             client,
             changed: [0; 3],
             unopened: Unopened::default(),
+            hidden_in_query: Vec::new(),
         }
     }
 }

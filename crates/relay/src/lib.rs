@@ -46,4 +46,5 @@ pub mod fuzzing {
     pub use crate::body::coding::fuzzing::{MEMORY_MAX, check_coding};
     pub use crate::config::fuzzing::{check_configuration, find_route};
     pub use crate::rules::route::fuzzing::check_path;
+    pub use crate::rules::transform::fuzzing::check_steps;
 }

@@ -32,8 +32,10 @@ pub enum FormErrorKind {
     ForeignCharset,
     /// A `;` after which some parsers find a selected field, while others read it as part of a value.
     Semicolon,
-    /// A name that some readers take for a selected one and others do not.
+    /// A name that some readers take for a selected one and others do not, or that has no single reading.
     AmbiguousName,
+    /// A name that is longer than `name_size_max`, the number given.
+    NameTooLong(usize),
 }
 
 /// A form that was refused, and where.
@@ -82,6 +84,9 @@ fn message(kind: FormErrorKind, offset: usize) -> impl fmt::Display {
                 f,
                 "the field at byte {offset} has a name that some readers take for a selected one: write it exactly so"
             )
+        }
+        FormErrorKind::NameTooLong(max) => {
+            write!(f, "the field at byte {offset} has a name of more than {max} bytes (form_name_size_max)")
         }
     })
 }

@@ -8,24 +8,29 @@ mod error;
 mod media_type;
 mod multipart;
 mod names;
+mod readers;
 #[cfg(test)]
 mod tests;
 mod urlencoded;
 
 pub use error::{FormError, FormErrorKind};
 pub use media_type::{BOUNDARY_SIZE_MAX, MediaType};
-pub use multipart::{Part, find_parts};
+pub use multipart::{Part, PartHead, PartReader, find_parts};
 pub use names::{FieldNames, is_field_name};
-pub use urlencoded::{FieldValue, decode_field, encode_field, encode_query, find_fields, holds_field};
+pub use urlencoded::{Field, FieldReader, FieldValue, Syntax, Wanted, decode_field, find_fields, holds_field};
 
 /// The field that names the charset of a form (HTML, section 4.10.21.5).
 const CHARSET_FIELD: &[u8] = b"_charset_";
 
-/// Refuses a form that declares a charset other than UTF-8: its names would be read differently.
-fn check_charset(value: &[u8], offset: usize) -> Result<(), FormError> {
+/// Maximum size in bytes of the name of a charset; RFC 2978 allows 40 characters.
+const CHARSET_SIZE_MAX: usize = 64;
+
+/// Refuses a form that declares a charset other than UTF-8: its names would be read differently. `is_longer`: whether `value` is only its
+/// beginning.
+fn check_charset(value: &[u8], is_longer: bool, offset: usize) -> Result<(), FormError> {
     let charset = value.trim_ascii().to_ascii_lowercase();
     match std::str::from_utf8(&charset) {
-        Ok(charset) if charset.is_empty() || media_type::is_utf8(charset) => Ok(()),
+        Ok(charset) if !is_longer && (charset.is_empty() || media_type::is_utf8(charset)) => Ok(()),
         _ => Err(FormError::new(FormErrorKind::ForeignCharset, offset)),
     }
 }
@@ -35,12 +40,14 @@ fn check_charset(value: &[u8], offset: usize) -> Result<(), FormError> {
 pub struct FormLimits {
     /// Maximum number of fields or parts of a form. Default 10,000.
     pub fields_max: usize,
+    /// Maximum size in bytes of a name, once its encoding is undone, that a guard compares with selected names. Default 4 KiB.
+    pub name_size_max: usize,
     /// Maximum size of a part's header in bytes. Default 8 KiB.
     pub part_header_size_max: usize,
 }
 
 impl Default for FormLimits {
     fn default() -> Self {
-        FormLimits { fields_max: 10_000, part_header_size_max: 8 << 10 }
+        FormLimits { fields_max: 10_000, name_size_max: 4 << 10, part_header_size_max: 8 << 10 }
     }
 }

@@ -5,10 +5,11 @@
 //! `!`, Zope everything from `:` on; ASP.NET and gorilla/schema ignore case. A name is therefore read in each of these ways, and a field
 //! that has a selected name for only some parsers is refused.
 
-use crate::fold::{OtherCase, folded};
+use std::borrow::Cow;
 
-/// Bytes of a name that are examined, unless a selected name is longer than a quarter of that.
-const HEAD_SIZE: usize = 1024;
+use super::readers::{READERS, Tree};
+use crate::fold::{OtherCase, fold_into, folded};
+
 /// Maximum number of leading bytes that some parsers drop.
 const PADDING_MAX: usize = 8;
 
@@ -26,9 +27,13 @@ pub(super) enum Meaning {
 /// The names of selected fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldNames {
+    /// Sorted, each once.
     names: Vec<Box<str>>,
+    /// The same without the case of their letters if it is ignored, otherwise none; sorted.
+    folded: Vec<Box<str>>,
     is_everything: bool,
-    is_case_ignored: bool,
+    /// Fields that are not selected although all are.
+    excepted: Option<Box<FieldNames>>,
     guard: Option<Box<Guard>>,
 }
 
@@ -39,28 +44,10 @@ struct Guard {
     known: FieldNames,
     folds: bool,
     /// The selected names as each parser of [`READERS`] reads them.
-    paths: Vec<[Path; READERS.len()]>,
-    /// Those of these paths that have one step.
+    trees: [Tree; READERS.len()],
+    /// Those of these readings that have one step; sorted.
     singles: Vec<String>,
 }
-
-/// A name as a parser reads it: the steps to the value from the outside in.
-type Path = Vec<String>;
-
-/// A parser of names: how it reads a selected name, and how any other.
-struct Reader {
-    selected: fn(&str) -> Path,
-    read: fn(&str) -> Path,
-}
-
-const READERS: [Reader; 6] = [
-    Reader { selected: whole, read: whole },
-    Reader { selected: php, read: php },
-    Reader { selected: qs, read: qs },
-    Reader { selected: bracketed, read: bracketed },
-    Reader { selected: dotted, read: dotted },
-    Reader { selected: whole, read: before_colon },
-];
 
 impl FieldNames {
     /// Selects the fields of these names, compared byte by byte after decoding, without what some parsers remove: white space
@@ -73,12 +60,18 @@ impl FieldNames {
                 name => chosen.names.push(name.trim_ascii().into()),
             }
         }
+        sort(&mut chosen.names);
         chosen
     }
 
     /// The same; with [`OtherCase::Same`] it also selects fields whose names differ only in case.
     pub fn in_case(self, other_case: OtherCase) -> Self {
-        FieldNames { is_case_ignored: other_case == OtherCase::Same, ..self }
+        let mut folds: Vec<Box<str>> = Vec::new();
+        if other_case == OtherCase::Same {
+            folds.extend(self.names.iter().map(|name| folded(name).into()));
+            sort(&mut folds);
+        }
+        FieldNames { folded: folds, ..self }
     }
 
     /// The same, but refuses a form with a field that only some parsers read as one of these: because of case unless `other_case` permits
@@ -87,14 +80,12 @@ impl FieldNames {
     pub fn guarded(self, other_case: OtherCase, known: &FieldNames) -> Self {
         let chosen = self.in_case(other_case);
         let folds = other_case != OtherCase::Other;
-        let read = |name: &str| READERS.map(|reader| (reader.selected)(&neat(name, folds)));
-        let paths: Vec<[Path; READERS.len()]> = chosen.names.iter().map(|name| read(name)).collect();
-        let mut singles: Vec<String> =
-            paths.iter().flatten().filter(|path| path.len() == 1).map(|path| path[0].clone()).collect();
-        singles.sort_unstable();
-        singles.dedup();
+        let neat: Vec<String> = chosen.names.iter().map(|name| neat(name, folds).into_owned()).collect();
+        let trees = READERS.map(|reader| Tree::new(&reader, &neat));
+        let mut singles: Vec<String> = trees.iter().flat_map(Tree::singles).map(str::to_owned).collect();
+        sort(&mut singles);
         let known = FieldNames { guard: None, ..known.clone() }.in_case(other_case);
-        FieldNames { guard: Some(Box::new(Guard { known, folds, paths, singles })), ..chosen }
+        FieldNames { guard: Some(Box::new(Guard { known, folds, trees, singles })), ..chosen }
     }
 
     /// Selects the fields of all of these.
@@ -104,6 +95,7 @@ impl FieldNames {
             union.is_everything |= names.is_everything;
             union.names.extend(names.names.iter().cloned());
         }
+        sort(&mut union.names);
         union
     }
 
@@ -112,16 +104,14 @@ impl FieldNames {
         self.names.is_empty() && !self.is_everything
     }
 
-    /// The number of comparisons for the name of a field in the worst case, which determines the time to find fields. With a guard, each
-    /// parser's reading of a name counts as eight.
-    pub fn comparisons(&self) -> usize {
-        let guarded = if self.guard.is_some() { READERS.len() * (8 + self.names.len()) } else { 0 };
-        self.names.len() + guarded
-    }
-
     /// Whether every field is selected.
     pub fn is_everything(&self) -> bool {
         self.is_everything
+    }
+
+    /// Whether names that only some parsers read as a selected one are refused.
+    pub(super) fn is_guarded(&self) -> bool {
+        self.guard.is_some()
     }
 
     /// The names, without `*`.
@@ -132,38 +122,45 @@ impl FieldNames {
     /// Whether a field with this decoded name is selected.
     pub fn has(&self, name: &[u8]) -> bool {
         if self.is_everything {
-            return true;
+            return self.excepted.as_ref().is_none_or(|excepted| !excepted.has(name));
         }
-        let end = memchr::memchr(0, name).unwrap_or(name.len());
-        let is = |name: &[u8]| self.names.iter().any(|chosen| chosen.as_bytes() == name);
-        let cut = name[..end].trim_ascii();
-        is(name) || is(cut) || (self.is_case_ignored && self.has_in_any_case(cut))
+        let is = |name: &[u8]| self.names.binary_search_by(|chosen| chosen.as_bytes().cmp(name)).is_ok();
+        let cut = own_reading(name);
+        is(name) || is(cut) || (!self.folded.is_empty() && self.has_in_any_case(cut))
     }
 
     #[cold]
     fn has_in_any_case(&self, name: &[u8]) -> bool {
         std::str::from_utf8(name).is_ok_and(|name| {
             let name = folded(name);
-            self.names.iter().any(|chosen| folded(chosen) == name)
+            self.folded.binary_search_by(|chosen| (**chosen).cmp(&*name)).is_ok()
         })
     }
 
-    /// Classifies a field by its name, or by the first [`FieldNames::head_size`] bytes of it.
-    pub(super) fn meaning(&self, name: &[u8]) -> Meaning {
-        if self.has(name) { Meaning::Selected } else { self.meaning_of_other(name) }
+    /// Whether a field with this decoded name is selected, or refused because some parser reads its name as a selected one.
+    pub fn means(&self, name: &[u8]) -> bool {
+        self.meaning(name, &mut 0) != Meaning::Other
+    }
+
+    /// Selects every field except those that `these` selects.
+    #[must_use]
+    pub fn everything_except(these: &FieldNames) -> Self {
+        FieldNames { is_everything: true, excepted: Some(Box::new(these.clone())), ..FieldNames::default() }
+    }
+
+    /// Classifies a field by its name, or by the first bytes of it, and adds the bytes that were read to `steps`: at most
+    /// [`NAME_READINGS`] times the name.
+    pub(super) fn meaning(&self, name: &[u8], steps: &mut u64) -> Meaning {
+        *steps += name.len() as u64;
+        if self.has(name) { Meaning::Selected } else { self.meaning_of_other(name, steps) }
     }
 
     /// Classifies a field whose name is not a selected one.
-    pub(super) fn meaning_of_other(&self, name: &[u8]) -> Meaning {
+    pub(super) fn meaning_of_other(&self, name: &[u8], steps: &mut u64) -> Meaning {
         match &self.guard {
-            Some(guard) if guard.takes(name) && !guard.known.has(name) => Meaning::Ambiguous,
+            Some(guard) if guard.takes(name, steps) && !guard.known.has(name) => Meaning::Ambiguous,
             _ => Meaning::Other,
         }
-    }
-
-    /// Whether a form with a field that some parser reads by this name is refused.
-    pub(super) fn doubts(&self, name: &[u8]) -> bool {
-        self.guard.is_some() && self.meaning(name) != Meaning::Other
     }
 
     /// Number of leading [`is_padding`] bytes of a name that determine its meaning: no less than a selected name begins with.
@@ -171,34 +168,48 @@ impl FieldNames {
         let padding = |name: &str| name.bytes().take_while(|&byte| is_padding(byte)).count();
         self.names.iter().map(|name| padding(name)).max().unwrap_or(0).max(PADDING_MAX)
     }
-
-    /// Number of bytes that determine the meaning of a name, after leading [`is_padding`] bytes are removed.
-    pub(super) fn head_size(&self) -> usize {
-        let longest = self.names.iter().map(|name| name.len()).max().unwrap_or(0);
-        HEAD_SIZE.max(longest.saturating_mul(4))
-    }
 }
+
+fn sort<T: Ord>(names: &mut Vec<T>) {
+    names.sort_unstable();
+    names.dedup();
+}
+
+/// How often a byte of a name is read at most by [`FieldNames::meaning`]: once for the selected names, and where a guard reads it, as it is
+/// and with its escapes undone once more (each up to twice as long in UTF-8 where the name is in Latin-1), once to prepare each of these
+/// texts and once by each of [`READERS`].
+pub(super) const NAME_READINGS: u64 = 1 + 2 * 2 * (1 + READERS.len() as u64);
 
 impl Guard {
     /// Whether some parser reads the name as a selected one.
-    fn takes(&self, name: &[u8]) -> bool {
+    fn takes(&self, name: &[u8], steps: &mut u64) -> bool {
         // All parsers agree on ordinary names.
         if name.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')) {
-            return self.singles.iter().any(|single| match self.folds {
-                true => single.as_bytes().eq_ignore_ascii_case(name),
-                false => single.as_bytes() == name,
-            });
+            let name = String::from_utf8_lossy(name);
+            let name = if self.folds { Cow::Owned(name.to_ascii_lowercase()) } else { name };
+            return self.singles.binary_search_by(|single| (**single).cmp(&*name)).is_ok();
         }
-        readable(name).iter().any(|text| self.takes_text(&neat(text, self.folds)))
+        readable(name).iter().any(|text| self.takes_text(&neat(text, self.folds), steps))
     }
 
-    fn takes_text(&self, text: &str) -> bool {
-        READERS.iter().enumerate().any(|(number, reader)| {
-            let path = (reader.read)(text);
-            // Fields below a selected value are part of it.
-            self.paths.iter().map(|paths| &paths[number]).any(|chosen| !chosen.is_empty() && path.starts_with(chosen))
+    /// A field below a selected value is part of it.
+    fn takes_text(&self, text: &str, steps: &mut u64) -> bool {
+        *steps += text.len() as u64;
+        READERS.iter().zip(&self.trees).any(|(reader, tree)| {
+            *steps += text.len() as u64;
+            tree.takes(reader, text)
         })
     }
+}
+
+/// A name as the relay reads it: up to a null byte, without surrounding white space.
+pub(super) fn own_reading(name: &[u8]) -> &[u8] {
+    name[..memchr::memchr(0, name).unwrap_or(name.len())].trim_ascii()
+}
+
+/// Whether a name has one reading: in UTF-8, without control characters, at which some parsers end a name and which some drop.
+pub(super) fn has_one_reading(name: &[u8]) -> bool {
+    std::str::from_utf8(name).is_ok_and(|name| !name.contains(char::is_control))
 }
 
 /// Whether forms can have fields of this name that all parsers read alike: it is not empty and has no control characters, at which some
@@ -212,25 +223,15 @@ pub(super) fn is_padding(byte: u8) -> bool {
     (1..=b' ').contains(&byte) || b"[]!?.".contains(&byte)
 }
 
-/// Appends a byte of a name unless it is part of a padding longer than `padding_max`. Returns whether it was appended.
-pub(super) fn push_name_byte(byte: u8, name: &mut Vec<u8>, padding_max: usize) -> bool {
-    let is_more = name.len() >= padding_max && is_padding(byte) && name.iter().all(|&byte| is_padding(byte));
-    if !is_more {
-        name.push(byte);
-    }
-    !is_more
-}
-
-/// The texts that a name's bytes may represent: in UTF-8 or Latin-1, and with its escapes decoded once more.
+/// The texts that a name's bytes may represent: in UTF-8 or else Latin-1, and with its escapes decoded once more.
 fn readable(name: &[u8]) -> Vec<String> {
     let name = &name[..memchr::memchr(0, name).unwrap_or(name.len())];
-    let mut texts = vec![String::from_utf8_lossy(name).into_owned()];
-    if std::str::from_utf8(name).is_err() {
-        texts.push(name.iter().map(|&byte| char::from(byte)).collect());
-    }
-    let again: Vec<String> = texts.iter().filter(|text| text.contains('%')).map(|text| unescaped(text)).collect();
-    texts.extend(again);
-    texts
+    let text = match std::str::from_utf8(name) {
+        Ok(text) => text.to_owned(),
+        Err(_) => name.iter().map(|&byte| char::from(byte)).collect(),
+    };
+    let again = text.contains('%').then(|| unescaped(&text));
+    std::iter::once(text).chain(again).collect()
 }
 
 /// Decodes `%XX`, and `%uXXXX` as ASP.NET does.
@@ -263,77 +264,13 @@ fn unescaped(text: &str) -> String {
 }
 
 /// A name without surrounding bytes that parsers drop, and case-folded if `folds`.
-fn neat(name: &str, folds: bool) -> String {
+fn neat(name: &str, folds: bool) -> Cow<'_, str> {
     let is_blank = |c: char| c.is_whitespace() || c.is_control() || c == '\u{feff}';
     let name = name.trim_matches(is_blank).trim_start_matches(['!', '?']).trim_start_matches(is_blank);
-    if folds { folded(name) } else { name.to_owned() }
-}
-
-/// Go, Python, Java: the name unchanged.
-fn whole(name: &str) -> Path {
-    vec![name.to_owned()]
-}
-
-/// PHP (`php_register_variable_ex`).
-fn php(name: &str) -> Path {
-    let Some(open) = name.find('[') else { return vec![name.replace([' ', '.'], "_")] };
-    let root = name[..open].replace([' ', '.'], "_");
-    let mut rest = &name[open..];
-    let mut steps = Vec::new();
-    while let Some(inner) = rest.strip_prefix('[') {
-        match inner.find(']') {
-            Some(close) => {
-                steps.push(&inner[..close]);
-                rest = &inner[close + 1..];
-            }
-            None if steps.is_empty() => return vec![format!("{root}_{}", inner.replace([' ', '.', '['], "_"))],
-            None => break,
-        }
+    if !folds {
+        return Cow::Borrowed(name);
     }
-    path(&root, steps)
-}
-
-/// The npm package `qs`: the text before the first complete brackets, and the text in all complete ones.
-fn qs(name: &str) -> Path {
-    let (mut open, mut root, mut steps) = (None, None, Vec::new());
-    for (at, byte) in name.bytes().enumerate() {
-        match (byte, open) {
-            (b'[', _) => open = Some(at),
-            (b']', Some(start)) => {
-                root.get_or_insert(&name[..start]);
-                steps.push(&name[start + 1..at]);
-                open = None;
-            }
-            _ => {}
-        }
-    }
-    path(root.unwrap_or(name), steps)
-}
-
-/// Rack: the text between brackets, complete or not.
-fn bracketed(name: &str) -> Path {
-    path("", name.split(['[', ']']))
-}
-
-/// Spring, gorilla/schema, `qs` with `allowDots`: dots are brackets.
-fn dotted(name: &str) -> Path {
-    path("", name.split(['[', ']', '.']))
-}
-
-/// Zope: a type may follow the name.
-fn before_colon(name: &str) -> Path {
-    whole(name.split(':').next().unwrap_or(name))
-}
-
-/// The steps from `root` on. Elements of a list belong to the list, whether numbered or appended.
-fn path<'t>(root: &'t str, steps: impl IntoIterator<Item = &'t str>) -> Path {
-    let mut path = Path::new();
-    for step in std::iter::once(root).chain(steps) {
-        let step = step.trim().trim_matches(['"', '\'']);
-        let is_element = !path.is_empty() && step.bytes().all(|byte| byte.is_ascii_digit());
-        if !step.is_empty() && !is_element {
-            path.push(step.to_owned());
-        }
-    }
-    path
+    let mut out = String::with_capacity(name.len());
+    fold_into(name, &mut out);
+    Cow::Owned(out)
 }

@@ -1,129 +1,393 @@
 //! `application/x-www-form-urlencoded` as browsers write and parse it (WHATWG URL, section 5); queries have the same syntax.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
-use super::names::{Meaning, push_name_byte};
-use super::{CHARSET_FIELD, FieldNames, FormError, FormErrorKind, FormLimits, check_charset};
+use super::names::{Meaning, has_one_reading, is_padding, own_reading};
+use super::{CHARSET_FIELD, CHARSET_SIZE_MAX, FieldNames, FormError, FormErrorKind, FormLimits, check_charset};
+use crate::Progress;
+
+/// Steps after which a call of [`FieldReader::read`] returns, unless the name of a field takes more.
+const STEPS_PER_CALL: u64 = 64 << 10;
+/// Maximum bytes of a value that are searched for its end at once.
+const WINDOW_SIZE: usize = 64 << 10;
 
 /// A selected field's value: the bytes between its `=` and the next `&`, still encoded.
 pub type FieldValue = Range<usize>;
 
-/// The values of the selected fields, in order. A field without `=` has no value and is skipped.
-///
-/// # Errors
-/// More fields than the limits permit, including those between two `;`; a charset other than UTF-8; a field that is selected only by
-/// parsers that separate fields at `;`; and a name that [`FieldNames::guarded`] refuses.
-pub fn find_fields(body: &[u8], names: &FieldNames, limits: &FormLimits) -> Result<Vec<FieldValue>, FormError> {
-    let mut found = Vec::new();
-    let mut reader = NameReader::new(names, limits.fields_max);
-    let (mut start, mut count) = (0, 0);
-    for field in body.split(|&byte| byte == b'&') {
-        count += 1;
-        if count > limits.fields_max {
-            return Err(FormError::new(FormErrorKind::TooManyFields(limits.fields_max), start));
-        }
-        if let Some(name) = encoded_name(field) {
-            let value = name.len() + 1;
-            let meaning = reader.meaning(name);
-            if reader.name == CHARSET_FIELD {
-                let mut charset = Vec::new();
-                decode_bytes(&field[value..], &mut charset);
-                check_charset(&charset, start)?;
+/// A field, as byte ranges in the form, still encoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// The name: what precedes the first `=`.
+    pub name: Range<usize>,
+    /// The value; a field without `=` has none.
+    pub value: Option<FieldValue>,
+    /// Whether it is selected.
+    pub is_selected: bool,
+}
+
+/// Which fields a reader returns, and what it refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// The selected fields that have a value.
+    Selected,
+    /// All fields. A guard also refuses names that have more than one reading: they are to be written again.
+    All,
+    /// The first field that is selected, or that some parser reads as a selected one, whether it separates fields at `&` alone or at `;`
+    /// too. Refuses nothing: any bytes are read.
+    Any,
+}
+
+/// Reads the fields of an urlencoded form or query in calls of bounded work. The form is passed in each call.
+#[derive(Debug)]
+pub struct FieldReader {
+    names: Arc<FieldNames>,
+    limits: FormLimits,
+    wanted: Wanted,
+    at: usize,
+    /// What parsers read that separate fields at `&` alone.
+    field: Name,
+    /// What parsers read after a `;` who separate fields there too.
+    piece: Name,
+    /// The end of the field's name, and its meaning, once known.
+    named: Option<(usize, Meaning)>,
+    count: usize,
+    fields: Vec<Field>,
+    steps: u64,
+}
+
+impl FieldReader {
+    /// How many steps a byte of a form takes at most: it is passed once, and its name is read by parsers of two kinds.
+    pub const STEPS_PER_BYTE: u64 = 1 + 2 * super::names::NAME_READINGS;
+
+    /// Starts to read a form.
+    pub fn new(names: Arc<FieldNames>, limits: FormLimits, wanted: Wanted) -> Self {
+        let (field, piece) = (Name::new(&names, &limits), Name { is_open: false, ..Name::new(&names, &limits) });
+        FieldReader { names, limits, wanted, at: 0, field, piece, named: None, count: 1, fields: Vec::new(), steps: 0 }
+    }
+
+    /// Reads on: at most about 64 KiB, less where names take much work.
+    ///
+    /// # Errors
+    /// More fields than the limits permit, including those between two `;`; a charset other than UTF-8; a field that is selected only by
+    /// parsers that separate fields at `;`; and a name that [`FieldNames::guarded`] refuses, or that is too long for it.
+    pub fn read(&mut self, body: &[u8]) -> Result<Progress, FormError> {
+        let until = self.steps + STEPS_PER_CALL;
+        while self.steps < until {
+            if self.has_found() {
+                return Ok(Progress::Done);
             }
-            match meaning {
-                Meaning::Selected => found.push(start + value..start + field.len()),
-                Meaning::Ambiguous => return Err(FormError::new(FormErrorKind::AmbiguousName, start)),
-                Meaning::Other => {
-                    // Everything that could be a field is counted.
-                    let left = limits.fields_max - count;
-                    count += reader.pass_semicolons(field, left).map_err(|kind| FormError::new(kind, start))?;
+            match body.get(self.at) {
+                Some(&byte) => self.advance(body, byte)?,
+                None => {
+                    self.end_field(body)?;
+                    return Ok(Progress::Done);
                 }
             }
         }
-        start += field.len() + 1;
+        Ok(Progress::More)
     }
-    Ok(found)
-}
 
-/// Whether a parser that reads any bytes as a form finds a field in them that is selected, or that some parsers read as a selected one,
-/// whether it separates fields at `&` alone or at `;` too. In one pass, regardless of the number of fields.
-pub fn holds_field(bytes: &[u8], names: &FieldNames) -> bool {
-    let mut reader = NameReader::new(names, usize::MAX);
-    let mut is_meant = |field: &[u8]| encoded_name(field).is_some_and(|name| reader.meaning(name) != Meaning::Other);
-    bytes
-        .split(|&byte| byte == b'&')
-        .any(|field| is_meant(field) || field.split(|&byte| byte == b';').any(&mut is_meant))
-}
+    /// The fields that have been read.
+    pub fn into_fields(self) -> Vec<Field> {
+        self.fields
+    }
 
-/// The name of a field; without `=` it has no value that could be hidden.
-fn encoded_name(field: &[u8]) -> Option<&[u8]> {
-    memchr::memchr(b'=', field).map(|equals| &field[..equals])
-}
+    /// Whether a field has been found of those that [`Wanted::Any`] looks for.
+    pub fn has_found(&self) -> bool {
+        self.wanted == Wanted::Any && !self.fields.is_empty()
+    }
 
-/// Decodes names, reusing its memory.
-struct NameReader<'n> {
-    names: &'n FieldNames,
-    head_size: usize,
-    padding_max: usize,
-    fields_max: usize,
-    name: Vec<u8>,
-}
+    /// The work so far, in bytes read: at most [`FieldReader::STEPS_PER_BYTE`] times the form.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
 
-impl<'n> NameReader<'n> {
-    fn new(names: &'n FieldNames, fields_max: usize) -> Self {
-        NameReader {
-            names,
-            head_size: names.head_size(),
-            padding_max: names.padding_max(),
-            fields_max,
-            name: Vec::new(),
+    fn advance(&mut self, body: &[u8], byte: u8) -> Result<(), FormError> {
+        if !(self.field.is_reading() || self.piece.is_reading()) {
+            return self.skip(body);
         }
-    }
-
-    /// Classifies a field by its encoded name.
-    fn meaning(&mut self, encoded: &[u8]) -> Meaning {
-        self.name.clear();
-        let mut is_whole = true;
-        for byte in Decoded(encoded) {
-            if self.name.len() >= self.head_size {
-                is_whole = false;
-                break;
+        self.steps += 1;
+        match byte {
+            b'&' => self.separate(body)?,
+            b';' => self.begin_piece()?,
+            b'=' => self.equals(body)?,
+            _ => {
+                let (byte, size) = decoded(&body[self.at..]);
+                self.steps += size as u64 - 1;
+                self.field.push(byte);
+                self.piece.push(byte);
+                self.at += size;
             }
-            is_whole &= push_name_byte(byte, &mut self.name, self.padding_max);
         }
-        match self.names.meaning(&self.name) {
-            Meaning::Selected if !is_whole => self.meaning_of_whole(encoded),
+        Ok(())
+    }
+
+    /// Passes bytes that belong to no name.
+    fn skip(&mut self, body: &[u8]) -> Result<(), FormError> {
+        let window = &body[self.at..body.len().min(self.at + WINDOW_SIZE)];
+        let awaits_equals = self.field.is_open || self.piece.is_open;
+        let found = match awaits_equals {
+            true => memchr::memchr3(b'&', b';', b'=', window),
+            false => memchr::memchr2(b'&', b';', window),
+        };
+        let size = found.unwrap_or(window.len());
+        self.steps += size as u64 + 1;
+        self.at += size;
+        for name in [&mut self.field, &mut self.piece] {
+            name.size += if name.is_open { size } else { 0 };
+        }
+        match found.map(|at| window[at]) {
+            None => Ok(()),
+            Some(b'&') => self.separate(body),
+            Some(b';') => self.begin_piece(),
+            Some(_) => self.equals(body),
+        }
+    }
+
+    /// At an `&`.
+    fn separate(&mut self, body: &[u8]) -> Result<(), FormError> {
+        self.end_field(body)?;
+        self.at += 1;
+        self.field.begin(self.at);
+        self.piece.is_open = false;
+        self.named = None;
+        self.count_one()
+    }
+
+    /// At a `;`.
+    fn begin_piece(&mut self) -> Result<(), FormError> {
+        self.field.push(b';');
+        self.at += 1;
+        if matches!(self.named, Some((_, Meaning::Selected))) {
+            return Ok(());
+        }
+        self.piece.begin(self.at);
+        self.count_one()
+    }
+
+    fn count_one(&mut self) -> Result<(), FormError> {
+        self.count += 1;
+        if self.count > self.limits.fields_max && self.wanted != Wanted::Any {
+            return self.error(FormErrorKind::TooManyFields(self.limits.fields_max));
+        }
+        Ok(())
+    }
+
+    fn error<T>(&self, kind: FormErrorKind) -> Result<T, FormError> {
+        Err(FormError::new(kind, self.field.start))
+    }
+
+    /// At an `=`.
+    fn equals(&mut self, body: &[u8]) -> Result<(), FormError> {
+        if std::mem::take(&mut self.field.is_open) {
+            let meaning = self.meaning_of_field(body)?;
+            self.named = Some((self.at, meaning));
+            if meaning == Meaning::Selected {
+                self.piece.is_open = false;
+            }
+        }
+        if std::mem::take(&mut self.piece.is_open) && self.piece.meaning(&self.names, &mut self.steps) != Meaning::Other
+        {
+            match self.wanted {
+                Wanted::Any => self.found(self.piece.start..self.at, None),
+                Wanted::Selected | Wanted::All => return self.error(FormErrorKind::Semicolon),
+            }
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    /// Classifies the field by the name that ends here.
+    fn meaning_of_field(&mut self, body: &[u8]) -> Result<Meaning, FormError> {
+        let meaning = self.field.meaning(&self.names, &mut self.steps);
+        if self.wanted == Wanted::Any {
+            if meaning != Meaning::Other {
+                self.found(self.field.start..self.at, None);
+            }
+            return Ok(meaning);
+        }
+        if self.field.size > self.limits.name_size_max {
+            if self.names.is_guarded() {
+                return self.error(FormErrorKind::NameTooLong(self.limits.name_size_max));
+            }
+            return Ok(if self.names.is_everything() { Meaning::Selected } else { Meaning::Other });
+        }
+        let raw = &body[self.field.start..self.at];
+        let meaning = match meaning {
+            // Long white space may stand around a selected name, and nothing else.
+            Meaning::Selected if self.field.is_cut() => {
+                let whole: Vec<u8> = Decoded(raw).collect();
+                match self.names.has(&whole) {
+                    true => Meaning::Selected,
+                    false => self.names.meaning_of_other(&self.field.text, &mut self.steps),
+                }
+            }
             meaning => meaning,
+        };
+        let is_written = self.wanted == Wanted::All && self.names.is_guarded();
+        let is_plain = || {
+            has_one_reading(&self.field.text)
+                || has_one_reading(own_reading(&self.field.text)) && meaning == Meaning::Selected
+        };
+        if meaning == Meaning::Ambiguous || is_written && !is_plain() {
+            return self.error(FormErrorKind::AmbiguousName);
+        }
+        Ok(meaning)
+    }
+
+    fn found(&mut self, name: Range<usize>, value: Option<FieldValue>) {
+        self.fields.push(Field { name, value, is_selected: true });
+    }
+
+    /// At the end of a field.
+    fn end_field(&mut self, body: &[u8]) -> Result<(), FormError> {
+        let end = self.at;
+        let Some((equals, meaning)) = self.named else {
+            // A name without `=` has no value that could be hidden.
+            if self.wanted == Wanted::All {
+                let meaning = self.meaning_of_field(body)?;
+                let is_selected = meaning == Meaning::Selected;
+                self.fields.push(Field { name: self.field.start..end, value: None, is_selected });
+            }
+            return Ok(());
+        };
+        let value = equals + 1..end;
+        if self.field.text == CHARSET_FIELD && self.wanted != Wanted::Any {
+            let encoded = &body[value.clone()];
+            // Three characters encode one.
+            let charset: Vec<u8> = Decoded(&encoded[..encoded.len().min(3 * CHARSET_SIZE_MAX)]).collect();
+            check_charset(&charset, encoded.len() > 3 * CHARSET_SIZE_MAX, self.field.start)?;
+        }
+        let is_selected = meaning == Meaning::Selected;
+        if self.wanted == Wanted::All || self.wanted == Wanted::Selected && is_selected {
+            self.fields.push(Field { name: self.field.start..equals, value: Some(value), is_selected });
+        }
+        Ok(())
+    }
+}
+
+/// The name that is being read, decoded, as far as it determines a meaning.
+#[derive(Debug)]
+struct Name {
+    start: usize,
+    /// The first bytes, without padding beyond `padding_max`.
+    text: Vec<u8>,
+    /// The decoded size so far.
+    size: usize,
+    is_padding: bool,
+    /// Whether no `=` has ended it yet.
+    is_open: bool,
+    padding_max: usize,
+    size_max: usize,
+}
+
+impl Name {
+    fn new(names: &FieldNames, limits: &FormLimits) -> Self {
+        let (padding_max, size_max) = (names.padding_max(), limits.name_size_max);
+        Name { start: 0, text: Vec::new(), size: 0, is_padding: true, is_open: true, padding_max, size_max }
+    }
+
+    fn begin(&mut self, start: usize) {
+        (self.start, self.size, self.is_padding, self.is_open) = (start, 0, true, true);
+        self.text.clear();
+    }
+
+    /// Whether further bytes determine the meaning.
+    fn is_reading(&self) -> bool {
+        self.is_open && self.text.len() < self.size_max
+    }
+
+    fn push(&mut self, byte: u8) {
+        if !self.is_open {
+            return;
+        }
+        self.size += 1;
+        let is_dropped = self.is_padding && self.text.len() >= self.padding_max && is_padding(byte);
+        if self.text.len() < self.size_max && !is_dropped {
+            self.is_padding &= is_padding(byte);
+            self.text.push(byte);
         }
     }
 
-    /// Classifies a field of which the bytes that were kept are a selected name: long white space may stand around it, and nothing else.
-    #[cold]
-    fn meaning_of_whole(&self, encoded: &[u8]) -> Meaning {
-        let whole: Vec<u8> = Decoded(encoded).collect();
-        match self.names.has(&whole) {
-            true => Meaning::Selected,
-            false => self.names.meaning_of_other(&self.name),
+    /// Whether bytes of the name were dropped.
+    fn is_cut(&self) -> bool {
+        self.size > self.text.len()
+    }
+
+    fn meaning(&self, names: &FieldNames, steps: &mut u64) -> Meaning {
+        names.meaning(&self.text, steps)
+    }
+}
+
+/// The values of the selected fields, in order. A field without `=` has no value and is skipped.
+///
+/// # Errors
+/// As [`FieldReader::read`].
+pub fn find_fields(body: &[u8], names: &FieldNames, limits: &FormLimits) -> Result<Vec<FieldValue>, FormError> {
+    let mut reader = FieldReader::new(Arc::new(names.clone()), limits.clone(), Wanted::Selected);
+    while reader.read(body)? == Progress::More {}
+    Ok(reader.into_fields().into_iter().filter_map(|field| field.value).collect())
+}
+
+/// Whether a parser that reads any bytes as a form finds a field in them that is selected, or that some parsers read as a selected one.
+/// See [`Wanted::Any`].
+pub fn holds_field(bytes: &[u8], names: &FieldNames, limits: &FormLimits) -> bool {
+    let mut reader = FieldReader::new(Arc::new(names.clone()), limits.clone(), Wanted::Any);
+    while reader.read(bytes) == Ok(Progress::More) {}
+    reader.has_found()
+}
+
+/// How a name or value is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Syntax {
+    /// In a form: letters, digits and `*-._` unchanged, a space as `+`, the rest as `%XX`.
+    Form,
+    /// In a query: unreserved characters unchanged, the rest as `%XX`. A space becomes `%20`, which all parsers decode; some do not decode
+    /// `+`.
+    Query,
+}
+
+impl Syntax {
+    /// Appends a text.
+    pub fn encode(self, text: &[u8], out: &mut Vec<u8>) {
+        let (set, start) = (if self == Syntax::Form { IN_FORM } else { IN_QUERY }, out.len());
+        out.reserve(text.len());
+        percent_encode(text, set).for_each(|piece| out.extend_from_slice(piece.as_bytes()));
+        if self == Syntax::Form {
+            out[start..].iter_mut().filter(|byte| **byte == b' ').for_each(|space| *space = b'+');
         }
     }
 
-    /// Refuses a field in which a parser that separates fields at `;` finds a selected one after the first. Returns how many there
-    /// could be, at most `count_max`.
-    fn pass_semicolons(&mut self, field: &[u8], count_max: usize) -> Result<usize, FormErrorKind> {
-        let Some(first) = memchr::memchr(b';', field) else { return Ok(0) };
-        let mut count = 0;
-        for piece in field[first + 1..].split(|&byte| byte == b';') {
-            count += 1;
-            if count > count_max {
-                return Err(FormErrorKind::TooManyFields(self.fields_max));
-            }
-            if encoded_name(piece).is_some_and(|name| self.meaning(name) != Meaning::Other) {
-                return Err(FormErrorKind::Semicolon);
-            }
+    /// Appends what about `size` bytes at the start of a longer text encode, in either syntax. Returns how many they are: no escape is
+    /// divided.
+    pub fn decode(encoded: &[u8], size: usize, out: &mut Vec<u8>) -> usize {
+        let mut at = 0;
+        while at < size {
+            let (byte, taken) = decoded(&encoded[at..]);
+            out.push(byte);
+            at += taken;
         }
-        Ok(count)
+        at
+    }
+
+    /// Appends an encoded name as the relay reads it: decoded, up to a null byte and without surrounding white space if that is a selected
+    /// name, and encoded again.
+    pub fn encode_name(self, encoded: &[u8], is_selected: bool, out: &mut Vec<u8>) {
+        let name: Vec<u8> = Decoded(encoded).collect();
+        self.encode(if is_selected { own_reading(&name) } else { &name }, out);
+    }
+
+    /// Appends an encoded value unchanged, except for `;`, at which some parsers separate fields.
+    pub fn copy_value(encoded: &[u8], out: &mut Vec<u8>) {
+        let mut pieces = encoded.split(|&byte| byte == b';');
+        out.extend_from_slice(pieces.next().unwrap_or_default());
+        for piece in pieces {
+            out.extend_from_slice(b"%3B");
+            out.extend_from_slice(piece);
+        }
     }
 }
 
@@ -149,10 +413,25 @@ impl Iterator for Decoded<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<u8> {
-        let (&byte, tail) = self.0.split_first()?;
-        let escaped = if byte == b'%' { tail.first_chunk::<2>().and_then(hex) } else { None };
-        self.0 = if escaped.is_some() { &tail[2..] } else { tail };
-        Some(escaped.unwrap_or(if byte == b'+' { b' ' } else { byte }))
+        if self.0.is_empty() {
+            return None;
+        }
+        let (byte, size) = decoded(self.0);
+        self.0 = &self.0[size..];
+        Some(byte)
+    }
+}
+
+/// The first byte of an encoded text, which is not empty, and the size of its encoding.
+#[inline]
+fn decoded(encoded: &[u8]) -> (u8, usize) {
+    match encoded {
+        [b'%', digits @ ..] => match digits.first_chunk::<2>().and_then(hex) {
+            Some(byte) => (byte, 3),
+            None => (b'%', 1),
+        },
+        [b'+', ..] => (b' ', 1),
+        _ => (encoded[0], 1),
     }
 }
 
@@ -165,21 +444,3 @@ fn hex(digits: &[u8; 2]) -> Option<u8> {
 const IN_FORM: &AsciiSet = &NON_ALPHANUMERIC.remove(b'*').remove(b'-').remove(b'.').remove(b'_').remove(b' ');
 /// Characters that a query encodes: all but unreserved characters (RFC 3986, section 2.3).
 const IN_QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-
-/// Appends a text in form encoding: letters, digits and `*-._` unchanged, a space as `+`, the rest as `%XX`.
-pub fn encode_field(text: &str, out: &mut Vec<u8>) {
-    let start = out.len();
-    encode(text, IN_FORM, out);
-    out[start..].iter_mut().filter(|byte| **byte == b' ').for_each(|space| *space = b'+');
-}
-
-/// Appends a text in query encoding: unreserved characters unchanged, the rest as `%XX`. A space becomes `%20`, which all parsers decode;
-/// some do not decode `+`.
-pub fn encode_query(text: &str, out: &mut Vec<u8>) {
-    encode(text, IN_QUERY, out);
-}
-
-fn encode(text: &str, encoded: &'static AsciiSet, out: &mut Vec<u8>) {
-    out.reserve(text.len());
-    utf8_percent_encode(text, encoded).for_each(|piece| out.extend_from_slice(piece.as_bytes()));
-}

@@ -3,12 +3,12 @@
 use super::{media_type::check_written, slow_form};
 use crate::OtherCase;
 use crate::form::{
-    BOUNDARY_SIZE_MAX, FieldNames, FormErrorKind, FormLimits, MediaType, Part, decode_field, encode_field, find_fields,
+    BOUNDARY_SIZE_MAX, FieldNames, FormErrorKind, FormLimits, MediaType, Part, Syntax, decode_field, find_fields,
     find_parts, holds_field, is_field_name,
 };
 
 fn limits() -> FormLimits {
-    FormLimits { fields_max: 64, part_header_size_max: 512 }
+    FormLimits { fields_max: 64, part_header_size_max: 512, ..FormLimits::default() }
 }
 
 /// Treats any bytes as a form: the first line is the value of `Content-Type`, the second names the fields, separated by `,`, the rest is
@@ -46,7 +46,7 @@ fn check_urlencoded(body: &[u8], names: &[&str]) {
         Ok(guarded) => assert_eq!(guarded, found, "a guard refuses, and selects nothing else"),
         Err(error) => {
             assert!(matches!(error.kind, FormErrorKind::AmbiguousName | FormErrorKind::Semicolon), "{error}");
-            assert!(holds_field(body, &chosen.guarded(OtherCase::Refuse, &FieldNames::default())));
+            assert!(holds_field(body, &chosen.guarded(OtherCase::Refuse, &FieldNames::default()), &limits()));
         }
     }
     let cut = |name: &[u8]| name.split(|&byte| byte == 0).next().unwrap_or_default().trim_ascii().to_vec();
@@ -60,7 +60,7 @@ fn check_urlencoded(body: &[u8], names: &[&str]) {
         assert_eq!(text, String::from_utf8(decoded).ok());
         let Some(text) = text else { continue };
         let mut written = Vec::new();
-        encode_field(&text, &mut written);
+        Syntax::Form.encode(text.as_bytes(), &mut written);
         assert_eq!(decode_field(&written), Ok(text));
     }
 }

@@ -17,7 +17,7 @@ pub fn check_multipart_form(bytes: &[u8]) {
         return;
     }
     let guarded = FieldNames::new([name]).guarded(OtherCase::Refuse, &FieldNames::default());
-    let limits = FormLimits { fields_max: 64, part_header_size_max: 512 };
+    let limits = FormLimits { fields_max: 64, part_header_size_max: 512, ..FormLimits::default() };
     let Ok(found) = find_parts(body, boundary, &guarded, &limits) else { return };
     for (header, content) in slow_form::lenient_parts(body, boundary) {
         let head = String::from_utf8_lossy(&body[header]);

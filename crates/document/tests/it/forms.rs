@@ -3,7 +3,7 @@
 
 use leafseal_document::OtherCase;
 use leafseal_document::form::{
-    FieldNames, FormErrorKind, FormLimits, MediaType, encode_field, find_fields, find_parts, holds_field,
+    FieldNames, FormErrorKind, FormLimits, MediaType, Syntax, find_fields, find_parts, holds_field,
 };
 use serde_json::Value;
 
@@ -56,7 +56,7 @@ fn no_form_passes_that_hides_a_field_from_some_parsers() {
 /// The name in form encoding.
 fn urlencoded(name: &str) -> String {
     let mut out = Vec::new();
-    encode_field(name, &mut out);
+    Syntax::Form.encode(name.as_bytes(), &mut out);
     String::from_utf8(out).expect("it is ASCII")
 }
 
@@ -108,10 +108,10 @@ fn bytes_of_another_kind_hold_a_field_in_either_way_to_separate_them() {
     let held =
         ["card=1", "a=1&card=1", "a=1;card=1", "a;card=1", "card:int;b=1", "a&card:int;b=1", "{\"a\":\"&ca%72d=1"];
     for text in held {
-        assert!(holds_field(text.as_bytes(), &names), "{text}");
+        assert!(holds_field(text.as_bytes(), &names, &FormLimits::default()), "{text}");
     }
     for text in ["", "card", "a;card", "a=card", "a=1;b=card", "card;b=1", "cards=1"] {
-        assert!(!holds_field(text.as_bytes(), &names), "{text}");
+        assert!(!holds_field(text.as_bytes(), &names, &FormLimits::default()), "{text}");
     }
 }
 
@@ -127,10 +127,15 @@ fn a_name_within_long_padding_is_selected_only_if_nothing_but_white_space_surrou
         assert_eq!(count(whole.clone(), &names), Ok(1));
         assert_eq!(count(whole, &guarded), Ok(1));
     }
-    for other in [format!("{space}\u{16}card=1"), format!("card{space}x=1")] {
-        assert_eq!(count(other.clone(), &names), Ok(0));
-        assert_eq!(count(other, &guarded).unwrap_err().kind, FormErrorKind::AmbiguousName);
-    }
+    let other = format!("{space}\u{16}card=1");
+    assert_eq!(count(other.clone(), &names), Ok(0));
+    assert_eq!(count(other, &guarded).unwrap_err().kind, FormErrorKind::AmbiguousName);
+    // No reader takes this name for the selected one, and all of it is read.
+    assert_eq!(count(format!("card{space}x=1"), &guarded), Ok(0));
+    // A name that is not read to its end is refused.
+    let long = format!("card{}x=1", " ".repeat(5_000));
+    assert_eq!(count(long.clone(), &names), Ok(0));
+    assert_eq!(count(long, &guarded).unwrap_err().kind, FormErrorKind::NameTooLong(4 << 10));
     let odd = FieldNames::new(["[][[[[[[[[[[[[card"]);
     assert_eq!(count("[][[[[[[[[[[[[card=1".to_owned(), &odd), Ok(1));
     // Everything after a NUL is no name, to any of the readers.

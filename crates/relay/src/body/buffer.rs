@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -311,24 +312,36 @@ where
 }
 
 /// Joins the pieces of a body.
-async fn join(pieces: Pieces, mut share: BudgetShare, offload: &Offload) -> Result<Buffer, Refusal> {
+async fn join(pieces: Pieces, share: BudgetShare, offload: &Offload) -> Result<Buffer, Refusal> {
     let size = pieces.size();
     let mut pieces = pieces.into_vec();
     if pieces.len() == 1 {
         return Ok(Buffer::of(pieces.pop().unwrap_or_default(), share));
     }
-    let mut whole = share.another(size)?;
-    let joined = offload.run(Cost::of_copy(size), move || {
-        let mut joined = Vec::with_capacity(size);
-        for piece in pieces {
-            joined.extend_from_slice(&piece);
-            share.shrink(piece.capacity().min(share.size()));
-        }
-        joined
-    });
-    let joined = joined.await;
-    whole.resize(joined.capacity())?;
-    Ok(Buffer::of(joined, whole))
+    let whole = share.another(size)?;
+    let joining = Joining { pieces: pieces.into_iter(), share, joined: Vec::with_capacity(size), whole };
+    offload.run_in_slices(Cost::of_copy(size), joining, Joining::step).await
+}
+
+/// Pieces of a body that are being joined.
+struct Joining {
+    pieces: std::vec::IntoIter<Vec<u8>>,
+    share: BudgetShare,
+    joined: Vec<u8>,
+    whole: BudgetShare,
+}
+
+impl Joining {
+    /// Copies a piece.
+    fn step(mut self) -> ControlFlow<Result<Buffer, Refusal>, Self> {
+        let Some(piece) = self.pieces.next() else {
+            let charged = self.whole.resize(self.joined.capacity());
+            return ControlFlow::Break(charged.map(|()| Buffer::of(self.joined, self.whole)));
+        };
+        self.joined.extend_from_slice(&piece);
+        self.share.shrink(piece.capacity().min(self.share.size()));
+        ControlFlow::Continue(self)
+    }
 }
 
 #[cfg(test)]

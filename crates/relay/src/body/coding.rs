@@ -106,24 +106,78 @@ impl Coding {
             Coding::Zstd => Some("zstd"),
         }
     }
+}
 
-    /// Encodes a body. The output is at most as large as `plain`, plus some for the coder.
-    pub(crate) fn encode(self, plain: &[u8]) -> io::Result<Vec<u8>> {
-        let room = Vec::with_capacity(plain.len() / 2);
+/// A body that is being encoded.
+pub(crate) struct Encoding {
+    plain: Buffer,
+    /// Bytes that have been encoded.
+    at: usize,
+    coder: Coder,
+}
+
+/// An encoder of one coding, which writes to memory.
+enum Coder {
+    Gzip(flate2::write::GzEncoder<Vec<u8>>),
+    Brotli(Box<::brotli::CompressorWriter<Vec<u8>>>),
+    Zstd(::zstd::stream::write::Encoder<'static, Vec<u8>>),
+}
+
+impl Coder {
+    fn write(&mut self, piece: &[u8]) -> io::Result<()> {
         match self {
-            Coding::Identity => Ok(plain.to_vec()),
-            Coding::Gzip => {
-                let mut coder = flate2::write::GzEncoder::new(room, flate2::Compression::new(GZIP_LEVEL));
-                coder.write_all(plain)?;
-                coder.finish()
-            }
-            Coding::Brotli => {
-                let mut coder = ::brotli::CompressorWriter::new(room, PIECE_SIZE, BROTLI_QUALITY, 22);
-                coder.write_all(plain)?;
+            Coder::Gzip(coder) => coder.write_all(piece),
+            Coder::Brotli(coder) => coder.write_all(piece),
+            Coder::Zstd(coder) => coder.write_all(piece),
+        }
+    }
+
+    fn finish(self) -> io::Result<Vec<u8>> {
+        match self {
+            Coder::Gzip(coder) => coder.finish(),
+            Coder::Brotli(mut coder) => {
                 coder.flush()?;
                 Ok(coder.into_inner())
             }
-            Coding::Zstd => ::zstd::stream::encode_all(plain, ZSTD_LEVEL),
+            Coder::Zstd(coder) => coder.finish(),
+        }
+    }
+}
+
+impl Encoding {
+    /// Creates an encoder. The output is at most as large as `plain`, plus some for the coder.
+    ///
+    /// # Errors
+    /// If the library cannot create its encoder.
+    ///
+    /// # Panics
+    /// If the coding is identity.
+    pub(crate) fn new(coding: Coding, plain: Buffer) -> io::Result<Self> {
+        let room = Vec::with_capacity(plain.len() / 2);
+        let coder = match coding {
+            Coding::Identity => unreachable!("there is nothing to encode"),
+            Coding::Gzip => Coder::Gzip(flate2::write::GzEncoder::new(room, flate2::Compression::new(GZIP_LEVEL))),
+            Coding::Brotli => {
+                Coder::Brotli(Box::new(::brotli::CompressorWriter::new(room, PIECE_SIZE, BROTLI_QUALITY, 22)))
+            }
+            Coding::Zstd => Coder::Zstd(::zstd::stream::write::Encoder::new(room, ZSTD_LEVEL)?),
+        };
+        Ok(Encoding { plain, at: 0, coder })
+    }
+
+    /// Encodes the next piece, of at most 16 KiB; breaks with the coded body.
+    pub(crate) fn step(mut self) -> ControlFlow<io::Result<Vec<u8>>, Self> {
+        let rest = &self.plain.as_ref()[self.at..];
+        if rest.is_empty() {
+            return ControlFlow::Break(self.coder.finish());
+        }
+        let size = rest.len().min(PIECE_SIZE);
+        match self.coder.write(&rest[..size]) {
+            Ok(()) => {
+                self.at += size;
+                ControlFlow::Continue(self)
+            }
+            Err(error) => ControlFlow::Break(Err(error)),
         }
     }
 }

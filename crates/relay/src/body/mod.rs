@@ -4,3 +4,4 @@ pub(crate) mod buffer;
 pub(crate) mod coding;
 pub(crate) mod offload;
 pub(crate) mod trailers;
+mod turns;

@@ -4,16 +4,22 @@
 //! The cost of work determines where it runs, not the size in which a body arrives: short work runs on the calling thread, longer work in
 //! slices or on a separate thread, so that a small body does not wait for large ones.
 
+use std::any::Any;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use leafseal_net::SchedulingClass;
-use tokio::runtime::{Builder, Handle, Runtime};
+use leafseal_net::{SchedulingClass, client_of};
+use tokio::sync::oneshot;
+
+use crate::body::turns::Turns;
 
 /// Work up to this cost runs on the calling thread.
 const INLINE_COST_MAX: Cost = Cost::of_nanoseconds(20_000);
-/// Work up to this cost runs in the lane of short work.
+/// Work up to this cost runs in the lane of short work, even if it cannot be divided into slices.
 const SHORT_COST_MAX: Cost = Cost::of_nanoseconds(2_000_000);
 /// Duration of a slice, after which other work of the lane runs.
 const SLICE_TIME: Duration = Duration::from_micros(500);
@@ -43,43 +49,144 @@ impl Cost {
     pub(crate) const UNKNOWN: Cost = Cost(u64::MAX);
 }
 
-/// The threads. They are started on demand; dropping does not wait for them.
+/// The threads, of two lanes. Dropping does not wait for them; work that waits is dropped.
 pub(crate) struct OffloadThreads {
-    short: Option<Runtime>,
-    long: Option<Runtime>,
+    short: Arc<Lane>,
+    long: Arc<Lane>,
 }
 
-/// A handle to these threads.
+/// A handle to these threads, for the work of one client.
 #[derive(Clone)]
 pub(crate) struct Offload {
-    short: Handle,
-    long: Handle,
+    short: Arc<Lane>,
+    long: Arc<Lane>,
+    client: IpAddr,
+}
+
+/// Waiting work, and the threads that take it in turn by client.
+struct Lane {
+    queue: Mutex<Queue>,
+    /// Signalled for each piece of work, and when the lane closes.
+    arrived: Condvar,
+}
+
+struct Queue {
+    turns: Turns<Box<dyn Task>>,
+    is_closed: bool,
+}
+
+/// Work of any kind.
+trait Task: Send {
+    /// Runs one slice. Returns what is left; nothing if it is done or nobody waits for it any more.
+    fn slice(self: Box<Self>) -> Option<Box<dyn Task>>;
+}
+
+/// Work in steps, and the party that waits for its result.
+struct Stepping<S, T> {
+    state: S,
+    step: fn(S) -> ControlFlow<T, S>,
+    done: oneshot::Sender<Result<T, Box<dyn Any + Send>>>,
+}
+
+impl<S: Send + 'static, T: Send + 'static> Task for Stepping<S, T> {
+    fn slice(self: Box<Self>) -> Option<Box<dyn Task>> {
+        let Stepping { mut state, step, done } = *self;
+        let began = Instant::now();
+        // If the future that waits is dropped, nobody needs the rest.
+        while !done.is_closed() {
+            match catch_unwind(AssertUnwindSafe(|| step(state))) {
+                Ok(ControlFlow::Continue(next)) => state = next,
+                Ok(ControlFlow::Break(result)) => {
+                    // It may have been dropped meanwhile.
+                    let _ = done.send(Ok(result));
+                    return None;
+                }
+                Err(panic) => {
+                    let _ = done.send(Err(panic));
+                    return None;
+                }
+            }
+            if began.elapsed() >= SLICE_TIME {
+                return Some(Box::new(Stepping { state, step, done }));
+            }
+        }
+        None
+    }
 }
 
 impl OffloadThreads {
-    /// Creates at most `threads_max` threads of each lane, with this scheduling class.
-    pub(crate) fn new(threads_max: usize, scheduling: SchedulingClass) -> io::Result<Self> {
-        let lane = |name: &str| {
-            let mut builder = Builder::new_current_thread();
-            builder
-                .max_blocking_threads(threads_max)
-                .thread_name(name)
-                .on_thread_start(move || lower_priority(scheduling))
-                .build()
-        };
-        Ok(OffloadThreads { short: Some(lane("leafseal-short")?), long: Some(lane("leafseal-long")?) })
+    /// Starts `threads` threads for each lane, with this scheduling class.
+    pub(crate) fn new(threads: usize, scheduling: SchedulingClass) -> io::Result<Self> {
+        // If a thread cannot be started, the drop of this ends the others.
+        let these = OffloadThreads { short: Lane::new(), long: Lane::new() };
+        for (name, lane) in [("leafseal-short", &these.short), ("leafseal-long", &these.long)] {
+            for _ in 0..threads {
+                let lane = Arc::clone(lane);
+                std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+                    lower_priority(scheduling);
+                    lane.work();
+                })?;
+            }
+        }
+        Ok(these)
     }
 
     pub(crate) fn way(&self) -> Offload {
-        let handle = |lane: &Option<Runtime>| lane.as_ref().expect("only taken when dropped").handle().clone();
-        Offload { short: handle(&self.short), long: handle(&self.long) }
+        let client = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        Offload { short: Arc::clone(&self.short), long: Arc::clone(&self.long), client }
     }
 }
 
 impl Drop for OffloadThreads {
     fn drop(&mut self) {
-        for lane in [self.short.take(), self.long.take()].into_iter().flatten() {
-            lane.shutdown_background();
+        for lane in [&self.short, &self.long] {
+            let waiting = {
+                let mut queue = lane.lock();
+                queue.is_closed = true;
+                std::mem::replace(&mut queue.turns, Turns::new())
+            };
+            drop(waiting);
+            lane.arrived.notify_all();
+        }
+    }
+}
+
+impl Lane {
+    fn new() -> Arc<Self> {
+        Arc::new(Lane { queue: Mutex::new(Queue { turns: Turns::new(), is_closed: false }), arrived: Condvar::new() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().expect("nothing panics while this is locked")
+    }
+
+    /// Adds work; if the lane is closed, it is dropped.
+    fn push(&self, client: IpAddr, task: Box<dyn Task>) {
+        let mut queue = self.lock();
+        if !queue.is_closed {
+            queue.turns.push(client, task);
+            self.arrived.notify_one();
+        }
+    }
+
+    /// Runs slices until the lane is closed.
+    fn work(&self) {
+        let mut queue = self.lock();
+        loop {
+            if queue.is_closed {
+                return;
+            }
+            let Some((client, task)) = queue.turns.pop() else {
+                queue = self.arrived.wait(queue).expect("nothing panics while this is locked");
+                continue;
+            };
+            drop(queue);
+            let rest = task.slice();
+            queue = self.lock();
+            if !queue.is_closed {
+                // This thread goes on with what waits; no other needs to be woken.
+                queue.turns.end_turn(client, rest);
+            }
         }
     }
 }
@@ -98,23 +205,34 @@ fn lower_priority(scheduling: SchedulingClass) {
 }
 
 impl Offload {
-    /// Runs work: on the calling thread if it is short, otherwise on an offload thread.
+    /// Returns a handle for the work of this client.
+    pub(crate) fn for_client(&self, client: IpAddr) -> Offload {
+        Offload { client: client_of(client), ..self.clone() }
+    }
+
+    /// Runs work that is one step: on the calling thread if it is short, otherwise on an offload thread. If this future is dropped before
+    /// the work begins, it does not begin.
     pub(crate) async fn run<T: Send + 'static>(&self, cost: Cost, work: impl FnOnce() -> T + Send + 'static) -> T {
         if cost <= INLINE_COST_MAX {
             return work();
         }
-        on(if cost <= SHORT_COST_MAX { &self.short } else { &self.long }, work).await
+        let lane = if cost <= SHORT_COST_MAX { &self.short } else { &self.long };
+        on(lane, self.client, work, |work| ControlFlow::Break(work())).await
     }
 
-    /// Runs work in steps, one slice at a time, never on the calling thread. Other work runs between two slices; if this future is dropped,
-    /// no further slice begins.
+    /// Runs work in steps: on the calling thread if all of them are short together, otherwise one slice at a time on an offload thread.
+    /// Other work runs between two slices; if this future is dropped, no further step begins.
     pub(crate) async fn run_in_slices<S: Send + 'static, T: Send + 'static>(
         &self,
+        cost: Cost,
         mut state: S,
         step: fn(S) -> ControlFlow<T, S>,
     ) -> T {
+        if cost > INLINE_COST_MAX {
+            return on(&self.short, self.client, state, step).await;
+        }
         loop {
-            match on(&self.short, move || slice(state, step)).await {
+            match step(state) {
                 ControlFlow::Break(done) => return done,
                 ControlFlow::Continue(next) => state = next,
             }
@@ -122,20 +240,19 @@ impl Offload {
     }
 }
 
-fn slice<S, T>(mut state: S, step: fn(S) -> ControlFlow<T, S>) -> ControlFlow<T, S> {
-    let began = Instant::now();
-    loop {
-        state = step(state)?;
-        if began.elapsed() >= SLICE_TIME {
-            return ControlFlow::Continue(state);
-        }
-    }
-}
-
-async fn on<T: Send + 'static>(lane: &Handle, work: impl FnOnce() -> T + Send + 'static) -> T {
-    match lane.spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(error) => std::panic::resume_unwind(error.into_panic()),
+async fn on<S: Send + 'static, T: Send + 'static>(
+    lane: &Lane,
+    client: IpAddr,
+    state: S,
+    step: fn(S) -> ControlFlow<T, S>,
+) -> T {
+    let (done, result) = oneshot::channel();
+    lane.push(client, Box::new(Stepping { state, step, done }));
+    match result.await {
+        Ok(Ok(result)) => result,
+        Ok(Err(panic)) => resume_unwind(panic),
+        // The lane is closed: the process ends.
+        Err(_) => std::future::pending().await,
     }
 }
 
@@ -143,6 +260,7 @@ async fn on<T: Send + 'static>(lane: &Handle, work: impl FnOnce() -> T + Send + 
 mod tests {
     use std::sync::mpsc::channel;
 
+    use tokio::runtime::{Builder, Runtime};
     use tokio::time::timeout;
 
     use super::*;
@@ -200,7 +318,7 @@ mod tests {
             ] {
                 assert_eq!(way.run(cost, thread_name).await.as_deref(), Some(name), "{cost:?}");
             }
-            let of_slices = way.run_in_slices((), |()| ControlFlow::Break(thread_name())).await;
+            let of_slices = way.run_in_slices(Cost::UNKNOWN, (), |()| ControlFlow::Break(thread_name())).await;
             assert_eq!(of_slices.as_deref(), Some("leafseal-short"), "even the shortest");
         });
     }
@@ -216,7 +334,7 @@ mod tests {
             let short = timeout(Duration::from_secs(60), way.run(SHORT_COST_MAX, || 7));
             assert_eq!(short.await, Ok(7));
             let count = |left: u32| if left == 0 { ControlFlow::Break(8) } else { ControlFlow::Continue(left - 1) };
-            let sliced = timeout(Duration::from_secs(60), way.run_in_slices(1000, count));
+            let sliced = timeout(Duration::from_secs(60), way.run_in_slices(Cost::UNKNOWN, 1000, count));
             assert_eq!(sliced.await, Ok(8));
             release.send(()).unwrap();
             long.await.unwrap().unwrap();
@@ -230,13 +348,54 @@ mod tests {
         runtime().block_on(async {
             let way = offload.way();
             let endless = way.clone();
-            let endless = tokio::spawn(async move { endless.run_in_slices((), ControlFlow::<(), ()>::Continue).await });
+            let endless =
+                tokio::spawn(
+                    async move { endless.run_in_slices(Cost::UNKNOWN, (), ControlFlow::<(), ()>::Continue).await },
+                );
             tokio::task::yield_now().await;
             let other = timeout(Duration::from_secs(60), way.run(SHORT_COST_MAX, || 7));
             assert_eq!(other.await, Ok(7));
             // Otherwise the thread would never end.
             endless.abort();
             assert!(endless.await.unwrap_err().is_cancelled());
+        });
+    }
+
+    /// Endless work of many clients: every step of a quiet client's request is served, and none is after its future was dropped.
+    #[test]
+    fn a_quiet_client_is_served_beside_busy_ones_and_dropped_work_ends() {
+        let offload = OffloadThreads::new(1, SchedulingClass::Normal).unwrap();
+        runtime().block_on(async {
+            let mut busy = tokio::task::JoinSet::new();
+            for number in 0..100 {
+                let way = offload.way().for_client(IpAddr::from([192, 0, 2, number]));
+                busy.spawn(async move {
+                    way.run_in_slices(Cost::UNKNOWN, (), ControlFlow::<(), ()>::Continue).await;
+                });
+            }
+            tokio::task::yield_now().await;
+            let quiet = offload.way().for_client(IpAddr::from([198, 51, 100, 1]));
+            for number in 0..5 {
+                assert_eq!(quiet.run(SHORT_COST_MAX, move || number).await, number);
+            }
+            busy.shutdown().await;
+            // The queue is empty once each has had a turn in which it noticed.
+            let last = offload.way().for_client(IpAddr::from([192, 0, 2, 1]));
+            for _ in 0..200 {
+                last.run(SHORT_COST_MAX, || ()).await;
+            }
+            assert!(offload.short.lock().turns.pop().is_none());
+        });
+    }
+
+    #[test]
+    fn a_panic_reaches_the_caller_and_the_thread_goes_on() {
+        let offload = OffloadThreads::new(1, SchedulingClass::Normal).unwrap();
+        runtime().block_on(async {
+            let way = offload.way();
+            let failing = tokio::spawn(async move { way.run(SHORT_COST_MAX, || panic!("work failed")).await });
+            assert!(failing.await.unwrap_err().is_panic());
+            assert_eq!(offload.way().run(SHORT_COST_MAX, || 7).await, 7);
         });
     }
 }

@@ -16,7 +16,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use hyper::Method;
-use hyper::header::HeaderName;
+use hyper::header::{self, HeaderName};
 use leafseal_document::form::FieldNames;
 use leafseal_document::{OtherCase as NameCase, Selection};
 use leafseal_http::HttpSettings;
@@ -263,12 +263,52 @@ pub struct Hidden {
     pub selections: Arc<[Selection]>,
     /// Whether a document that is a single value is hidden.
     pub json_root: bool,
+    /// The form fields that are hidden.
+    pub form: Arc<FieldNames>,
+    /// The parameters of the query that are hidden.
+    pub query: Arc<FieldNames>,
     /// Form fields that are hidden by name, for bodies of another type.
-    pub in_bodies: FieldNames,
-    /// Those of them that no rule hides in the query.
-    pub in_query: FieldNames,
-    /// Parameters of the query that are hidden by name, and that no rule hides in forms.
-    pub in_forms: FieldNames,
+    pub in_bodies: Arc<FieldNames>,
+    /// Hidden form fields that no rule hides in the query.
+    pub in_query: Arc<FieldNames>,
+    /// Hidden parameters of the query that no rule hides in forms.
+    pub in_forms: Arc<FieldNames>,
+    /// Form fields and parameters that are hidden by name, for cookies.
+    pub in_cookies: Arc<FieldNames>,
+    /// Whether the field `Cookie` as a whole is hidden.
+    pub cookies_are_hidden: bool,
+    /// How names are compared.
+    pub case: NameCase,
+}
+
+impl Hidden {
+    /// `form` and `query`: the fields that rules hide there.
+    fn new(rules: &[Rule], form: FieldNames, query: FieldNames, case: NameCase) -> Self {
+        let hiding = || rules.iter().filter(|rule| rule.hides());
+        let selects_root = |fields: &JsonFields| fields.selectors.iter().any(|selector| selector == "$");
+        // What is hidden here and not there, where it would be read as the same field.
+        let elsewhere = |here: &FieldNames, there: &FieldNames| match here.is_everything() {
+            true if there.is_everything() => FieldNames::default(),
+            true => FieldNames::everything_except(there),
+            false => FieldNames::new(here.iter().filter(|name| !there.has(name.as_bytes()))).guarded(case, there),
+        };
+        let named = |names: &[&FieldNames]| {
+            FieldNames::new(names.iter().flat_map(|names| names.iter())).guarded(case, &FieldNames::default())
+        };
+        Hidden {
+            json: hiding().any(|rule| rule.json.is_some()),
+            selections: hiding().filter_map(|rule| rule.json.as_ref()).map(|fields| fields.selection.clone()).collect(),
+            json_root: hiding().any(|rule| rule.json.as_ref().is_some_and(selects_root)),
+            in_bodies: Arc::new(named(&[&form])),
+            in_query: Arc::new(elsewhere(&form, &query)),
+            in_forms: Arc::new(elsewhere(&query, &form)),
+            in_cookies: Arc::new(named(&[&form, &query])),
+            cookies_are_hidden: hiding().any(|rule| rule.headers.contains(&header::COOKIE)),
+            form: Arc::new(form.clone().guarded(case, &form)),
+            query: Arc::new(query.clone().guarded(case, &query)),
+            case,
+        }
+    }
 }
 
 /// Which bodies the rules of a direction take.
@@ -290,33 +330,20 @@ impl Actions {
         hidden: None,
     };
 
-    /// Creates actions from these rules; each refuses names that some parsers treat as one that it hides.
+    /// Creates actions from these rules. Names that some parsers treat as one that a rule hides are refused before rules are applied.
     fn new(mut rules: Vec<Rule>, bodies: Bodies, other_case: OtherCase) -> Actions {
         let hiding = || rules.iter().filter(|rule| rule.hides());
         let form = FieldNames::union(hiding().map(|rule| &*rule.form));
         let query = FieldNames::union(hiding().map(|rule| &*rule.query));
-        let json = hiding().any(|rule| rule.json.is_some());
-        let selections =
-            hiding().filter_map(|rule| rule.json.as_ref()).map(|fields| fields.selection.clone()).collect();
-        let selects_root = |fields: &JsonFields| fields.selectors.iter().any(|selector| selector == "$");
-        let json_root = hiding().any(|rule| rule.json.as_ref().is_some_and(selects_root));
         let hides = hiding().next().is_some();
         let case = other_case.for_names(true);
         for rule in &mut rules {
-            let hides = rule.hides();
-            for (names, known) in [(&mut rule.form, &form), (&mut rule.query, &query)] {
-                let chosen = Arc::unwrap_or_clone(std::mem::take(names));
-                let chosen =
-                    if hides { chosen.guarded(case, known) } else { chosen.in_case(other_case.for_names(false)) };
-                *names = Arc::new(chosen);
+            let case = other_case.for_names(rule.hides());
+            for names in [&mut rule.form, &mut rule.query] {
+                *names = Arc::new(Arc::unwrap_or_clone(std::mem::take(names)).in_case(case));
             }
         }
-        let in_bodies = FieldNames::new(form.iter()).guarded(case, &FieldNames::default());
-        let left = form.iter().filter(|name| !query.has(name.as_bytes()));
-        let in_query = FieldNames::new(left).guarded(case, &query);
-        let left = query.iter().filter(|name| !form.has(name.as_bytes()));
-        let in_forms = FieldNames::new(left).guarded(case, &form);
-        let hidden = hides.then(|| Arc::new(Hidden { json, selections, json_root, in_bodies, in_query, in_forms }));
+        let hidden = hides.then(|| Arc::new(Hidden::new(&rules, form, query, case)));
         let Bodies { mismatch, types, patches, embedded_json } = bodies;
         Actions { rules, mismatch, types, patches, embedded_json, hidden }
     }

@@ -29,6 +29,9 @@ const UPSTREAM_HEADER_SIZES: (usize, usize) = (8 << 10, 16 << 20);
 /// Limits of HTTP/2 windows: the initial window of a connection, and the largest possible (RFC 9113, section 6.9).
 const WINDOWS: (usize, usize) = ((1 << 16) - 1, (1 << 31) - 1);
 
+/// Limits of the size of a form field's name: the longest that a rule may have, and what one step of work reads.
+const FIELD_NAME_SIZES: (usize, usize) = (256, 64 << 10);
+
 /// The default replacement of redacted values.
 const REPLACEMENT: &str = "[redacted]";
 
@@ -136,6 +139,10 @@ impl Reader<'_> {
             if !(min..=max).contains(&size) {
                 self.problem(0, format!("upstream.{key} must be from {min} to {max} bytes"));
             }
+        }
+        if !(FIELD_NAME_SIZES.0..=FIELD_NAME_SIZES.1).contains(&limits.form_name_size_max) {
+            let (min, max) = FIELD_NAME_SIZES;
+            self.problem(0, format!("limits.form_name_size_max must be from {min} to {max} bytes"));
         }
         if inbound.is_empty() && outbound.is_empty() {
             self.problem(0, "the file has no listener: add an [[inbound]] or an [[outbound]] section");
@@ -278,6 +285,7 @@ impl Reader<'_> {
         let (patches, embedded_json) = (route.patches.as_ref(), route.embedded_json);
         let bodies = Settings { mismatch: route.request_mismatch, types: &route.types, patches, embedded_json };
         let request = self.actions(&route.request, &bodies, names);
+        self.warn_of_other_sources(&route.request);
         self.no_query(&route.response);
         let bodies =
             Settings { mismatch: route.response_mismatch, types: &route.response_types, patches, embedded_json };
@@ -300,6 +308,37 @@ impl Reader<'_> {
             app: app.into(),
             request,
             response,
+        }
+    }
+
+    /// Warns about rules that hide every field of one source, so that the same field in another cannot be recognised by its name.
+    fn warn_of_other_sources(&mut self, rules: &[Spanned<schema::Rule>]) {
+        let is_all = |names: &[Spanned<String>]| names.iter().any(|name| name.get_ref() == "*");
+        let hiding: Vec<_> = rules.iter().filter(|rule| rule.get_ref().action != Action::Decrypt).collect();
+        let forms = hiding.iter().find(|rule| is_all(&rule.get_ref().form));
+        let queries = hiding.iter().find(|rule| is_all(&rule.get_ref().query));
+        match (forms, queries) {
+            (Some(rule), None) => self.warning(
+                rule.span().start,
+                "requests with a parameter in the query are refused unless a rule hides it with `query`, because many upstreams read \
+                 query and form as one: set query = [\"*\"] too, or select form fields by name",
+            ),
+            (None, Some(rule)) => self.warning(
+                rule.span().start,
+                "forms with a field that no rule hides with `form` are refused, because many upstreams read query and form as one: set \
+                 form = [\"*\"] too, or select parameters by name",
+            ),
+            _ => {}
+        }
+        let is_hidden = |rule: &schema::Rule| {
+            rule.headers.iter().any(|name| name.get_ref().eq_ignore_ascii_case(header::COOKIE.as_str()))
+        };
+        if let Some(rule) = forms.or(queries).filter(|_| !hiding.iter().any(|rule| is_hidden(rule.get_ref()))) {
+            self.warning(
+                rule.span().start,
+                "a cookie may have the name of any field, which `*` does not list, and upstreams that read cookies as parameters (PHP's \
+                 $_REQUEST without request_order) would find its value in the clear: select fields by name, or configure the upstream",
+            );
         }
     }
 
@@ -406,7 +445,10 @@ impl Reader<'_> {
         let bodies =
             Settings { mismatch: destination.request_mismatch, types: &destination.types, patches, embedded_json };
         let request = match &destination.request {
-            Some(rules) => self.actions(rules, &bodies, names),
+            Some(rules) => {
+                self.warn_of_other_sources(rules);
+                self.actions(rules, &bodies, names)
+            }
             None => {
                 let rules = vec![decrypt_everything()];
                 let bodies = self.bodies(&bodies, &rules);
@@ -450,8 +492,10 @@ fn parse_role(text: &str) -> Result<Box<str>, &'static str> {
 
 /// The name of a form field or query parameter.
 fn parse_field_name(text: &str) -> Result<String, &'static str> {
-    let is_valid = is_field_name(text);
-    is_valid.then(|| text.to_owned()).ok_or("a name must not be empty or contain control characters")
+    let is_valid = is_field_name(text) && text.len() <= FIELD_NAME_SIZES.0;
+    is_valid
+        .then(|| text.to_owned())
+        .ok_or("a name must not be empty or contain control characters, and must have at most 256 bytes")
 }
 
 fn parse_header(text: &str) -> Result<HeaderName, &'static str> {

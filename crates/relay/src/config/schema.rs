@@ -293,6 +293,11 @@ pub struct Limits {
     #[serde(with = "value::count")]
     #[schemars(with = "value::count::Kinded")]
     pub form_fields_max: usize,
+    /// Maximum size in bytes of the name of a form field or query parameter, once its encoding is undone, where rules hide fields; from
+    /// 256 B to 64 KiB. Default 4 KiB.
+    #[serde(with = "value::size")]
+    #[schemars(with = "value::size::Kinded")]
+    pub form_name_size_max: usize,
     /// Maximum number of segments of a path that is compared with routes. Default 256.
     #[serde(with = "value::count")]
     #[schemars(with = "value::count::Kinded")]
@@ -365,6 +370,7 @@ impl Default for Limits {
             client_bodies_size_max: 512 << 20,
             buffered_body_timeout: Duration::from_secs(120),
             form_fields_max: 10_000,
+            form_name_size_max: 4 << 10,
             path_segments_max: 256,
             routing_steps_max: 100_000,
             handshake_timeout: Duration::from_secs(10),

@@ -103,6 +103,43 @@ fn types_and_patches_must_fit_the_rules() {
 }
 
 #[test]
+fn names_of_fields_are_bounded() {
+    let route = inbound("path = \"/\"\napp = \"a\"\nrequest = []\n");
+    for (size, is_valid) in [("255", false), ("256", true), ("\"64KiB\"", true), ("65537", false)] {
+        let text = format!("[limits]\nform_name_size_max = {size}\n{route}");
+        assert_eq!(parse(&text).is_ok(), is_valid, "{size}");
+    }
+    for (size, is_valid) in [(256, true), (257, false)] {
+        let rule = format!("{{ action = \"redact\", form = [\"{}\"] }}", "a".repeat(size));
+        assert_eq!(parse(&route.replace("[]", &format!("[{rule}]"))).is_ok(), is_valid, "{size}");
+    }
+}
+
+#[test]
+fn rules_for_every_field_of_one_source_cause_warnings() {
+    let warnings = |rules: &str| -> Vec<String> {
+        let text = inbound(&format!("path = \"/\"\napp = \"a\"\nrequest = [{rules}]\n"));
+        let text = text.replace("[[inbound]]", "[[inbound]]\nunmatched = \"refuse\"");
+        let messages = parse(&text).unwrap().warnings.into_iter().map(|warning| warning.message);
+        messages.filter(|message| !message.contains("require_match")).collect()
+    };
+    let (query, form, cookie) =
+        ("parameter in the query are refused", "no rule hides with `form`", "a cookie may have");
+    for (rules, expected) in [
+        ("{ action = \"redact\", form = [\"*\"] }", vec![query, cookie]),
+        ("{ action = \"redact\", query = [\"*\"] }", vec![form, cookie]),
+        ("{ action = \"redact\", query = [\"*\"], form = [\"*\"] }", vec![cookie]),
+        ("{ action = \"redact\", query = [\"*\"], form = [\"*\"], headers = [\"Cookie\"] }", vec![]),
+        ("{ action = \"redact\", form = [\"card\"] }", vec![]),
+        ("{ action = \"decrypt\", form = [\"*\"] }", vec![]),
+    ] {
+        let found = warnings(rules);
+        assert_eq!(found.len(), expected.len(), "{rules}: {found:?}");
+        assert!(found.iter().zip(expected).all(|(found, expected)| found.contains(expected)), "{rules}: {found:?}");
+    }
+}
+
+#[test]
 fn fields_have_names() {
     for (key, name, is_valid) in [
         ("form", "card number", true),

@@ -1,9 +1,12 @@
-//! Reads the selected fields of a form and writes the form again. Synchronous, for offload threads.
+//! Reads the selected fields of a form and writes the form again, in steps of bounded work for offload threads.
 
-use std::ops::Range;
+pub(crate) mod canonical;
+
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-use leafseal_document::form::{FieldNames, FormError, FormLimits, Part, decode_field, find_fields, find_parts};
+use leafseal_document::Progress;
+use leafseal_document::form::{FieldNames, FieldReader, FormError, FormLimits, Part, PartReader, Syntax, Wanted};
 use thiserror::Error;
 
 use crate::body::buffer::Buffer;
@@ -16,6 +19,8 @@ pub(crate) const FILE_START: &[u8] = b"%EVENC";
 const MEMORY_FACTOR: usize = 6;
 /// Memory for any form, in addition.
 const MEMORY_MIN: usize = 4 << 10;
+/// Bytes that a step copies, decodes or encodes at most.
+pub(crate) const STEP_SIZE: usize = 32 << 10;
 
 /// Why a form cannot be processed.
 #[derive(Debug, Error)]
@@ -32,6 +37,12 @@ pub(crate) enum FormFault {
     /// The rule has a role, which encrypted files do not carry: it would protect nothing, and could not be required.
     #[error("a file in a form cannot have a role: remove `role` from the rule")]
     FileWithRole,
+    /// A field that no rule selects holds JSON, while rules hide values in JSON.
+    #[error("a field that no rule selects holds JSON, in which rules hide values: select the field with `form`")]
+    HoldsJson,
+    /// A field has the name of a cookie or of a query parameter that a rule hides.
+    #[error("a field that a rule hides comes from two sources: many upstreams read query, form and cookies as one")]
+    TwoSources,
 }
 
 /// The memory to charge for work on a form of this size.
@@ -39,50 +50,233 @@ pub(crate) fn memory(size: usize) -> usize {
     size.saturating_mul(MEMORY_FACTOR).saturating_add(MEMORY_MIN)
 }
 
-/// The cost of finding fields in a form of this size, with `comparisons` per name, in the worst case: a separator at every other byte.
-pub(crate) fn cost(size: usize, comparisons: usize) -> Cost {
-    Cost::of_bytes(size, 40 + 8 * comparisons as u64)
+/// The cost of finding fields in a form of this size in the worst case: a separator at every other byte. Names that only some parsers read
+/// as selected ones take longer to find.
+pub(crate) fn cost(size: usize, is_guarded: bool) -> Cost {
+    Cost::of_bytes(size, if is_guarded { 160 } else { 40 })
 }
 
-/// An `application/x-www-form-urlencoded` body with the values of its selected fields.
+/// The result of a step: what is left, or the end.
+type Step<S, T> = ControlFlow<Result<T, FormFault>, S>;
+
+/// Turns the progress of a step into the next state or the end.
+fn progress<S, T>(step: Result<Progress, FormFault>, state: S, end: impl FnOnce(S) -> T) -> Step<S, T> {
+    match step {
+        Ok(Progress::More) => ControlFlow::Continue(state),
+        Ok(Progress::Done) => ControlFlow::Break(Ok(end(state))),
+        Err(fault) => ControlFlow::Break(Err(fault)),
+    }
+}
+
+/// Turns ranges of a body into texts.
+struct Decoding {
+    ranges: Vec<Range<usize>>,
+    is_encoded: bool,
+    /// How far the range that is decoded now is done.
+    at: usize,
+    /// Bytes of a character that is not complete.
+    rest: Vec<u8>,
+    texts: Vec<String>,
+}
+
+impl Decoding {
+    /// `is_encoded`: whether the texts are in the encoding of urlencoded forms.
+    fn new(ranges: Vec<Range<usize>>, is_encoded: bool) -> Self {
+        let texts = Vec::with_capacity(ranges.len());
+        Decoding { ranges, is_encoded, at: 0, rest: Vec::new(), texts }
+    }
+
+    fn step(&mut self, body: &[u8]) -> Result<Progress, FormFault> {
+        let mut left = STEP_SIZE;
+        loop {
+            // While `at` is not 0, the last text is incomplete.
+            let index = if self.at == 0 { self.texts.len() } else { self.texts.len() - 1 };
+            let Some(range) = self.ranges.get(index).cloned() else { return Ok(Progress::Done) };
+            if self.at == 0 {
+                self.texts.push(String::with_capacity(range.len()));
+                self.at = range.start;
+            }
+            let end = range.end.min(self.at + left);
+            let read = self.read(&body[self.at..range.end], end - self.at);
+            self.at += read;
+            left = left.saturating_sub(read + 1);
+            self.take_text(index)?;
+            if self.at == range.end {
+                if !self.rest.is_empty() {
+                    return Err(FormFault::NotUtf8);
+                }
+                self.at = 0;
+            }
+            if left == 0 {
+                return Ok(Progress::More);
+            }
+        }
+    }
+
+    /// Reads about `size` bytes; returns how many.
+    fn read(&mut self, encoded: &[u8], size: usize) -> usize {
+        match self.is_encoded {
+            true => Syntax::decode(encoded, size, &mut self.rest),
+            false => {
+                self.rest.extend_from_slice(&encoded[..size]);
+                size
+            }
+        }
+    }
+
+    /// Moves whole characters to the text.
+    fn take_text(&mut self, index: usize) -> Result<(), FormFault> {
+        let valid = match std::str::from_utf8(&self.rest) {
+            Ok(text) => text.len(),
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            Err(_) => return Err(FormFault::NotUtf8),
+        };
+        let text = std::str::from_utf8(&self.rest[..valid]).map_err(|_| FormFault::NotUtf8)?;
+        self.texts[index].push_str(text);
+        self.rest.drain(..valid);
+        Ok(())
+    }
+}
+
+/// Bytes that are written in steps.
+#[derive(Default)]
+struct Output {
+    bytes: Vec<u8>,
+    /// Bytes that this step may still write.
+    left: usize,
+    /// How much of the current piece is written.
+    at: usize,
+}
+
+impl Output {
+    fn with_capacity(size: usize) -> Self {
+        Output { bytes: Vec::with_capacity(size), left: 0, at: 0 }
+    }
+
+    fn begin_step(&mut self) {
+        self.left = STEP_SIZE;
+    }
+
+    /// Writes more of a piece; returns whether it is complete.
+    fn piece(&mut self, piece: &[u8], write: impl FnOnce(&[u8], &mut Vec<u8>)) -> bool {
+        let size = (piece.len() - self.at).min(self.left);
+        write(&piece[self.at..self.at + size], &mut self.bytes);
+        self.at += size;
+        // A piece without bytes takes time too.
+        self.left = self.left.saturating_sub(size.max(1));
+        let is_complete = self.at == piece.len();
+        if is_complete {
+            self.at = 0;
+        }
+        is_complete
+    }
+
+    fn copy(&mut self, piece: &[u8]) -> bool {
+        self.piece(piece, |piece, out| out.extend_from_slice(piece))
+    }
+}
+
+/// An `application/x-www-form-urlencoded` body or a query with the values of its selected fields.
 pub(crate) struct Urlencoded {
     body: Buffer,
     found: Vec<Range<usize>>,
     pub(crate) texts: Arc<Vec<String>>,
 }
 
-impl Urlencoded {
-    /// # Errors
-    /// If the form is malformed or ambiguous.
-    pub(crate) fn read(body: Buffer, names: &FieldNames, limits: &FormLimits) -> Result<Self, FormFault> {
-        let bytes = body.as_ref();
-        let found = find_fields(bytes, names, limits)?;
-        let texts = found.iter().map(|range| decode_field(&bytes[range.clone()]));
-        let texts = Arc::new(texts.collect::<Result<_, _>>()?);
-        Ok(Urlencoded { body, found, texts })
+/// Reads a [`Urlencoded`] in steps.
+pub(crate) struct ReadUrlencoded {
+    body: Buffer,
+    stage: Reading<FieldReader>,
+}
+
+/// What remains to be read.
+enum Reading<R> {
+    Fields(Option<R>),
+    Texts(Decoding),
+}
+
+impl ReadUrlencoded {
+    pub(crate) fn new(body: Buffer, names: Arc<FieldNames>, limits: FormLimits) -> Self {
+        ReadUrlencoded { body, stage: Reading::Fields(Some(FieldReader::new(names, limits, Wanted::Selected))) }
     }
 
+    /// Runs one step; breaks with an error if the form is malformed or ambiguous.
+    pub(crate) fn step(mut self) -> Step<Self, Urlencoded> {
+        let step = self.advance();
+        progress(step, self, |Self { body, stage }| match stage {
+            Reading::Texts(Decoding { ranges: found, texts, .. }) => Urlencoded { body, found, texts: Arc::new(texts) },
+            Reading::Fields(_) => Urlencoded { body, found: Vec::new(), texts: Arc::default() },
+        })
+    }
+
+    fn advance(&mut self) -> Result<Progress, FormFault> {
+        match &mut self.stage {
+            Reading::Fields(reader) => {
+                let Some(fields) = reader.as_mut() else { return Ok(Progress::Done) };
+                if fields.read(self.body.as_ref())? == Progress::Done {
+                    let fields = reader.take().map(FieldReader::into_fields).unwrap_or_default();
+                    let values = fields.into_iter().filter_map(|field| field.value).collect();
+                    self.stage = Reading::Texts(Decoding::new(values, true));
+                }
+                Ok(Progress::More)
+            }
+            Reading::Texts(texts) => texts.step(self.body.as_ref()),
+        }
+    }
+}
+
+impl Urlencoded {
     /// Maximum size of the body with other values in the selected fields: an encoded byte takes three.
     pub(crate) fn written_size_max(&self, texts: &[String]) -> usize {
         let changed = texts.iter().zip(&*self.texts).filter(|(text, before)| text != before);
         self.body.len() + changed.map(|(text, _)| 3 * text.len()).sum::<usize>()
     }
+}
 
-    /// Writes the body with other values in the selected fields; unchanged values keep their encoding. `encode` encodes a value for this
-    /// kind of body.
-    pub(crate) fn write(self, texts: &[String], encode: fn(&str, &mut Vec<u8>)) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.written_size_max(texts));
-        let body = self.body.as_ref();
-        let mut copied = 0;
-        for ((range, text), before) in self.found.into_iter().zip(texts).zip(&*self.texts) {
-            if text != before {
-                out.extend_from_slice(&body[copied..range.start]);
-                encode(text, &mut out);
-                copied = range.end;
+/// Writes a [`Urlencoded`] with other values in the selected fields, in steps; unchanged values keep their encoding.
+pub(crate) struct WriteUrlencoded {
+    form: Urlencoded,
+    texts: Arc<Vec<String>>,
+    syntax: Syntax,
+    out: Output,
+    /// The field that is written next, and how far the body before it has been copied.
+    next: usize,
+    copied: usize,
+    is_copied: bool,
+}
+
+impl WriteUrlencoded {
+    pub(crate) fn new(form: Urlencoded, texts: Arc<Vec<String>>, syntax: Syntax) -> Self {
+        let out = Output::with_capacity(form.written_size_max(&texts));
+        WriteUrlencoded { form, texts, syntax, out, next: 0, copied: 0, is_copied: false }
+    }
+
+    pub(crate) fn step(mut self) -> Step<Self, Vec<u8>> {
+        self.out.begin_step();
+        let is_done = self.advance();
+        let progress_of = if is_done { Progress::Done } else { Progress::More };
+        progress(Ok(progress_of), self, |this| this.out.bytes)
+    }
+
+    /// Returns whether all is written.
+    fn advance(&mut self) -> bool {
+        let body = self.form.body.as_ref();
+        while self.out.left > 0 {
+            let (Some(range), Some(text)) = (self.form.found.get(self.next), self.texts.get(self.next)) else {
+                return self.out.copy(&body[self.copied..]);
+            };
+            if self.form.texts.get(self.next) == Some(text) {
+                // Comparing it took time.
+                self.out.left = self.out.left.saturating_sub(text.len().max(1));
+                self.next += 1;
+            } else if !self.is_copied {
+                self.is_copied = self.out.copy(&body[self.copied..range.start]);
+            } else if self.out.piece(text.as_bytes(), |piece, out| self.syntax.encode(piece, out)) {
+                (self.copied, self.is_copied) = (range.end, false);
+                self.next += 1;
             }
         }
-        out.extend_from_slice(&body[copied..]);
-        out
+        false
     }
 }
 
@@ -94,68 +288,179 @@ pub(crate) struct Multipart {
     pub(crate) texts: Arc<Vec<String>>,
 }
 
-impl Multipart {
+/// Reads a [`Multipart`] in steps.
+pub(crate) struct ReadMultipart {
+    body: Buffer,
+    boundary: String,
+    /// The rule's action, if the rule names a role.
+    with_role: Option<Action>,
+    parts: Vec<Part>,
+    stage: Reading<PartReader>,
+}
+
+impl ReadMultipart {
     /// `with_role`: the rule's action, if the rule names a role.
     ///
     /// # Errors
-    /// If the form is malformed or ambiguous.
-    pub(crate) fn read(
+    /// If the boundary is not one.
+    pub(crate) fn new(
         body: Buffer,
         boundary: String,
-        names: &FieldNames,
-        limits: &FormLimits,
+        names: Arc<FieldNames>,
+        limits: FormLimits,
         with_role: Option<Action>,
-    ) -> Result<Self, FormFault> {
-        let bytes = body.as_ref();
-        let parts = find_parts(bytes, &boundary, names, limits)?;
-        let mut texts = Vec::new();
-        for part in &parts {
-            let content = &bytes[part.content.clone()];
-            if !part.is_file {
-                texts.push(String::from_utf8(content.to_vec()).map_err(|_| FormFault::NotUtf8)?);
-            } else if with_role.is_some_and(|action| takes_a_role(action, content)) {
-                return Err(FormFault::FileWithRole);
-            }
-        }
-        Ok(Multipart { body: Arc::new(body), boundary, parts, texts: Arc::new(texts) })
+    ) -> Result<Self, FormError> {
+        let reader = PartReader::new(&boundary, names, limits, Wanted::Selected)?;
+        Ok(ReadMultipart { body, boundary, with_role, parts: Vec::new(), stage: Reading::Fields(Some(reader)) })
     }
 
+    /// Runs one step; breaks with an error if the form is malformed or ambiguous.
+    pub(crate) fn step(mut self) -> Step<Self, Multipart> {
+        let step = self.advance();
+        progress(step, self, |Self { body, boundary, parts, stage, .. }| {
+            let texts = if let Reading::Texts(texts) = stage { texts.texts } else { Vec::new() };
+            Multipart { body: Arc::new(body), boundary, parts, texts: Arc::new(texts) }
+        })
+    }
+
+    fn advance(&mut self) -> Result<Progress, FormFault> {
+        match &mut self.stage {
+            Reading::Fields(reader) => {
+                let Some(parts) = reader.as_mut() else { return Ok(Progress::Done) };
+                if parts.read(self.body.as_ref())? == Progress::Done {
+                    self.parts = reader.take().map(PartReader::into_parts).unwrap_or_default();
+                    self.check_roles()?;
+                    let texts = self.parts.iter().filter(|part| !part.is_file).map(|part| part.content.clone());
+                    self.stage = Reading::Texts(Decoding::new(texts.collect(), false));
+                }
+                Ok(Progress::More)
+            }
+            Reading::Texts(texts) => texts.step(self.body.as_ref()),
+        }
+    }
+
+    fn check_roles(&self) -> Result<(), FormFault> {
+        let Some(action) = self.with_role else { return Ok(()) };
+        let mut files = self.parts.iter().filter(|part| part.is_file);
+        match files.any(|part| takes_a_role(action, &self.body.as_ref()[part.content.clone()])) {
+            true => Err(FormFault::FileWithRole),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Multipart {
     /// Returns the body, and the ranges of the selected files in it.
     pub(crate) fn files(&self) -> (Arc<Buffer>, Vec<Range<usize>>) {
         let files = self.parts.iter().filter(|part| part.is_file).map(|part| part.content.clone());
         (Arc::clone(&self.body), files.collect())
     }
+}
 
-    /// Writes the body with other values and files in the selected parts. `None` leaves a file unchanged.
-    ///
-    /// # Errors
-    /// If a value would split the form where the original did not.
-    pub(crate) fn write(self, texts: &[String], files: &[Option<Vec<u8>>]) -> Result<Vec<u8>, FormFault> {
-        let body = self.body.as_ref().as_ref();
-        let dashes = format!("--{}", self.boundary);
-        let dashes = memchr::memmem::Finder::new(dashes.as_bytes());
+/// Writes a [`Multipart`] with other values and files in the selected parts, in steps.
+pub(crate) struct WriteMultipart {
+    form: Multipart,
+    dashes: Vec<u8>,
+    texts: Arc<Vec<String>>,
+    /// `None` leaves a file unchanged.
+    files: Vec<Option<Vec<u8>>>,
+    out: Output,
+    /// The part that is written next, and how many texts and files are.
+    next: usize,
+    texts_written: usize,
+    files_written: usize,
+    copied: usize,
+    stage: PartStage,
+}
+
+/// What of a part is written next.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PartStage {
+    /// The body up to the line with the content's length, which is dropped.
+    Length,
+    /// The body up to the content.
+    Head,
+    Content,
+}
+
+impl WriteMultipart {
+    pub(crate) fn new(form: Multipart, texts: Arc<Vec<String>>, files: Vec<Option<Vec<u8>>>) -> Self {
         let held = texts.iter().map(String::len).chain(files.iter().flatten().map(Vec::len)).sum::<usize>();
-        let mut out = Vec::with_capacity(body.len() + held);
-        let (mut texts, mut files) = (texts.iter(), files.iter());
-        let mut copied = 0;
-        for part in self.parts {
-            if let Some(line) = part.length_line {
-                out.extend_from_slice(&body[copied..line.start]);
-                copied = line.end;
-            }
-            out.extend_from_slice(&body[copied..part.content.start]);
-            let content = match part.is_file {
-                true => files.next().and_then(|file| file.as_deref()).unwrap_or(&body[part.content.clone()]),
-                false => texts.next().map_or(&[][..], |text| text.as_bytes()),
-            };
-            if dashes.find(content).is_some() {
-                return Err(FormFault::Boundary);
-            }
-            out.extend_from_slice(content);
-            copied = part.content.end;
+        let out = Output::with_capacity(form.body.len() + held);
+        let dashes = format!("--{}", form.boundary).into_bytes();
+        let stage = PartStage::Length;
+        WriteMultipart {
+            form,
+            dashes,
+            texts,
+            files,
+            out,
+            next: 0,
+            texts_written: 0,
+            files_written: 0,
+            copied: 0,
+            stage,
         }
-        out.extend_from_slice(&body[copied..]);
-        Ok(out)
+    }
+
+    /// Runs one step; breaks with an error if a value would split the form where the original did not.
+    pub(crate) fn step(mut self) -> Step<Self, Vec<u8>> {
+        self.out.begin_step();
+        let step = self.advance();
+        progress(step, self, |this| this.out.bytes)
+    }
+
+    fn advance(&mut self) -> Result<Progress, FormFault> {
+        while self.out.left > 0 {
+            let body = self.form.body.as_ref().as_ref();
+            let Some(part) = self.form.parts.get(self.next) else {
+                let is_done = self.out.copy(&body[self.copied..]);
+                if is_done {
+                    return Ok(Progress::Done);
+                }
+                continue;
+            };
+            match (self.stage, &part.length_line) {
+                (PartStage::Length, None) => self.stage = PartStage::Head,
+                (PartStage::Length, Some(line)) => {
+                    if self.out.copy(&body[self.copied..line.start]) {
+                        (self.copied, self.stage) = (line.end, PartStage::Head);
+                    }
+                }
+                (PartStage::Head, _) => {
+                    if self.out.copy(&body[self.copied..part.content.start]) {
+                        self.stage = PartStage::Content;
+                    }
+                }
+                (PartStage::Content, _) => {
+                    let old = &body[part.content.clone()];
+                    let content = match part.is_file {
+                        true => self.files.get(self.files_written).and_then(|file| file.as_deref()).unwrap_or(old),
+                        false => self.texts.get(self.texts_written).map_or(&[][..], |text| text.as_bytes()),
+                    };
+                    if write_content(&mut self.out, content, &self.dashes)? {
+                        let (is_file, end) = (part.is_file, part.content.end);
+                        (self.files_written, self.texts_written) =
+                            (self.files_written + usize::from(is_file), self.texts_written + usize::from(!is_file));
+                        (self.copied, self.stage, self.next) = (end, PartStage::Length, self.next + 1);
+                    }
+                }
+            }
+        }
+        Ok(Progress::More)
+    }
+}
+
+/// Writes more of a part's content, which must not contain the boundary; returns whether it is complete.
+fn write_content(out: &mut Output, content: &[u8], dashes: &[u8]) -> Result<bool, FormFault> {
+    let before = out.at;
+    let begin = out.bytes.len() - before;
+    let is_complete = out.copy(content);
+    // A boundary may begin in what the step before wrote.
+    let from = begin + before.saturating_sub(dashes.len() - 1);
+    match memchr::memmem::find(&out.bytes[from..], dashes) {
+        Some(_) => Err(FormFault::Boundary),
+        None => Ok(is_complete),
     }
 }
 

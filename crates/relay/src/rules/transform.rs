@@ -3,7 +3,10 @@
 //! Every error is a refusal: a message to which a rule could not be applied is not forwarded.
 
 mod body_type;
+mod canonical;
 mod embedded;
+mod fields;
+pub(crate) mod fuzzing;
 mod headers;
 mod other_readings;
 mod patch;
@@ -11,7 +14,6 @@ mod query;
 mod redact;
 
 use std::net::IpAddr;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,22 +21,20 @@ use hyper::StatusCode;
 use hyper::body::{Body, Bytes};
 use hyper::header::HeaderMap;
 use leafseal_client::{
-    Answer, Client, ClientError, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode,
-    ErrorKind, OtherCase, Prepared, Scalar, Value, Values,
+    Answer, Client, ClientError, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorKind,
+    OtherCase, Prepared, Scalar, Value, Values,
 };
-use leafseal_document::form::{FieldNames, FormLimits, encode_field};
-use leafseal_document::{DocumentError, Limits as DocumentLimits, Progress, Purpose, Selection, Walker, escape_into};
+use leafseal_document::form::FormLimits;
 use leafseal_http::BodyError;
 
 use crate::body::buffer::{AnswerShare, Budget, BudgetShare, Buffer, read_whole};
-use crate::body::coding::{Coding, DecodeBounds, DecodeError, Decoding};
+use crate::body::coding::{Coding, DecodeBounds, DecodeError, Decoding, Encoding};
 use crate::body::offload::{Cost, Offload};
 use crate::config::{Action, Actions, JsonFields, Limits, Mismatch, OnFailure, Rule};
 use crate::hop_headers;
 use crate::refusal::{Direction, Refusal};
-use crate::rules::forms::{self, FILE_START, FormFault, Multipart, Urlencoded};
 use body_type::{Kind, accepted, is_misleading, kind, may_be_form, write_canonical};
-use redact::{RedactFault, redact_json};
+use redact::{RedactFault, Redaction};
 
 /// The first characters of an envelope.
 const ENVELOPE_START: &str = "ev:";
@@ -71,6 +71,8 @@ pub(crate) struct Job<'a> {
     /// Changed values, by action.
     pub(crate) changed: [u64; 3],
     pub(crate) unopened: Unopened,
+    /// Names of parameters of the query that a rule hides.
+    pub(crate) hidden_in_query: Vec<String>,
 }
 
 /// Envelopes that failed to decrypt, and the paths of the first of them.
@@ -114,13 +116,22 @@ impl TransformContext {
                 expansion_free: limits.expansion_free_size,
             },
             body_timeout: limits.buffered_body_timeout,
-            form: FormLimits { fields_max: limits.form_fields_max, ..FormLimits::default() },
+            form: FormLimits {
+                fields_max: limits.form_fields_max,
+                name_size_max: limits.form_name_size_max,
+                ..FormLimits::default()
+            },
             failure_paths_max: limits.failure_paths_max,
         }
     }
 }
 
 impl Job<'_> {
+    /// Where work on the message runs.
+    fn offload(&self) -> Offload {
+        self.transforms.offload.for_client(self.client)
+    }
+
     /// Applies all rules.
     ///
     /// # Errors
@@ -129,6 +140,7 @@ impl Job<'_> {
     where
         B: Body<Data = Bytes, Error = BodyError> + Unpin,
     {
+        self.refuse_cookies(headers).await?;
         self.headers(headers).await?;
         let actions = self.actions;
         let guards = actions.guard_forms() && may_be_form(headers);
@@ -158,13 +170,14 @@ impl Job<'_> {
         }
         let share = self.transforms.budget.share(self.client);
         let (size_max, time_max) = (self.transforms.decode.size_max, self.transforms.body_timeout);
-        let coded = read_whole(body, self.direction, size_max, time_max, share, &self.transforms.offload).await?;
+        let coded = read_whole(body, self.direction, size_max, time_max, share, &self.offload()).await?;
         if coded.is_empty() {
             return Ok(Outcome::Rewritten(Bytes::new()));
         }
         let plain = self.decode(coding, coded).await?;
         let (kind, plain) = self.by_shape(kind, plain).await?;
-        let rewritten = self.body(&kind, plain).await?;
+        let canonical = self.canonical(&kind, headers, plain).await?;
+        let rewritten = self.body(&kind, canonical).await?;
         let rewritten = self.refuse_other_readings(&kind, rewritten).await?;
         let rewritten = self.refuse_embedded(&kind, rewritten).await?;
         let coded = self.encode(coding, rewritten).await?;
@@ -191,7 +204,7 @@ impl Job<'_> {
         }
         let bounds = self.transforms.decode;
         let decoding = Decoding::new(coding, coded, bounds)?;
-        let decoded = self.transforms.offload.run_in_slices(decoding, Decoding::step).await;
+        let decoded = self.offload().run_in_slices(Cost::UNKNOWN, decoding, Decoding::step).await;
         let unreadable = |detail: &str| Refusal::unreadable(self.direction, detail);
         decoded.map_err(|error| match error {
             DecodeError::TooLarge => Refusal::too_large(self.direction, bounds.size_max),
@@ -210,8 +223,9 @@ impl Job<'_> {
         let mut share = plain.share().another(plain.len())?;
         // Encoders allocate and initialize tables even for a small body.
         let cost = Cost::of_bytes(plain.len(), 40).max(Cost::of_nanoseconds(100_000));
-        let coded = self.transforms.offload.run(cost, move || coding.encode(plain.as_ref())).await;
-        let coded = coded.map_err(|_| internal("a body could not be coded"))?;
+        let failed = |_| internal("a body could not be coded");
+        let encoding = Encoding::new(coding, plain).map_err(failed)?;
+        let coded = self.offload().run_in_slices(cost, encoding, Encoding::step).await.map_err(failed)?;
         share.resize(coded.capacity())?;
         Ok(Buffer::of(coded, share))
     }
@@ -262,7 +276,7 @@ impl Job<'_> {
         };
         let (answer, mut share) = self.call(message, share, write).await?;
         // A fragmented body is freed piece by piece while it is joined.
-        let read = self.transforms.offload.run(Cost::of_copy(answer.size()), move || answer.into_document()).await;
+        let read = self.offload().run(Cost::of_copy(answer.size()), move || answer.into_document()).await;
         let answer = read.map_err(|error| Refusal::of_engine(self.direction, &error))?;
         self.changed[rule.action as usize] += answer.count;
         self.unopened.add(answer.report.failed, answer.failures.into_iter(), self.transforms.failure_paths_max);
@@ -271,20 +285,17 @@ impl Job<'_> {
     }
 
     async fn redact(&mut self, rule: &Rule, fields: &JsonFields, document: Buffer) -> Result<Buffer, Refusal> {
-        let (selection, replacement, is_strict) =
-            (fields.selection.clone(), rule.replacement.clone(), rule.require_match);
         // The cost of filters cannot be derived from the size.
-        let cost = if selection.streams() { Cost::of_bytes(document.len(), 16) } else { Cost::UNKNOWN };
-        let redacted = self
-            .transforms
-            .offload
-            .run(cost, move || redact_json(&document, &selection, &replacement, is_strict))
-            .await;
-        let (redacted, count) = redacted.map_err(|fault| match fault {
+        let cost = if fields.selection.streams() { Cost::of_bytes(document.len(), 16) } else { Cost::UNKNOWN };
+        let refused = |fault| match fault {
             RedactFault::Document(error) => Refusal::of_document(self.direction, error),
             RedactFault::Unmatched => Refusal::unmatched(self.direction),
             RedactFault::NoRoom(refusal) => refusal,
-        })?;
+        };
+        let redaction = Redaction::new(document, &fields.selection, &rule.replacement, rule.require_match);
+        let redaction = redaction.map_err(refused)?;
+        let redacted = self.offload().run_in_slices(cost, redaction, Redaction::step).await;
+        let (redacted, count) = redacted.map_err(refused)?;
         self.changed[rule.action as usize] += count;
         Ok(redacted)
     }
@@ -308,7 +319,7 @@ impl Job<'_> {
         answer: BudgetShare,
         write: impl FnOnce() -> Prepared + Send + 'static,
     ) -> Result<Result<(Answer, BudgetShare), ClientError>, Refusal> {
-        let prepared = self.transforms.offload.run(Cost::of_copy(message.size()), write).await;
+        let prepared = self.offload().run(Cost::of_copy(message.size()), write).await;
         let memory = AnswerShare::new(answer);
         let answer = self.transforms.client.send_within(prepared, Arc::<AnswerShare>::clone(&memory)).await;
         drop(message);
@@ -359,7 +370,7 @@ impl Job<'_> {
                 false => Prepared::decrypt(&params.decrypt(), values),
             }
         };
-        let offload = &self.transforms.offload;
+        let offload = self.offload();
         let message = share.another(size_of_texts(&texts) + texts.len() * TEXT_HEAD_SIZE + MESSAGE_SIZE)?;
         let (answer, arrived) = self.call(message, share.another(0)?, write).await?;
         // While the texts are parsed they are in memory beside the answer.
@@ -380,111 +391,6 @@ impl Job<'_> {
         let emptied = if rule.on_failure == OnFailure::Null { failed } else { 0 };
         self.changed[rule.action as usize] += changed.saturating_sub(emptied);
         Ok(Arc::new(answer))
-    }
-
-    async fn urlencoded(&mut self, rule: &Rule, body: Buffer) -> Result<Buffer, Refusal> {
-        self.fields(rule, &rule.form, rule.require_match, encode_field, body).await
-    }
-
-    /// Applies a rule to the fields of an urlencoded form or query, of which one must be there if `is_strict`; `encode` encodes a value
-    /// for it.
-    async fn fields(
-        &mut self,
-        rule: &Rule,
-        names: &Arc<FieldNames>,
-        is_strict: bool,
-        encode: fn(&str, &mut Vec<u8>),
-        body: Buffer,
-    ) -> Result<Buffer, Refusal> {
-        let (size, mut work) = (body.len(), body.share().another(self.memory_of_form(&body))?);
-        let (names, limits) = (Arc::clone(names), self.transforms.form.clone());
-        let cost = forms::cost(size, names.comparisons());
-        let read = self.transforms.offload.run(cost, move || Urlencoded::read(body, &names, &limits)).await;
-        let form = read.map_err(|fault| self.of_form(&fault))?;
-        if is_strict && form.texts.is_empty() {
-            return Err(Refusal::unmatched(self.direction));
-        }
-        let texts = self.texts(rule, "form value", Arc::clone(&form.texts), &mut work).await?;
-        work.grow(form.written_size_max(&texts))?;
-        let cost = Cost::of_copy(size).max(cost_of_texts(&texts));
-        let out = self.transforms.offload.run(cost, move || form.write(&texts, encode)).await;
-        into_buffer(out, work)
-    }
-
-    async fn multipart(&mut self, rule: &Rule, boundary: &str, body: Buffer) -> Result<Buffer, Refusal> {
-        let (size, mut work) = (body.len(), body.share().another(self.memory_of_form(&body))?);
-        let (names, limits, boundary) = (Arc::clone(&rule.form), self.transforms.form.clone(), boundary.to_owned());
-        let cost = forms::cost(size, names.comparisons());
-        let with_role = rule.role.as_ref().map(|_| rule.action);
-        let read = move || Multipart::read(body, boundary, &names, &limits, with_role);
-        let form = self.transforms.offload.run(cost, read).await.map_err(|fault| self.of_form(&fault))?;
-        let texts = self.texts(rule, "form value", Arc::clone(&form.texts), &mut work).await?;
-        let (body, ranges) = form.files();
-        if rule.require_match && texts.is_empty() && ranges.is_empty() {
-            return Err(Refusal::unmatched(self.direction));
-        }
-        let mut files = Vec::with_capacity(ranges.len());
-        for range in ranges {
-            files.push(self.file(rule, Arc::clone(&body), range, &mut work).await?);
-        }
-        drop(body);
-        let written = size + size_of_texts(&texts) + files.iter().flatten().map(Vec::len).sum::<usize>();
-        work.grow(written)?;
-        let cost = Cost::of_copy(written).max(cost_of_texts(&texts));
-        let out = self.transforms.offload.run(cost, move || form.write(&texts, &files)).await;
-        into_buffer(out.map_err(|fault| self.of_form(&fault))?, work)
-    }
-
-    /// The memory to charge before the fields of a form are searched.
-    fn memory_of_form(&self, body: &Buffer) -> usize {
-        let fields_max = self.transforms.form.fields_max.min(body.len() / 2 + 1);
-        forms::memory(body.len()).saturating_add(fields_max * TEXT_SIZE)
-    }
-
-    fn of_form(&self, fault: &FormFault) -> Refusal {
-        match fault {
-            FormFault::FileWithRole => Refusal::mismatch(self.direction, &fault.to_string()),
-            FormFault::Form(error) => Refusal::of_form(self.direction, *error),
-            fault => Refusal::unreadable(self.direction, fault),
-        }
-    }
-
-    /// Encrypts or decrypts a file of a form; returns `None` if it stays unchanged. Its memory is added to the share.
-    async fn file(
-        &mut self,
-        rule: &Rule,
-        body: Arc<Buffer>,
-        at: Range<usize>,
-        share: &mut BudgetShare,
-    ) -> Result<Option<Vec<u8>>, Refusal> {
-        let size = at.len();
-        let encrypts = match rule.action {
-            Action::Redact => {
-                self.changed[rule.action as usize] += 1;
-                return Ok(Some(rule.replacement.as_bytes().to_vec()));
-            }
-            Action::Decrypt if !body.as_ref().as_ref()[at.clone()].starts_with(FILE_START) => return Ok(None),
-            action => action == Action::Encrypt,
-        };
-        let message = share.another(size + MESSAGE_SIZE)?;
-        let params = self.params(rule);
-        let write = move || match encrypts {
-            true => Prepared::encrypt_file(&params.encrypt_file(), &body.as_ref().as_ref()[at]),
-            false => Prepared::decrypt_file(&params.decrypt_file(), &body.as_ref().as_ref()[at]),
-        };
-        let (answer, arrived) = match self.try_call(message, share.another(0)?, write).await? {
-            Err(error) if rule.on_failure != OnFailure::Fail && is_decrypt_failure(&error) => {
-                let place = "a file in the form".to_owned();
-                self.unopened.add(1, std::iter::once(place), self.transforms.failure_paths_max);
-                return Ok((rule.on_failure == OnFailure::Null).then(Vec::new));
-            }
-            answer => answer.map_err(|error| Refusal::of_engine(self.direction, &error))?,
-        };
-        self.changed[rule.action as usize] += 1;
-        share.grow(arrived.size())?;
-        drop(arrived);
-        let read = self.transforms.offload.run(Cost::of_copy(answer.size()), move || answer.into_file()).await;
-        read.map(Some).map_err(|error| Refusal::of_engine(self.direction, &error))
     }
 }
 
@@ -541,11 +447,6 @@ fn into_buffer(mut bytes: Vec<u8>, mut share: BudgetShare) -> Result<Buffer, Ref
     bytes.shrink_to_fit();
     share.resize(bytes.capacity())?;
     Ok(Buffer::of(bytes, share))
-}
-
-/// Whether the error means that the file cannot be decrypted, and nothing else.
-fn is_decrypt_failure(error: &ClientError) -> bool {
-    matches!(error.kind, ErrorKind::Engine(ErrorCode::DecryptFailed | ErrorCode::InvalidEnvelope))
 }
 
 fn internal(detail: &str) -> Refusal {

@@ -8,4 +8,5 @@ mod names;
 mod proxy;
 mod records;
 mod slow_uploads;
+mod steps;
 mod upstreams;

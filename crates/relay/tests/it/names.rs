@@ -132,7 +132,7 @@ async fn no_body_passes_in_which_an_upstream_finds_hidden_values() {
                 "{\"card\":{\"number\":\"&card_number=4242\"}}".to_owned(),
                 "/cards {\"card\":{\"number\":\"[redacted]\"}}".to_owned(),
             ),
-            (PARTS, part("card_number"), format!("/cards {}", part("card_number").replace(SECRET, "[redacted]"))),
+            (PARTS, part("card_number"), format!("/cards {}", part("\"card_number\"").replace(SECRET, "[redacted]"))),
         ] {
             let answer = post(&mut client, "/cards", Some(content_type), body.clone()).await;
             assert!(outcome(&answer).ends_with(&expected), "{content_type} {body}: {answer:?}");
@@ -149,7 +149,7 @@ async fn parameters_of_the_query_are_hidden_by_name() {
         let mut client = test_relay.client(version).await;
         for (target, expected) in [
             ("/cards?card_number=4242&x=%20+a", "/cards?card_number=%5Bredacted%5D&x=%20+a "),
-            ("/cards?x&card%5Fnumber=42%34%32&pin=4242", "/cards?x&card%5Fnumber=%5Bredacted%5D&pin=%5Bredacted%5D "),
+            ("/cards?x&card%5Fnumber=42%34%32&pin=4242", "/cards?x&card_number=%5Bredacted%5D&pin=%5Bredacted%5D "),
             ("/cards?", "/cards"),
             ("/cards?x=1?card_numbers=2", "/cards?x=1?card_numbers=2 "),
             ("/cards?card.number=4242", "ambiguous-name"),
@@ -335,6 +335,62 @@ async fn members_that_occur_twice_do_not_pass_a_rule_by() {
     }
 }
 
+/// The request with a cookie; the outcome.
+async fn with_cookie(client: &mut Client, target: &str, body: &str, cookie: &str) -> String {
+    let pieces = if body.is_empty() { vec![] } else { vec![Frame::data(Bytes::from(body.to_owned()))] };
+    let mut request = client.request("POST", target, Pieces::of(pieces));
+    let headers = request.headers_mut();
+    headers.remove("trailer");
+    headers.insert("content-type", HeaderValue::from_static(FORM));
+    headers.insert("cookie", HeaderValue::from_str(cookie).unwrap());
+    outcome(&Answer::whole(client.begin(request).await).await)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn forms_are_forwarded_as_the_relay_read_them() {
+    let (_upstream, test_relay) = test_relay("{ action = \"redact\", form = [\"card\"] }", "");
+    let head =
+        |name: &str, more: &str| format!("--B\r\nContent-Disposition: form-data; name={name}{more}\r\n\r\n1\r\n");
+    let end = "--B--\r\n";
+    for version in [Version::HTTP_11, Version::HTTP_2] {
+        let mut client = test_relay.client(version).await;
+        for (content_type, body, expected) in [
+            (FORM, "c%61rd=1&x%5f[%5d=%32;&y".to_owned(), "card=%5Bredacted%5D&x_%5B%5D=%32%3B&y".to_owned()),
+            (FORM, "+card%00x=1&%zz=%zz".to_owned(), "card=%5Bredacted%5D&%25zz=%zz".to_owned()),
+            (PARTS, head("card", "\r\nX-Own: 1\r\nContent-Length: 1") + end, {
+                head("\"card\"", "").replace("\r\n1\r\n", "\r\n[redacted]\r\n") + end
+            }),
+            (
+                PARTS,
+                head(
+                    "x",
+                    "; y=1; filename=\"C:\\dir\\a \\\"b.txt\"\r\nContent-Type: Text/CSV; charset=latin1; a=\"json\"",
+                ) + end,
+                head("\"x\"", "; filename=\"a %22b.txt\"\r\nContent-Type: text/csv") + end,
+            ),
+            (PARTS, head("x", "; filename*=utf-8''%c3%a9.txt") + end, head("\"x\"", "; filename=\"\u{e9}.txt\"") + end),
+        ] {
+            let answer = post(&mut client, "/cards", Some(content_type), body.clone()).await;
+            assert_eq!(outcome(&answer), format!("/cards {expected}"), "{body}");
+        }
+        for (content_type, body, code) in [
+            (FORM, "a%e9=1".to_owned(), "ambiguous-name"),
+            (FORM, "a%0ab=1".to_owned(), "ambiguous-name"),
+            (FORM, format!("{}=1", "a".repeat(4097)), "unreadable-body"),
+            (PARTS, head("\"a\\b\"", "") + end, "ambiguous-name"),
+            (PARTS, head("\"a;b\"", "") + end, "ambiguous-name"),
+            (PARTS, head("\"a%22b\"", "") + end, "ambiguous-name"),
+            (PARTS, head("a", "\r\nContent-Transfer-Encoding: base64") + end, "unreadable-body"),
+            (PARTS, head("a", "\r\nContent-Type: text/plain; charset=utf-7") + end, "unreadable-body"),
+            (PARTS, head("a", "\r\nContent-Type: text/plain\r\nContent-Type: text/csv") + end, "unreadable-body"),
+            (PARTS, head("a", "; a=1; b=2; c=3; d=4; e=5; f=6; g=7; h=8") + end, "unreadable-body"),
+        ] {
+            let answer = post(&mut client, "/cards", Some(content_type), body.clone()).await;
+            assert_eq!(outcome(&answer), code, "{body}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rule_that_requires_a_match_refuses_other_shapes() {
     let rules = "{ action = \"redact\", json = [\"$.cards[*].number\"], form = [\"card\"], require_match = true }";
@@ -390,5 +446,79 @@ async fn no_json_text_in_a_string_passes_the_selectors_by() {
             let answer = post(&mut client, "/cards", Some(JSON), body.clone()).await;
             assert_eq!(answer.status.as_u16(), 200, "{body}: {answer:?}");
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hidden_field_comes_from_one_source() {
+    let rules =
+        "{ action = \"redact\", form = [\"card\"] }, { action = \"redact\", form = [\"pin\"], query = [\"pin\"] }";
+    let (_by_name, by_name) = test_relay(rules, "");
+    let mut client = by_name.client(Version::HTTP_11).await;
+    for (target, body, cookie, expected) in [
+        ("/cards", "card=1", "session=card; x=y", "/cards card=%5Bredacted%5D"),
+        ("/cards", "card=1", "session=1; card=4242", "ambiguous-name"),
+        ("/cards", "x=1", "card=4242", "ambiguous-name"),
+        ("/cards", "x=1", "a=1,%63ard=4242", "ambiguous-name"),
+        ("/cards", "x=1", "a=1&card=2", "/cards x=1"),
+        ("/cards", "x=1", "Card[x]=4242", "ambiguous-name"),
+        ("/cards?pin=1", "x=1", "s=1", "/cards?pin=%5Bredacted%5D x=1"),
+        ("/cards?pin=1", "pin=1", "s=1", "ambiguous-name"),
+        ("/cards?pin=1", "p%69n=1", "s=1", "ambiguous-name"),
+    ] {
+        let outcome = with_cookie(&mut client, target, body, cookie).await;
+        assert!(outcome.ends_with(expected), "{target} {body} {cookie}: {outcome}");
+        assert!(!outcome.contains(SECRET), "{outcome}");
+    }
+    let (_of_forms, of_forms) = test_relay("{ action = \"redact\", form = [\"*\"] }", "");
+    let mut client = of_forms.client(Version::HTTP_11).await;
+    for (target, body, cookie, expected) in [
+        ("/cards", "a=1&b[c]=2", "s=1", "/cards a=%5Bredacted%5D&b%5Bc%5D=%5Bredacted%5D"),
+        ("/cards?flag", "a=1", "s=1", "/cards?flag a=%5Bredacted%5D"),
+        ("/cards?card_number=4242", "a=1", "s=1", "ambiguous-name"),
+        ("/cards?x;y=4242", "a=1", "s=1", "ambiguous-name"),
+        ("/cards", "a=1", "a=4242", "ambiguous-name"),
+        ("/cards", "a.b=1", "a_b=4242", "ambiguous-name"),
+    ] {
+        let outcome = with_cookie(&mut client, target, body, cookie).await;
+        assert!(outcome.ends_with(expected), "{target} {body} {cookie}: {outcome}");
+    }
+    let (_of_queries, of_queries) = test_relay("{ action = \"redact\", query = [\"*\"] }", "");
+    let mut client = of_queries.client(Version::HTTP_11).await;
+    for (target, body, cookie, expected) in [
+        ("/cards?a=1", "", "s=1", "/cards?a=%5Bredacted%5D"),
+        ("/cards?a=1", "card=4242", "s=1", "unsupported-body"),
+        ("/cards?a=1", "", "a=4242", "ambiguous-name"),
+    ] {
+        let outcome = with_cookie(&mut client, target, body, cookie).await;
+        assert!(outcome.trim_end().ends_with(expected), "{target} {body} {cookie}: {outcome}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn json_in_a_field_does_not_pass_rules_for_json() {
+    let rules = "{ action = \"redact\", json = [\"$.card\"], form = [\"sealed\"] }";
+    let (_upstream, test_relay) = test_relay(rules, "");
+    let mut client = test_relay.client(Version::HTTP_11).await;
+    let part = |name: &str, more: &str, content: &str| {
+        format!("--B\r\nContent-Disposition: form-data; name=\"{name}\"{more}\r\n\r\n{content}\r\n--B--\r\n")
+    };
+    let typed = "\r\nContent-Type: application/json";
+    for (content_type, body, is_refused) in [
+        (FORM, "payload=%7B%22card%22:4242%7D".to_owned(), true),
+        (FORM, "payload=+%0a[%7B%22card%22:4242%7D]".to_owned(), true),
+        (FORM, "payload=%ef%bb%bf{}".to_owned(), true),
+        (FORM, "sealed=%7B%22card%22:4242%7D".to_owned(), false),
+        (FORM, "note=[urgent]+call&n=42".to_owned(), false),
+        (PARTS, part("payload", "", "{\"card\":4242}"), true),
+        (PARTS, part("payload", typed, "4242"), true),
+        (PARTS, part("payload", &format!("; filename=\"a\"{typed}"), "{\"card\":4242}"), true),
+        (PARTS, part("sealed", typed, "{\"card\":4242}"), false),
+        (PARTS, part("payload", "; filename=\"a.txt\"", "{braces} in a text file"), false),
+    ] {
+        let answer = post(&mut client, "/cards", Some(content_type), body.clone()).await;
+        let outcome = outcome(&answer);
+        assert_eq!(outcome == "unsupported-body", is_refused, "{body}: {outcome}");
+        assert!(!outcome.contains(SECRET), "{body}: {outcome}");
     }
 }

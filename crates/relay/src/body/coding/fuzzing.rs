@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::{Coding, DecodeBounds, DecodeError, Decoding};
+use super::{Coding, DecodeBounds, DecodeError, Decoding, Encoding};
 use crate::body::buffer::{Budget, Buffer, Usage};
 use crate::config::Limits;
 
@@ -39,13 +39,30 @@ pub fn check_coding(bytes: &[u8]) -> bool {
     check_room(&little, 64 << 10);
     let Ok(plain) = decoded else { return false };
     assert!(plain.len() <= SIZE_MAX && plain.len() <= EXPANSION_FREE.max(coded.len() * EXPANSION_MAX));
-    let again = coding.encode(&plain).expect("a buffer takes everything");
+    let again = encode(coding, &plain);
     let free = DecodeBounds { expansion_max: usize::MAX, ..bounds };
     assert!(
         decode(coding, &again, free, &self::budget(ROOM_SIZE)).as_ref() == Ok(&plain),
         "coded again it is the same"
     );
     true
+}
+
+/// Encodes a body.
+pub(crate) fn encode(coding: Coding, plain: &[u8]) -> Vec<u8> {
+    if coding == Coding::Identity {
+        return plain.to_vec();
+    }
+    let mut buffer = Buffer::new(budget(usize::MAX).share(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+    buffer.extend(plain).expect("there is room");
+    let mut encoding = Encoding::new(coding, buffer).expect("libraries are there");
+    for _ in 0..=plain.len().div_ceil(super::PIECE_SIZE) {
+        match encoding.step() {
+            ControlFlow::Continue(next) => encoding = next,
+            ControlFlow::Break(coded) => return coded.expect("a buffer takes everything"),
+        }
+    }
+    panic!("more steps than pieces");
 }
 
 fn budget(size: usize) -> Arc<Budget> {

@@ -65,14 +65,14 @@ impl Job<'_> {
         }
         let (size, cost) = (body.len(), Cost::of_bytes(body.len(), 4));
         let look = move || (next_string(body.as_ref(), 0, size).is_some(), body);
-        let (may_hold, body) = self.transforms.offload.run(cost, look).await;
+        let (may_hold, body) = self.offload().run(cost, look).await;
         if !may_hold {
             return Ok(body);
         }
         let memory = body.share().another(size.saturating_mul(MEMORY_FACTOR))?;
         let (selections, levels) = (Arc::clone(&hidden.selections), vec![Level { text: None, at: 0 }]);
         let search = Search { selections, body, levels, stage: Stage::Scan, _memory: memory };
-        let (holds, body) = self.transforms.offload.run_in_slices(search, Search::step).await;
+        let (holds, body) = self.offload().run_in_slices(Cost::UNKNOWN, search, Search::step).await;
         if holds { Err(Refusal::mismatch(self.direction, HOLDS)) } else { Ok(body) }
     }
 }

@@ -1,8 +1,11 @@
 //! Finds bodies of which software that ignores `Content-Type` makes something else: an upstream that does so (PHP's `json_decode` or
 //! `parse_str` of the input, Flask's `force`, Express' `type: "*/*"`) must not find in the clear what rules hide.
 
-use leafseal_document::form::{FieldNames, FormLimits, find_parts, holds_field};
-use leafseal_document::is_number;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use leafseal_document::form::{FieldNames, FieldReader, FormLimits, PartReader, Wanted};
+use leafseal_document::{Progress, is_number};
 
 use super::{Job, Kind};
 use crate::body::buffer::Buffer;
@@ -16,40 +19,87 @@ const AS_URLENCODED: &str = "software that takes it for an urlencoded form finds
 const MERGED: &str =
     "it has a field that a rule hides in the query alone, and many upstreams read both as one: select it with form too";
 
+/// Bytes at the start of a body that show what it may be read as. No client writes so much white space before a document, or so long a
+/// first line.
+const HEAD_SIZE: usize = 64 << 10;
+
 impl Job<'_> {
-    /// Refuses a body, as the rules leave it, in which software that takes it for another kind, or its fields for parameters of the query,
-    /// finds what the rules hide there. Fields that are hidden by `*` alone have no names to be found by.
+    /// Refuses a form, as the client sent it, in which software that takes it for another kind finds what the rules hide there.
+    pub(super) fn refuse_as_sent(&self, kind: &Kind, body: &Buffer, hidden: &Hidden) -> Result<(), Refusal> {
+        let head = &body.as_ref()[..body.len().min(HEAD_SIZE)];
+        let what = match kind {
+            Kind::Urlencoded if hidden.json && may_be_json(head, hidden.json_root) => AS_JSON,
+            Kind::Urlencoded if may_be_multipart(head) => AS_PARTS,
+            _ => return Ok(()),
+        };
+        Err(Refusal::mismatch(self.direction, what))
+    }
+
+    /// Refuses a body, as the rules leave it, in which software that takes it for an urlencoded form, or its fields for parameters of the
+    /// query, finds what the rules hide there. Fields that are hidden by `*` alone have no names to be found by in other bodies.
     pub(super) async fn refuse_other_readings(&self, kind: &Kind, body: Buffer) -> Result<Buffer, Refusal> {
         let Some(hidden) = self.actions.hidden.clone() else { return Ok(body) };
-        let comparisons = match kind {
-            Kind::Urlencoded => hidden.in_forms.comparisons(),
-            Kind::Json | Kind::Patch if hidden.in_bodies.is_empty() => return Ok(body),
-            Kind::Json | Kind::Patch => hidden.in_bodies.comparisons(),
-            Kind::Multipart(_) if hidden.in_bodies.is_empty() && hidden.in_forms.is_empty() => return Ok(body),
-            Kind::Multipart(_) => hidden.in_bodies.comparisons() + hidden.in_forms.comparisons(),
+        let (names, what) = match kind {
+            Kind::Urlencoded => (&hidden.in_forms, MERGED),
+            Kind::Json | Kind::Patch | Kind::Multipart(_) => (&hidden.in_bodies, AS_URLENCODED),
             Kind::Other => return Ok(body),
         };
-        let (kind, limits, cost) = (kind.clone(), self.transforms.form.clone(), forms::cost(body.len(), comparisons));
-        let look = move || (other_reading(&kind, body.as_ref(), &hidden, &limits), body);
-        let (found, body) = self.transforms.offload.run(cost, look).await;
-        found.map_or(Ok(body), |what| Err(Refusal::mismatch(self.direction, what)))
+        let body = self.refuse_fields(body, names, what).await?;
+        match kind {
+            Kind::Multipart(boundary) if !hidden.in_forms.is_empty() => {
+                self.refuse_parts(body, boundary, &hidden.in_forms).await
+            }
+            _ => Ok(body),
+        }
+    }
+
+    async fn refuse_fields(&self, body: Buffer, names: &Arc<FieldNames>, what: &str) -> Result<Buffer, Refusal> {
+        if names.is_empty() {
+            return Ok(body);
+        }
+        let cost = forms::cost(body.len(), true);
+        let search = Search::new(body, Arc::clone(names), self.transforms.form.clone());
+        match self.offload().run_in_slices(cost, search, Search::step).await {
+            (_, true) => Err(Refusal::mismatch(self.direction, what)),
+            (body, false) => Ok(body),
+        }
+    }
+
+    async fn refuse_parts(&self, body: Buffer, boundary: &str, names: &Arc<FieldNames>) -> Result<Buffer, Refusal> {
+        let refusal = || Refusal::mismatch(self.direction, MERGED);
+        let cost = forms::cost(body.len(), true);
+        let reader = PartReader::new(boundary, Arc::clone(names), self.transforms.form.clone(), Wanted::Selected);
+        let reader = reader.map_err(|_| refusal())?;
+        let step = |(body, mut reader): (Buffer, PartReader)| match reader.read(body.as_ref()) {
+            Ok(Progress::More) => ControlFlow::Continue((body, reader)),
+            Ok(Progress::Done) => ControlFlow::Break((body, !reader.into_parts().is_empty())),
+            // One that is malformed has been refused where a rule reads forms.
+            Err(_) => ControlFlow::Break((body, true)),
+        };
+        match self.offload().run_in_slices(cost, (body, reader), step).await {
+            (_, true) => Err(refusal()),
+            (body, false) => Ok(body),
+        }
     }
 }
 
-/// What a body can be read as in which the rules hide something.
-fn other_reading(kind: &Kind, body: &[u8], hidden: &Hidden, limits: &FormLimits) -> Option<&'static str> {
-    let holds = |names: &FieldNames| !names.is_empty() && holds_field(body, names);
-    match kind {
-        Kind::Urlencoded if hidden.json && may_be_json(body, hidden.json_root) => Some(AS_JSON),
-        Kind::Urlencoded if may_be_multipart(body) => Some(AS_PARTS),
-        Kind::Urlencoded => holds(&hidden.in_forms).then_some(MERGED),
-        Kind::Json | Kind::Patch | Kind::Multipart(_) if holds(&hidden.in_bodies) => Some(AS_URLENCODED),
-        Kind::Multipart(boundary) if !hidden.in_forms.is_empty() => {
-            let found = find_parts(body, boundary, &hidden.in_forms, limits);
-            // One that is malformed has been refused where a rule reads forms.
-            found.map_or(true, |parts| !parts.is_empty()).then_some(MERGED)
+/// A search for fields in any text, in steps.
+pub(crate) struct Search<B> {
+    text: B,
+    reader: FieldReader,
+}
+
+impl<B: AsRef<[u8]>> Search<B> {
+    pub(crate) fn new(text: B, names: Arc<FieldNames>, limits: FormLimits) -> Self {
+        Search { text, reader: FieldReader::new(names, limits, Wanted::Any) }
+    }
+
+    /// Breaks with the text, and whether some reader finds one of the fields in it.
+    pub(crate) fn step(mut self) -> ControlFlow<(B, bool), Self> {
+        match self.reader.read(self.text.as_ref()) {
+            Ok(Progress::More) => ControlFlow::Continue(self),
+            _ => ControlFlow::Break((self.text, self.reader.has_found())),
         }
-        Kind::Json | Kind::Patch | Kind::Multipart(_) | Kind::Other => None,
     }
 }
 
@@ -61,6 +111,9 @@ fn may_be_json(body: &[u8], hides_root: bool) -> bool {
     let is_wide =
         body.iter().take(4).any(|&byte| byte == 0) || body.starts_with(b"\xff\xfe") || body.starts_with(b"\xfe\xff");
     let text = without_leading_space(body);
+    if text.is_empty() && body.len() >= HEAD_SIZE {
+        return true;
+    }
     let is_space = |byte: &u8| *byte <= b' ';
     // Some readers stop after the first value, and look at nothing behind it.
     let word = text.split(is_space).next().unwrap_or_default();
@@ -89,6 +142,9 @@ fn without_leading_space(mut text: &[u8]) -> &[u8] {
 /// Whether a reader that takes the boundary from a body's first line finds parts.
 fn may_be_multipart(body: &[u8]) -> bool {
     let start = body.iter().position(|&byte| byte > b' ').unwrap_or(body.len());
+    if start >= HEAD_SIZE {
+        return true;
+    }
     body[start..].starts_with(b"--") && memchr::memchr2(b'\r', b'\n', &body[start..]).is_some()
 }
 

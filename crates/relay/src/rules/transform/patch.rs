@@ -3,7 +3,8 @@
 use std::ops::ControlFlow;
 
 use leafseal_document::{
-    DocumentError, Limits as DocumentLimits, Match, PatchShape, PatchWalk, Progress, Purpose, ShapeWalk, Walker,
+    DocumentError, Limits as DocumentLimits, Match, PatchShape, PatchWalk, Progress, Purpose, Selection, ShapeWalk,
+    Walker, escape_into,
 };
 
 use super::*;
@@ -11,6 +12,9 @@ use crate::config::Patches;
 
 /// Bytes that one step of a walk reads: some ten microseconds.
 const STEP_SIZE: usize = 16 << 10;
+
+/// Cost of a walk for each byte, as [`Cost::of_bytes`] counts it.
+const WALK_FACTOR: u64 = 16;
 
 /// The refusal of a patch whose operations are not read.
 const IS_PATCH: &str = "it has the shape of a JSON Patch (RFC 6902), in which selectors find nothing: set patches = \"operations\" to \
@@ -84,7 +88,8 @@ impl Job<'_> {
             return Ok((kind, body));
         }
         let Some(walk) = ShapeWalk::new(body.as_ref(), &DocumentLimits::default()) else { return Ok((kind, body)) };
-        let (shape, body) = self.transforms.offload.run_in_slices(ShapeSearch { walk, body }, ShapeSearch::step).await;
+        let cost = Cost::of_bytes(body.len(), WALK_FACTOR);
+        let (shape, body) = self.offload().run_in_slices(cost, ShapeSearch { walk, body }, ShapeSearch::step).await;
         match shape {
             None => Ok((Kind::Json, body)),
             Some(PatchShape::Json) if patches == Patches::Operations => Ok((Kind::Patch, body)),
@@ -103,7 +108,8 @@ impl Job<'_> {
             .strict(rule.require_match && rule.hides());
         let share = body.share().another(0)?;
         let search = Search { walk, body, matches: Vec::new(), share };
-        let found = self.transforms.offload.run_in_slices(search, Search::step).await;
+        let cost = Cost::of_bytes(search.body.len(), WALK_FACTOR);
+        let found = self.offload().run_in_slices(cost, search, Search::step).await;
         let Search { body, matches, .. } = found.map_err(|fault| match fault {
             SearchFault::Document(error) => Refusal::of_document(self.direction, error),
             SearchFault::NoRoom(refusal) => refusal,
@@ -117,11 +123,8 @@ impl Job<'_> {
             escape_into(&rule.replacement, &mut token);
             let mut out = Buffer::with_capacity(body.len(), body.share())?;
             let cost = Cost::of_copy(body.len() + matches.len() * token.len());
-            let written = self
-                .transforms
-                .offload
-                .run(cost, move || write(&body, matches.iter(), std::iter::repeat(&*token), &mut out).map(|()| out));
-            return written.await;
+            let tokens = move || write(&body, matches.iter(), std::iter::repeat(&*token), &mut out).map(|()| out);
+            return self.offload().run(cost, tokens).await;
         }
         self.patch_by_engine(rule, body, matches).await
     }
@@ -140,13 +143,14 @@ impl Job<'_> {
         let answer = self.document(rule, &everything, false, list).await?;
         let mut out = Buffer::with_capacity(body.len() + answer.len(), body.share())?;
         let cost = Cost::of_bytes(body.len() + answer.len(), 16);
-        let written = self.transforms.offload.run(cost, move || -> Result<Option<Buffer>, Refusal> {
+        let merge = move || -> Result<Option<Buffer>, Refusal> {
             let Some(tokens) = elements(answer.as_ref(), matches.len()) else { return Ok(None) };
             let tokens = tokens.iter().map(|found| &answer.as_ref()[found.start..found.end]);
             write(&body, matches.iter(), tokens, &mut out)?;
             Ok(Some(out))
-        });
-        written.await?.ok_or_else(|| internal("the engine answered with another number of values"))
+        };
+        let written = self.offload().run(cost, merge).await?;
+        written.ok_or_else(|| internal("the engine answered with another number of values"))
     }
 }
 

@@ -3,22 +3,27 @@
 use hyper::Uri;
 use hyper::body::Bytes;
 use hyper::http::uri::PathAndQuery;
-use leafseal_document::form::{encode_query, holds_field};
+use leafseal_document::form::Syntax;
 
 use super::Job;
 use crate::body::buffer::Buffer;
 use crate::refusal::Refusal;
-use crate::rules::forms;
+use crate::rules::forms::canonical::Checks;
 
 impl Job<'_> {
-    /// Applies the rules to the query. Bytes outside of selected values stay unchanged.
+    /// Applies the rules to the query. If they hide something in it, names are written in one spelling; other bytes outside of selected
+    /// values stay unchanged.
     ///
     /// # Errors
     /// If the message must not be forwarded.
     pub(crate) async fn query(&mut self, uri: &mut Uri) -> Result<(), Refusal> {
         let Some(query) = uri.query().filter(|query| !query.is_empty()) else { return Ok(()) };
         let actions = self.actions;
-        if self.holds_hidden(query).await {
+        let hidden = self.actions.hidden.clone();
+        let guard = hidden.as_ref().map(|hidden| &hidden.in_query).filter(|names| !names.is_empty());
+        if let Some(names) = guard
+            && self.holds(query.as_bytes().to_vec(), names.clone()).await
+        {
             let detail = "the query has a field that a rule hides in forms, and many upstreams read both as one";
             return Err(Refusal::ambiguous_name(self.direction, detail));
         }
@@ -27,21 +32,19 @@ impl Job<'_> {
         let mut share = self.transforms.budget.share(self.client);
         share.grow(before.len())?;
         let mut after = Buffer::of(before.to_vec(), share);
+        if let Some(hidden) = hidden.filter(|hidden| !hidden.query.is_empty()) {
+            let names = hidden.query.clone();
+            (after, self.hidden_in_query) =
+                self.canonical_fields(names, Checks::default(), Syntax::Query, after).await?;
+        }
         for rule in rules {
-            after = self.fields(rule, &rule.query, false, encode_query, after).await?;
+            after = self.fields(rule, &rule.query, false, Syntax::Query, after).await?;
         }
         if after.as_ref() != before {
             *uri = with_query(uri.path(), after.as_ref())
                 .ok_or_else(|| Refusal::too_large(self.direction, TARGET_SIZE_MAX))?;
         }
         Ok(())
-    }
-
-    /// Whether the query contains a field that a rule hides in forms.
-    async fn holds_hidden(&self, query: &str) -> bool {
-        let Some(hidden) = self.actions.hidden.clone() else { return false };
-        let (query, cost) = (query.to_owned(), forms::cost(query.len(), hidden.in_query.comparisons()));
-        self.transforms.offload.run(cost, move || holds_field(query.as_bytes(), &hidden.in_query)).await
     }
 }
 

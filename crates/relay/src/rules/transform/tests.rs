@@ -2,14 +2,17 @@
 
 use std::convert::Infallible;
 use std::future::poll_fn;
+use std::ops::ControlFlow;
 use std::task::Poll;
 
 use http_body_util::{BodyExt, Full};
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use leafseal_client::{ClientSettings, ClientTls};
+use leafseal_document::{Limits as DocumentLimits, Selection};
 
 use super::headers::lookalike_header;
 use super::*;
+use crate::body::coding::fuzzing::encode;
 use crate::body::offload::OffloadThreads;
 use leafseal_net::SchedulingClass;
 
@@ -120,6 +123,7 @@ fn run_while_offload_is_taken(rules: &str, headers: &[(&'static str, &'static st
             client,
             changed: [0; 3],
             unopened: Unopened::default(),
+            hidden_in_query: Vec::new(),
         };
         let body = Full::new(Bytes::from(body)).map_err(|never: Infallible| -> BodyError { match never {} });
         let mut running = std::pin::pin!(job.run(&mut headers, body));
@@ -170,7 +174,7 @@ fn work_on_bodies_leaves_the_threads_that_carry_traffic() {
     for (name, coding) in [("gzip", Coding::Gzip), ("br", Coding::Brotli), ("zstd", Coding::Zstd)] {
         let coded = |plain: &[u8]| {
             let headers = [("content-type", json), ("content-encoding", name)];
-            run_while_offload_is_taken(rules, &headers, coding.encode(plain).unwrap())
+            run_while_offload_is_taken(rules, &headers, encode(coding, plain))
         };
         assert!(!coded(b"{\"a\":1}").0, "{name}: however short");
         assert_eq!(coded(&b"0".repeat(8 << 20)), (false, "too-large".to_owned()), "{name}");
@@ -187,13 +191,22 @@ fn redacted_documents_keep_all_other_bytes() {
         buffer
     };
     let whole = document(br#" {"card" : "4242","a":[1.50, {"card":{"x":1,"y":[true,null]}}]}"#);
-    let (redacted, count) = redact_json(&whole, &selection, "a\"b", false).unwrap();
+    let redact_json = |document: Buffer, replacement: &str| {
+        let mut redaction = Redaction::new(document, &selection, replacement, false)?;
+        loop {
+            match redaction.step() {
+                ControlFlow::Continue(next) => redaction = next,
+                ControlFlow::Break(redacted) => return redacted,
+            }
+        }
+    };
+    let (redacted, count) = redact_json(whole, "a\"b").unwrap();
     let redacted = redacted.into_parts().0;
     let expected = r#" {"card" : "a\"b","a":[1.50, {"card":{"x":"a\"b","y":["a\"b",null]}}]}"#;
     assert_eq!((String::from_utf8(redacted).unwrap().as_str(), count), (expected, 3));
-    assert!(matches!(redact_json(&document(b"{\"card\":1"), &selection, "x", false), Err(RedactFault::Document(_))));
+    assert!(matches!(redact_json(document(b"{\"card\":1"), "x"), Err(RedactFault::Document(_))));
     // A replacement many times as long as the original uses no more memory than permitted.
     let cards = document(format!("[{}0]", "{\"card\":1},".repeat(1000)).as_bytes());
-    let refused = redact_json(&cards, &selection, &"x".repeat(2000), false);
+    let refused = redact_json(cards, &"x".repeat(2000));
     assert!(matches!(refused, Err(RedactFault::NoRoom(refusal)) if refusal.code == "relay-overloaded"));
 }

@@ -1,0 +1,130 @@
+//! Forwards forms as the relay has read them, and takes each hidden field from one source: many upstreams read query, form and cookies as
+//! one set of parameters, and do not agree on which comes first.
+
+use std::sync::Arc;
+
+use hyper::header::{COOKIE, HeaderMap};
+use leafseal_document::form::{FieldNames, Syntax};
+
+use super::body_type::Kind;
+use super::other_readings::Search;
+use super::{Job, into_buffer};
+use crate::body::buffer::Buffer;
+use crate::config::Hidden;
+use crate::refusal::{Direction, Refusal};
+use crate::rules::forms;
+use crate::rules::forms::canonical::{Canonical, CanonicalFields, CanonicalParts, Checks};
+use crate::rules::types::Embedded;
+
+const COOKIES: &str = "a cookie has the name of a field that a rule hides, and some upstreams read both as one";
+
+impl Job<'_> {
+    /// Writes a form in its canonical spelling, if rules hide something in messages of this direction.
+    pub(super) async fn canonical(&self, kind: &Kind, headers: &HeaderMap, body: Buffer) -> Result<Buffer, Refusal> {
+        let Some(hidden) = self.actions.hidden.clone() else { return Ok(body) };
+        self.refuse_as_sent(kind, &body, &hidden)?;
+        let (names, limits) = (Arc::clone(&hidden.form), self.transforms.form.clone());
+        match kind {
+            Kind::Urlencoded => {
+                let checks = self.checks(headers, &hidden).await;
+                Ok(self.canonical_fields(names, checks, Syntax::Form, body).await?.0)
+            }
+            Kind::Multipart(boundary) => {
+                let checks = self.checks(headers, &hidden).await;
+                let work = body.share().another(self.memory_of_form(&body))?;
+                let cost = forms::cost(body.len(), true);
+                let reading = CanonicalParts::new(body, boundary.clone(), names, limits, checks);
+                let reading = reading.map_err(|error| self.of_form(&error.into()))?;
+                let written = self.offload().run_in_slices(cost, reading, CanonicalParts::step).await;
+                into_buffer(written.map_err(|fault| self.of_form(&fault))?.bytes, work)
+            }
+            Kind::Json | Kind::Patch | Kind::Other => Ok(body),
+        }
+    }
+
+    /// Writes an urlencoded form or query in its canonical spelling; also returns the names of its hidden fields.
+    pub(super) async fn canonical_fields(
+        &self,
+        names: Arc<FieldNames>,
+        checks: Checks,
+        syntax: Syntax,
+        body: Buffer,
+    ) -> Result<(Buffer, Vec<String>), Refusal> {
+        let work = body.share().another(self.memory_of_form(&body))?;
+        let cost = forms::cost(body.len(), true);
+        let reading = CanonicalFields::new(body, names, self.transforms.form.clone(), checks, syntax);
+        let written = self.offload().run_in_slices(cost, reading, CanonicalFields::step).await;
+        let Canonical { bytes, selected } = written.map_err(|fault| self.of_form(&fault))?;
+        Ok((into_buffer(bytes, work)?, selected))
+    }
+
+    /// The checks of a form: its hidden fields must not come from the query too, and if all fields are hidden, not from cookies either.
+    async fn checks(&self, headers: &HeaderMap, hidden: &Hidden) -> Checks {
+        let mut names = self.hidden_in_query.clone();
+        if hidden.form.is_everything() && self.direction == Direction::Request {
+            names.extend(cookie_names(&cookies(headers)));
+        }
+        let json = hidden.json && self.actions.embedded_json == Embedded::Refuse;
+        Checks { elsewhere: self.names(names, hidden).await, json }
+    }
+
+    /// Selects fields that some parser reads by one of these names.
+    async fn names(&self, names: Vec<String>, hidden: &Hidden) -> Option<Arc<FieldNames>> {
+        let (case, size) = (hidden.case, names.iter().map(String::len).sum::<usize>() + 16 * names.len());
+        if names.is_empty() {
+            return None;
+        }
+        let read = move || Arc::new(FieldNames::new(names).guarded(case, &FieldNames::default()));
+        Some(self.offload().run(forms::cost(size, true), read).await)
+    }
+
+    /// Refuses a request with a cookie that some upstreams read as a field which a rule hides.
+    pub(super) async fn refuse_cookies(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        let Some(hidden) = self.actions.hidden.clone().filter(|_| self.direction == Direction::Request) else {
+            return Ok(());
+        };
+        let all = hidden.query.is_everything() && !self.hidden_in_query.is_empty();
+        if !headers.contains_key(COOKIE) || hidden.cookies_are_hidden || hidden.in_cookies.is_empty() && !all {
+            return Ok(());
+        }
+        let text = cookies(headers);
+        let elsewhere = match all {
+            true => self.names(self.hidden_in_query.clone(), &hidden).await,
+            false => None,
+        };
+        for names in [Some(Arc::clone(&hidden.in_cookies)), elsewhere].into_iter().flatten() {
+            if self.holds(text.clone(), names).await {
+                return Err(Refusal::ambiguous_name(self.direction, COOKIES));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether any reader of forms finds one of these fields in a short text, such as a query.
+    pub(super) async fn holds(&self, text: Vec<u8>, names: Arc<FieldNames>) -> bool {
+        let cost = forms::cost(text.len(), true);
+        let search = Search::new(text, names, self.transforms.form.clone());
+        self.offload().run_in_slices(cost, search, Search::step).await.1
+    }
+}
+
+/// The cookies of a request, written like a form whose fields are separated by `;`.
+fn cookies(headers: &HeaderMap) -> Vec<u8> {
+    let mut text = Vec::new();
+    for line in headers.get_all(COOKIE) {
+        text.push(b';');
+        // Some end a cookie at a comma (RFC 2965). An `&` is part of a value.
+        text.extend(line.as_bytes().iter().map(|&byte| match byte {
+            b',' => b';',
+            b'&' => b'_',
+            byte => byte,
+        }));
+    }
+    text
+}
+
+fn cookie_names(cookies: &[u8]) -> Vec<String> {
+    let pieces = cookies.split(|&byte| byte == b';');
+    let names = pieces.filter_map(|piece| memchr::memchr(b'=', piece).map(|equals| &piece[..equals]));
+    names.map(|name| String::from_utf8_lossy(name).trim().to_owned()).filter(|name| !name.is_empty()).collect()
+}

@@ -1,0 +1,42 @@
+//! Work that bodies cause: bounded in steps by their size, whatever they contain.
+
+use std::path::Path;
+
+use leafseal_relay::fuzzing::check_steps;
+
+#[test]
+fn the_corpus_takes_no_more_steps_than_its_bounds() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/steps");
+    let mut count = 0;
+    for entry in std::fs::read_dir(corpus).expect("the corpus is part of the project") {
+        let path = entry.expect("an entry can be read").path();
+        println!("{}", path.display());
+        check_steps(&std::fs::read(&path).expect("a file can be read"));
+        count += 1;
+    }
+    assert!(count > 30, "only {count} files were found");
+}
+
+/// Megabytes of the names that take most steps to read.
+#[test]
+fn large_forms_of_costly_names_take_no_more_steps_than_their_bounds() {
+    // The first byte selects the work.
+    let (fields, parts) = ('A', 'B');
+    let name = "x1[a%2541].b[a%2541].b";
+    let part = |name: &str| format!("--B\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n1\r\n");
+    let dotted = "[a%41].b".repeat(120);
+    for body in [
+        format!("{fields}card_number,x1\n{}", format!("{name}=1&").repeat(9_000)),
+        format!("{fields}card_number,x1\n{}", format!("{name}=1;").repeat(9_000)),
+        format!("{fields}card_number\n{}", format!("{dotted}=1&").repeat(2_000)),
+        format!("{fields}card_number\na={}", ";".repeat(2 << 20)),
+        format!("{fields}card_number\n{}", "[".repeat(2 << 20)),
+        format!("{fields}card_number\ncard_number={}", "%41".repeat(1 << 20)),
+        format!("{parts}x1\n{}--B--\r\n", part(&dotted).repeat(2_000)),
+        format!("{parts}x1\n{}--B--\r\n", part(&format!("x1\\a%22;{dotted}")).repeat(2_000)),
+        format!("{parts}card\n{}--B--\r\n", part("card").repeat(9_000)),
+        format!("{parts}card\n{}--B--\r\n", part("card").replace("1\r\n", &"-".repeat(4 << 20))),
+    ] {
+        check_steps(body.as_bytes());
+    }
+}
