@@ -22,6 +22,8 @@ pub(crate) enum Key {
 pub struct MatchPaths {
     keys: Vec<Key>,
     matches: Vec<PathDelta>,
+    /// In a text of lines: the number of the line, and where it starts.
+    line: Option<(u64, usize)>,
 }
 
 /// The path of a match.
@@ -46,7 +48,13 @@ impl MatchPaths {
         self.matches.push(PathDelta { kept: kept as u32, keys: start..self.keys.len() as u32 });
     }
 
-    /// The normalized path (RFC 9535, section 2.7) of the match at `index`, in the document that was walked. A lone surrogate in a name is
+    /// The same paths, of matches in one line of a text.
+    pub(crate) fn in_line(self, number: u64, start: usize) -> Self {
+        MatchPaths { line: Some((number, start)), ..self }
+    }
+
+    /// The normalized path (RFC 9535, section 2.7) of the match at `index`, in the document that was walked; after `line N: ` in a text
+    /// of lines. A lone surrogate in a name is
     /// written as U+FFFD; a path or name of more than [`PATH_SIZE_MAX`] bytes is truncated and ends in `…`. Matches of a failed batch have
     /// no paths: theirs is `$`.
     pub fn path(&self, document: &[u8], index: usize) -> String {
@@ -57,6 +65,10 @@ impl MatchPaths {
             way.extend(&self.keys[found.keys.start as usize..found.keys.end as usize]);
         }
         let mut path = "$".to_owned();
+        let (document, prefix) = match self.line {
+            None => (document, String::new()),
+            Some((number, start)) => (&document[start..], format!("line {number}: ")),
+        };
         for key in way {
             let is_whole = match key {
                 Key::Root => true,
@@ -71,7 +83,7 @@ impl MatchPaths {
                 break;
             }
         }
-        path
+        prefix + &path
     }
 }
 

@@ -4,6 +4,7 @@
 //! filters the document becomes a tape of values, the filters are evaluated on it, and the selected values are returned. All these can
 //! pause and resume. UTF-8 is validated a piece at a time right behind the walk, so that no match is returned with unvalidated bytes.
 
+mod lines;
 mod locator;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use crate::selector::automaton::Detail;
 use crate::text::begins_like_envelope;
 use crate::tracker::{Lengths, Tracker};
 use crate::tree::{ChildKey, Evaluated, Evaluation, SelectedNodes, Tape};
+use lines::Lines;
 use locator::{Locator, path_keys};
 
 /// Bytes walked before they are checked as UTF-8, while they are still in the first-level cache.
@@ -92,6 +94,11 @@ impl<'d> Walker<'d> {
         Ok(Walker { document, walk: Walk::new(document.len(), selection, purpose, limits)? })
     }
 
+    /// Reads the document as JSON Lines; see [`Walk::lines`].
+    pub fn lines(self) -> Self {
+        Walker { walk: self.walk.lines(), ..self }
+    }
+
     /// Continues; see [`Walk::next_batch`].
     ///
     /// # Errors
@@ -162,6 +169,8 @@ enum Stage {
         position: usize,
         match_paths: MatchPaths,
     },
+    /// The documents of a text of lines.
+    Lines(Box<Lines>),
     Done,
     /// Complete, with paths that were not taken yet.
     Ended {
@@ -208,11 +217,39 @@ impl Walk {
         self
     }
 
+    /// Reads the document as JSON Lines: a document on each line, which all have the walk's selection. Limits apply to each line, those
+    /// of the size and of the work of filters to all together. Call it after [`Walk::with_paths`] and before the first batch.
+    pub fn lines(self) -> Self {
+        let (selection, limits) = (self.selection.clone(), self.limits.clone());
+        let Walk { purpose, document_size, records_paths, .. } = self;
+        Walk { stage: Stage::Lines(Lines::new(self)), selection, purpose, limits, document_size, records_paths, matched: Vec::new() }
+    }
+
+    /// Starts again with a document of another size.
+    fn restart(&mut self, document_size: usize) -> Result<(), DocumentError> {
+        self.document_size = document_size;
+        let fresh = Pass::checking(&self.limits);
+        match &mut self.stage {
+            Stage::Stream { pass, .. } | Stage::Locate { pass, .. } if !self.selection.needs_lengths() => *pass = fresh,
+            _ => {
+                let walk = Walk::new(document_size, &self.selection, self.purpose, &self.limits)?;
+                *self = if self.records_paths { walk.with_paths() } else { walk };
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the walk goes on with the next document as it is, and counts the matches of all.
+    fn continues(&self) -> bool {
+        matches!(self.stage, Stage::Stream { .. } | Stage::Locate { .. }) && !self.selection.needs_lengths()
+    }
+
     /// The paths of the matches returned since the last call, for a walk that records them.
     pub fn take_paths(&mut self) -> MatchPaths {
         match &mut self.stage {
             Stage::Locate { locator, .. } => locator.path_tracker.take(),
             Stage::HandOver { match_paths, .. } | Stage::Ended { match_paths } => std::mem::take(match_paths),
+            Stage::Lines(lines) => lines.take_paths(),
             _ => MatchPaths::default(),
         }
     }
@@ -229,6 +266,7 @@ impl Walk {
             Stage::Count { .. } | Stage::Read { .. } | Stage::Evaluate { .. } => 0,
             Stage::Stream { pass, .. } | Stage::Locate { pass, .. } => pass.machine.token_start(),
             Stage::HandOver { position, .. } => *position,
+            Stage::Lines(lines) => lines.position().min(self.document_size),
             Stage::Done | Stage::Ended { .. } => self.document_size,
             Stage::Failed(error) => error.offset.min(self.document_size),
         }
@@ -243,6 +281,7 @@ impl Walk {
             Stage::Read { tape, .. } => tape.memory(),
             Stage::Evaluate { evaluation } => evaluation.memory(),
             Stage::HandOver { nodes, .. } => nodes.memory(),
+            Stage::Lines(lines) => lines.memory(),
             Stage::Done | Stage::Ended { .. } | Stage::Failed(_) => 0,
         }
     }
@@ -321,6 +360,8 @@ impl Walk {
                     return Ok(false);
                 }
                 if let Stage::Evaluate { evaluation } = std::mem::replace(&mut self.stage, Stage::Done) {
+                    // In a text of lines the next one has what is left.
+                    self.limits.filter_steps_max = self.limits.filter_steps_max.saturating_sub(evaluation.steps());
                     let (nodes, matched) = evaluation.finish();
                     self.matched = matched;
                     self.stage =
@@ -349,6 +390,7 @@ impl Walk {
                 }
                 Ok(false)
             }
+            Stage::Lines(lines) => lines.advance(document, matches, matches_max, bytes_max),
             Stage::Done | Stage::Ended { .. } => Ok(true),
             Stage::Failed(error) => Err(*error),
         }
@@ -366,6 +408,10 @@ impl Walk {
                 Stage::Ended { match_paths: locator.path_tracker.take() }
             }
             Stage::HandOver { match_paths, .. } if self.records_paths => Stage::Ended { match_paths },
+            Stage::Lines(lines) => {
+                self.matched = lines.into_matched();
+                Stage::Done
+            }
             Stage::Ended { match_paths } => Stage::Ended { match_paths },
             _ => Stage::Done,
         };

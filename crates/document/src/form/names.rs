@@ -137,6 +137,13 @@ impl FieldNames {
         })
     }
 
+    /// Whether a field can be selected by both.
+    pub fn may_overlap(&self, other: &FieldNames) -> bool {
+        let is_any = |names: &FieldNames, others: &FieldNames| names.is_everything && !others.is_empty();
+        let has_one_of = |names: &FieldNames, others: &FieldNames| others.iter().any(|name| names.has(name.as_bytes()));
+        is_any(self, other) || is_any(other, self) || has_one_of(self, other) || has_one_of(other, self)
+    }
+
     /// Whether a field with this decoded name is selected, or refused because some parser reads its name as a selected one.
     pub fn means(&self, name: &[u8]) -> bool {
         self.meaning(name, &mut 0) != Meaning::Other

@@ -5,6 +5,7 @@ pub(crate) mod automaton;
 pub(crate) mod code;
 mod filter;
 mod iregexp;
+mod overlap;
 mod parser;
 pub(crate) mod pattern;
 
@@ -91,6 +92,11 @@ impl Selection {
 
     pub(crate) fn program(&self) -> Option<&Arc<Program>> {
         self.compiled.program.as_ref()
+    }
+
+    /// Whether array lengths must be counted before documents are walked.
+    pub(crate) fn needs_lengths(&self) -> bool {
+        self.program().is_some_and(|program| program.needs_lengths())
     }
 
     /// The action for names that differ from those of the selectors only in case.

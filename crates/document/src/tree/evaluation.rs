@@ -164,6 +164,11 @@ impl Evaluation {
         Ok(Evaluated::Done)
     }
 
+    /// The steps of filters so far.
+    pub(crate) fn steps(&self) -> u64 {
+        self.predicates.steps.taken()
+    }
+
     /// Its memory in bytes, excluding compiled patterns.
     pub(crate) fn memory(&self) -> usize {
         self.tape.memory() + self.current.memory() + self.selected.memory() + self.result.memory()

@@ -25,6 +25,11 @@ impl Steps {
         self.stop = self.taken.saturating_add(count.max(1) as u64);
     }
 
+    /// All steps so far.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken
+    }
+
     /// Whether the run should stop.
     #[inline]
     pub(super) fn is_over(&self) -> bool {

@@ -4,6 +4,7 @@ mod compliance;
 mod corpus;
 mod edges;
 mod forms;
+mod lines;
 mod names;
 mod patch;
 mod properties;

@@ -1,0 +1,108 @@
+//! JSON Lines: a walk through all lines finds what walks through each of them find.
+
+use leafseal_document::{DocumentError, DocumentErrorKind as Kind, Limits, Match, Progress, Purpose, Selection, Walk};
+
+/// Selectors of the three ways to walk: in one pass, with a pass before, and with a tree.
+const SELECTORS: [&[&str]; 4] = [&["$.card", "$.list[*].x"], &["$.list[-1]"], &["$..[?@.x > 1]", "$.card"], &["$"]];
+
+const TEXT: &str = "{\"card\":\"4242\",\"list\":[1,{\"x\":2}]}\r\n\n \t\n7\n{\"list\":[],\"card\":{\"a\":[true,null]}}\n[]\n{\"list\":[{\"x\":5},3]}";
+
+fn parse(selectors: &[&str], limits: &Limits) -> Selection {
+    Selection::parse(selectors, limits).expect("they are valid")
+}
+
+/// Matches, their paths, and the number of matches of each selector; in batches of these sizes.
+type Found = (Vec<Match>, Vec<String>, Vec<u64>);
+
+fn run(mut walk: Walk, text: &[u8], (matches_max, bytes_max): (usize, usize)) -> Result<Found, DocumentError> {
+    let (mut all, mut paths) = (Vec::new(), Vec::new());
+    loop {
+        let mut matches = Vec::new();
+        let progress = walk.next_batch(text, &mut matches, matches_max, bytes_max)?;
+        let of_batch = walk.take_paths();
+        paths.extend((0..matches.len()).map(|index| of_batch.path(text, index)));
+        let position = walk.position();
+        assert!(progress == Progress::Done || matches.iter().all(|found| found.end <= position), "at {position}");
+        all.extend(matches);
+        if progress == Progress::Done {
+            return Ok((all, paths, walk.matched().to_vec()));
+        }
+    }
+}
+
+fn lines(text: &[u8], selectors: &[&str], limits: &Limits, sizes: (usize, usize)) -> Result<Found, DocumentError> {
+    let walk = Walk::new(text.len(), &parse(selectors, limits), Purpose::Encrypt, limits)?;
+    let plain = run(walk.lines(), text, sizes)?;
+    let walk = Walk::new(text.len(), &parse(selectors, limits), Purpose::Encrypt, limits)?;
+    let located = run(walk.with_paths().lines(), text, sizes)?;
+    assert_eq!((&plain.0, &plain.2), (&located.0, &located.2));
+    Ok(located)
+}
+
+/// The same by a walk through each line.
+fn each_line(text: &str, selectors: &[&str], limits: &Limits) -> Found {
+    let (mut all, mut paths, mut matched) = (Vec::new(), Vec::new(), vec![0; selectors.len()]);
+    let mut start = 0;
+    for (number, line) in (1..).zip(text.split('\n')) {
+        if !line.trim().is_empty() {
+            let walk = Walk::new(line.len(), &parse(selectors, limits), Purpose::Encrypt, limits).expect("it fits");
+            let found = run(walk.with_paths(), line.as_bytes(), (1000, 1 << 20)).expect("each line is JSON");
+            all.extend(found.0.iter().map(|it| Match { start: it.start + start, end: it.end + start, ..*it }));
+            paths.extend(found.1.iter().map(|path| format!("line {number}: {path}")));
+            matched.iter_mut().zip(found.2).for_each(|(all, of_line)| *all += of_line);
+        }
+        start += line.len() + 1;
+    }
+    (all, paths, matched)
+}
+
+#[test]
+fn lines_are_walked_one_by_one() {
+    let limits = Limits::default();
+    for text in [TEXT.to_owned(), format!("{TEXT}\n"), format!("\n\n{TEXT}\n\n"), String::new(), "\n \r\n".to_owned()] {
+        for selectors in SELECTORS {
+            let expected = each_line(&text, selectors, &limits);
+            for matches_max in [1, 2, 1000] {
+                for bytes_max in [1, 7, 64, 1 << 20] {
+                    let found = lines(text.as_bytes(), selectors, &limits, (matches_max, bytes_max));
+                    assert_eq!(found.as_ref(), Ok(&expected), "{selectors:?} of {text:?} by {matches_max}, {bytes_max}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn faults_have_their_place_in_the_text() {
+    let limits = Limits { depth_max: 2, ..Limits::default() };
+    for (text, kind, offset) in [
+        ("{\"a\":1}\n{\"a\":}\n", Kind::Unexpected(leafseal_document::Expected::Value), 13),
+        ("1\n\n1 2", Kind::Unexpected(leafseal_document::Expected::EndOfDocument), 5),
+        ("{\"a\":1}\n{\"a\n\":1}", Kind::UnexpectedEnd, 11),
+        ("1\n[[[]]]", Kind::TooDeep(2), 4),
+        ("1\n\"\u{1}\"", Kind::ControlCharacter, 3),
+    ] {
+        for selectors in SELECTORS {
+            for bytes_max in [1, 1 << 20] {
+                let error = lines(text.as_bytes(), selectors, &limits, (1, bytes_max)).expect_err(text);
+                assert_eq!((error.kind, error.offset), (kind, offset), "{text:?} {selectors:?}");
+            }
+        }
+    }
+    let error = lines(b"1\n\"\xff\"", &["$"], &limits, (9, 99)).expect_err("no UTF-8");
+    assert_eq!((error.kind, error.offset), (Kind::InvalidUtf8, 3));
+}
+
+#[test]
+fn all_lines_share_the_work_of_filters() {
+    let selectors: &[&str] = &["$..[?@..x]"];
+    let line = format!("{}{{\"x\":1}}{}", "[".repeat(40), "]".repeat(40));
+    let steps_max = (1..).map(|power| 1_u64 << power).find(|&filter_steps_max| {
+        let limits = Limits { filter_steps_max, ..Limits::default() };
+        lines(line.as_bytes(), selectors, &limits, (1000, 1 << 20)).is_ok()
+    });
+    let limits = Limits { filter_steps_max: steps_max.expect("some number suffices"), ..Limits::default() };
+    let many = [&*line; 20].join("\n");
+    let error = lines(many.as_bytes(), selectors, &limits, (1000, 1 << 20)).expect_err("twenty times the work");
+    assert!(matches!(error.kind, Kind::FilterTooCostly(_)), "{error}");
+}
