@@ -55,6 +55,7 @@ pub struct DocumentWork<R: Rewriter> {
     /// The offset of the output in its buffer, once known.
     output_start: Option<usize>,
     output_size_max: usize,
+    is_lines: bool,
 }
 
 /// A part of a document for one worker: the outputs of all parts in order are the result.
@@ -62,6 +63,7 @@ pub struct DocumentPart<R: Rewriter> {
     rewriter: R,
     stretch: Stretch<R::Long>,
     count: u64,
+    is_lines: bool,
 }
 
 /// The result of planning a part.
@@ -135,6 +137,7 @@ impl Engine {
             count: 0,
             output_start: None,
             output_size_max: self.settings().document.document_size_max,
+            is_lines: false,
         })
     }
 }
@@ -160,6 +163,14 @@ impl<R: Rewriter> DocumentWork<R> {
         self
     }
 
+    /// Reads the document as JSON Lines. Each selector must match something in one of the lines where the work is strict. Errors and
+    /// paths of failures begin with the number of their line; offsets count from the start of the text.
+    pub fn lines(mut self) -> Self {
+        self.plan.walk = self.plan.walk.lines();
+        self.is_lines = true;
+        self
+    }
+
     /// The report, once the work is done, including that of all parts.
     pub fn report(&self) -> Report {
         let matched = if self.plan.has_selectors { self.plan.walk.matched().to_vec() } else { Vec::new() };
@@ -174,9 +185,10 @@ impl<R: Rewriter> DocumentWork<R> {
     pub fn step(&mut self, document: &[u8], out: &mut Vec<u8>) -> Result<Progress, Error> {
         let output_start = *self.output_start.get_or_insert(out.len());
         if self.stretch.is_done() && !self.plan.is_over() {
-            self.plan.next(document, &mut self.stretch)?;
+            self.plan.next(document, &mut self.stretch).map_err(|error| in_line(self.is_lines, document, error))?;
         }
-        self.count += self.stretch.step(&mut self.rewriter, document, out)?;
+        let count = self.stretch.step(&mut self.rewriter, document, out);
+        self.count += count.map_err(|error| in_line(self.is_lines, document, error))?;
         if out.len() - output_start > self.output_size_max {
             return Err(self.too_large());
         }
@@ -193,13 +205,14 @@ impl<R: Rewriter> DocumentWork<R> {
             if self.plan.is_over() {
                 return Ok(Planned::All);
             }
-            self.plan.next(document, &mut self.stretch)?;
+            self.plan.next(document, &mut self.stretch).map_err(|error| in_line(self.is_lines, document, error))?;
         }
         if self.stretch.is_done() {
             return Ok(Planned::Walked);
         }
         let stretch = self.stretch.take(self.rewriter.part_values_max());
-        Ok(Planned::Part(DocumentPart { rewriter: self.rewriter.fork()?, stretch, count: 0 }))
+        let (rewriter, is_lines) = (self.rewriter.fork()?, self.is_lines);
+        Ok(Planned::Part(DocumentPart { rewriter, stretch, count: 0, is_lines }))
     }
 
     /// Whether [`DocumentWork::next_part`] has returned everything.
@@ -244,7 +257,8 @@ impl<R: Rewriter> DocumentPart<R> {
     /// # Errors
     /// As [`DocumentWork::step`], except for errors of the document's form, which are found when the part is planned.
     pub fn step(&mut self, document: &[u8], out: &mut Vec<u8>) -> Result<Progress, Error> {
-        self.count += self.stretch.step(&mut self.rewriter, document, out)?;
+        let count = self.stretch.step(&mut self.rewriter, document, out);
+        self.count += count.map_err(|error| in_line(self.is_lines, document, error))?;
         Ok(if self.stretch.is_done() { Progress::Done } else { Progress::More })
     }
 
@@ -252,6 +266,14 @@ impl<R: Rewriter> DocumentPart<R> {
     pub fn count(&self) -> u64 {
         self.count
     }
+}
+
+/// The error, with the number of its line if the document is read as lines.
+fn in_line(is_lines: bool, document: &[u8], error: Error) -> Error {
+    let before = error.offset.filter(|_| is_lines).and_then(|offset| document.get(..offset as usize));
+    let Some(before) = before else { return error };
+    let number = before.split(|&byte| byte == b'\n').count();
+    Error { message: format!("line {number}: {}", error.message), ..error }
 }
 
 /// Finds the values: the walk, and how much of the document it has returned.

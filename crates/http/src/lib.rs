@@ -30,6 +30,10 @@ pub use pieces::{BODY_PIECE_SIZE, Pieces};
 pub use problem::Problem;
 pub use settings::{HttpSettings, SettingsError};
 
+/// The media types of JSON Lines, a JSON document on each line.
+pub const JSON_LINES_TYPES: [&str; 4] =
+    ["application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"];
+
 /// Entry points for fuzz targets.
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]

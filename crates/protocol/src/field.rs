@@ -68,6 +68,7 @@ fields! {
     Skipped "skipped" "How many envelopes were left alone.",
     Failed "failed" "How many envelopes did not open.",
     Failures "failures" "Where the first of them stand.",
+    Lines "lines" "Whether the document is JSON Lines: a document on each line.",
     OtherCase "other_case" "What becomes of member names that differ from selected ones in case alone.",
     Unambiguous "unambiguous" "Whether a document is refused that parsers read differently where selectors look.",
 }

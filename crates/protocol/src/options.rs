@@ -110,6 +110,8 @@ pub struct EncryptOptions<'a> {
     pub skip_sealed: bool,
     /// Fails where a selector matches nothing; only for documents.
     pub strict: bool,
+    /// Whether the document is JSON Lines: a document on each line.
+    pub lines: bool,
     /// How member names of documents are compared with those of selectors; without it `other`. Ignored where there is no document.
     pub other_case: Option<OtherCase>,
     /// Refuses a document in which parsers find different values where the selectors look: names that occur twice in an object, and
@@ -128,6 +130,7 @@ impl<'a> EncryptOptions<'a> {
             deadline_ms: None,
             skip_sealed: false,
             strict: false,
+            lines: false,
             other_case: None,
             unambiguous: false,
         }
@@ -147,6 +150,8 @@ pub struct DecryptOptions<'a> {
     pub on_failure: Option<OnFailure>,
     /// Fails where a selector matches nothing; only for documents.
     pub strict: bool,
+    /// Whether the document is JSON Lines: a document on each line.
+    pub lines: bool,
     /// How member names of documents are compared with those of selectors; without it `other`. Ignored where there is no document.
     pub other_case: Option<OtherCase>,
     /// The id of the API key that the caller acts for: the request may do what both of them may. 1 to 64 bytes.
@@ -162,6 +167,7 @@ impl<'a> DecryptOptions<'a> {
             deadline_ms: None,
             on_failure: None,
             strict: false,
+            lines: false,
             other_case: None,
             key_id: None,
         }

@@ -164,6 +164,7 @@ impl<'a> EncryptDocumentParams<'a> {
             Field::DeadlineMs,
             Field::SkipSealed,
             Field::Strict,
+            Field::Lines,
             Field::Select,
             Field::OtherCase,
             Field::Unambiguous,
@@ -187,6 +188,7 @@ impl<'a> DecryptDocumentParams<'a> {
             Field::DeadlineMs,
             Field::OnFailure,
             Field::Strict,
+            Field::Lines,
             Field::Select,
             Field::OtherCase,
             Field::KeyId,
@@ -312,6 +314,7 @@ struct Fields<'a> {
     skip_sealed: bool,
     on_failure: Option<OnFailure>,
     strict: bool,
+    lines: bool,
     select: Option<RawValues<'a>>,
     other_case: Option<OtherCase>,
     unambiguous: bool,
@@ -336,6 +339,7 @@ impl<'a> Fields<'a> {
                 Field::SkipSealed => fields.skip_sealed = entries.optional_boolean(field)?.unwrap_or(false),
                 Field::OnFailure => fields.on_failure = on_failure(entries.optional_string(field)?)?,
                 Field::Strict => fields.strict = entries.optional_boolean(field)?.unwrap_or(false),
+                Field::Lines => fields.lines = entries.optional_boolean(field)?.unwrap_or(false),
                 Field::Select => fields.select = select(entries.optional_values(field)?)?,
                 Field::OtherCase => fields.other_case = other_case(entries.optional_string(field)?)?,
                 Field::Unambiguous => fields.unambiguous = entries.optional_boolean(field)?.unwrap_or(false),
@@ -359,6 +363,7 @@ impl<'a> Fields<'a> {
             deadline_ms: self.deadline_ms,
             skip_sealed: self.skip_sealed,
             strict: self.strict,
+            lines: self.lines,
             other_case: self.other_case,
             unambiguous: self.unambiguous,
         })
@@ -366,8 +371,8 @@ impl<'a> Fields<'a> {
 
     fn decrypt_options(&self) -> Result<DecryptOptions<'a>, ContentError> {
         let app = required(self.app, Field::App)?;
-        let Fields { role, deadline_ms, on_failure, strict, other_case, key_id, .. } = *self;
-        Ok(DecryptOptions { app, role, deadline_ms, on_failure, strict, other_case, key_id })
+        let Fields { role, deadline_ms, on_failure, strict, lines, other_case, key_id, .. } = *self;
+        Ok(DecryptOptions { app, role, deadline_ms, on_failure, strict, lines, other_case, key_id })
     }
 }
 

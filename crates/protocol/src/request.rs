@@ -48,8 +48,8 @@ pub fn encrypt_document(
     out: &mut Vec<u8>,
 ) {
     let more = 1 + usize::from(select.is_some());
-    let EncryptOptions { other_case, unambiguous, .. } = *options;
-    let fields = Fields { other_case, unambiguous, ..Fields::of_encrypt(options) };
+    let EncryptOptions { other_case, unambiguous, lines, .. } = *options;
+    let fields = Fields { other_case, unambiguous, lines, ..Fields::of_encrypt(options) };
     fields.begin(id, Method::EncryptDocument, more, out);
     write_document(select, document, out);
 }
@@ -63,7 +63,8 @@ pub fn decrypt_document(
     out: &mut Vec<u8>,
 ) {
     let more = 1 + usize::from(select.is_some());
-    Fields { other_case: options.other_case, ..Fields::of_decrypt(options) }.begin(
+    let DecryptOptions { other_case, lines, .. } = *options;
+    Fields { other_case, lines, ..Fields::of_decrypt(options) }.begin(
         id,
         Method::DecryptDocument,
         more,
@@ -152,6 +153,7 @@ struct Fields<'a> {
     on_failure: Option<OnFailure>,
     skip_sealed: bool,
     strict: bool,
+    lines: bool,
     other_case: Option<OtherCase>,
     unambiguous: bool,
     key_id: Option<&'a str>,
@@ -188,6 +190,7 @@ impl<'a> Fields<'a> {
             (Field::SkipSealed, self.skip_sealed),
             (Field::Strict, self.strict),
             (Field::Unambiguous, self.unambiguous),
+            (Field::Lines, self.lines),
         ];
         let words_count = words.iter().filter(|(_, word)| word.is_some()).count();
         let flags_count = flags.iter().filter(|(_, is_set)| *is_set).count();

@@ -33,6 +33,8 @@ pub struct CallInput {
     pub options: CallOptions,
     /// The whole body.
     pub body: Vec<u8>,
+    /// Whether the body is JSON Lines: a document on each line.
+    pub is_lines: bool,
     /// Where the report goes.
     pub report: ReportSlot,
 }

@@ -284,6 +284,7 @@ impl Options {
             deadline_ms: self.deadline_ms,
             skip_sealed: self.skip_sealed,
             strict: self.strict,
+            lines: false,
             other_case: self.other_case,
             ..EncryptOptions::new(&self.app)
         }
@@ -295,6 +296,7 @@ impl Options {
             deadline_ms: self.deadline_ms,
             on_failure: self.on_failure,
             strict: self.strict,
+            lines: false,
             other_case: self.other_case,
             key_id: self.key_id.as_deref(),
             ..DecryptOptions::new(&self.app)

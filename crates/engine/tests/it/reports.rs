@@ -290,3 +290,46 @@ fn lists_continue_after_a_text_that_does_not_decrypt() {
     let open = |text| Some(Some(text));
     assert_eq!(seen, [None, open("old"), None, Some(None), open("k1"), None, None, None, open("old")]);
 }
+
+#[test]
+fn lines_are_rewritten_as_documents_of_their_own() {
+    for settings in [Settings::default(), small_steps()] {
+        let TestEngine { engine, store: _store, .. } = test_engine_with(settings);
+        let select = ["$.card", "$.no"];
+        let selection = engine.selection(&select).expect("valid");
+        let text = "{\"card\":\"4242\",\"n\":1}\r\n\n{\"n\":2}\n[7]\n{\"card\" : \"a long value, longer than a step\"}\n";
+        let encrypt = |is_strict| {
+            let options = EncryptOptions::new("acme");
+            let work = engine.encrypt_document(&Caller::Owner, &options, Some(&selection), text.len());
+            work.expect("begins").strict(is_strict).lines()
+        };
+        let (sealed, count, report) = alone(encrypt(false), text).expect("encrypts");
+        assert_eq!((count, report.matched), (2, vec![2, 0]));
+        assert_eq!(in_parts(encrypt(false), text).expect("encrypts").1, 2);
+        assert_eq!(alone(encrypt(true), text).expect_err("no line has it").kind, ErrorKind::UnmatchedSelector);
+        let decrypt = |text: &str, on_failure| {
+            let options = DecryptOptions { on_failure, ..DecryptOptions::new("acme") };
+            engine.decrypt_document(&Caller::Owner, &options, None, text.len()).expect("begins").lines()
+        };
+        assert_eq!(alone(decrypt(&sealed, OnFailure::Fail), &sealed).expect("decrypts").0, text);
+        // The last envelope, on line 5.
+        let at = sealed.rfind("ev:").expect("an envelope");
+        let envelope = &sealed[at..at + sealed[at..].find('"').expect("its end")];
+        let damaged = sealed.replace(envelope, &damaged(envelope));
+        for result in [alone(decrypt(&damaged, OnFailure::Fail), &damaged), in_parts(decrypt(&damaged, OnFailure::Fail), &damaged)] {
+            let error = result.expect_err("it is damaged");
+            assert!(error.message.starts_with("line 5: ") && error.offset == Some(at as u64 - 1), "{error:?}");
+        }
+        for (_, count, report) in [
+            alone(decrypt(&damaged, OnFailure::Leave), &damaged).expect("decrypts"),
+            in_parts(decrypt(&damaged, OnFailure::Leave), &damaged).expect("decrypts"),
+        ] {
+            assert_eq!((count, report.failed, &*report.failures[0].path), (1, 1, "line 5: $['card']"));
+        }
+        let broken = "{}\n{\"card\":";
+        let options = EncryptOptions::new("acme");
+        let work = engine.encrypt_document(&Caller::Owner, &options, None, broken.len()).expect("begins").lines();
+        let error = alone(work, broken).expect_err("no JSON");
+        assert!(error.message.starts_with("line 2: "), "{error:?}");
+    }
+}

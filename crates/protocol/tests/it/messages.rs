@@ -246,6 +246,7 @@ fn every_request_reads_as_it_was_written() {
         deadline_ms: Some(500),
         skip_sealed: true,
         strict: true,
+        lines: true,
         other_case: Some(leafseal_protocol::OtherCase::Refuse),
         unambiguous: true,
     };

@@ -10,7 +10,7 @@ use hyper::header::{
     CONTENT_TYPE, HeaderValue, ORIGIN, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{HeaderMap, Method, Response, StatusCode};
-use leafseal_http::{BodyError, Buffers, Pieces, Problem, RequestBody, ResponseBody, bytes, empty};
+use leafseal_http::{BodyError, Buffers, JSON_LINES_TYPES, Pieces, Problem, RequestBody, ResponseBody, bytes, empty};
 use tokio::time::timeout_at;
 
 use super::problem::{forbidden, invalid, overloaded, too_large};
@@ -22,6 +22,8 @@ use leafseal_service::Share;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Json,
+    /// JSON Lines: a document on each line, under one of [`JSON_LINES_TYPES`], which the answer has too.
+    Lines(&'static str),
     /// A file, plain or in the encrypted file form.
     Bytes,
 }
@@ -44,12 +46,15 @@ impl Form {
             }
             _ => true,
         };
-        if !media_type.eq_ignore_ascii_case("application/json") || !parameters.split(';').all(is_utf8) {
-            return Err(Form::wrong(
-                "the header `Content-Type` is application/json (in UTF-8) or application/octet-stream",
-            ));
-        }
-        Ok(Form::Json)
+        let form = match JSON_LINES_TYPES.into_iter().find(|lines| media_type.eq_ignore_ascii_case(lines)) {
+            Some(media_type) => Some(Form::Lines(media_type)),
+            None => media_type.eq_ignore_ascii_case("application/json").then_some(Form::Json),
+        };
+        form.filter(|_| parameters.split(';').all(is_utf8)).ok_or_else(|| {
+            Form::wrong(
+                "the header `Content-Type` is application/json or application/x-ndjson (in UTF-8), or application/octet-stream",
+            )
+        })
     }
 
     pub(super) fn wrong(detail: &str) -> Problem {
@@ -59,6 +64,7 @@ impl Form {
     fn media_type(self) -> &'static str {
         match self {
             Form::Json => "application/json",
+            Form::Lines(media_type) => media_type,
             Form::Bytes => "application/octet-stream",
         }
     }
@@ -201,6 +207,10 @@ mod tests {
             assert_eq!(form(json), Some(Form::Json), "{json}");
         }
         assert_eq!(form("application/octet-stream"), Some(Form::Bytes));
+        for lines in JSON_LINES_TYPES {
+            assert_eq!(form(&format!("{lines}; charset=utf-8")), Some(Form::Lines(lines)));
+            assert_eq!(form(&format!("{lines}; charset=utf-16")), None);
+        }
         for other in ["", "text/json", "application/json; charset=latin1", "application/json2", "json"] {
             assert_eq!(form(other), None, "{other}");
         }

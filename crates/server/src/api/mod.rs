@@ -247,9 +247,14 @@ impl Api {
         operations(call).iter().try_for_each(|&operation| authenticated.require(operation))?;
         let form = Form::of(&parts.headers)?;
         let is_file = form == Form::Bytes;
-        if is_file
-            && (!matches!(call, Call::Encrypt | Call::Decrypt) || matches!(authenticated, Authenticated::Token { .. }))
-        {
+        // A token is for one JSON document.
+        let is_supported = match (form, &authenticated) {
+            (Form::Json, _) => true,
+            (_, Authenticated::Token { .. }) => false,
+            (Form::Lines(_), _) => call != Call::ClientSideTokens,
+            (Form::Bytes, _) => matches!(call, Call::Encrypt | Call::Decrypt),
+        };
+        if !is_supported {
             return Err(Form::wrong("this call requires application/json"));
         }
         let options = read_options(parts.uri.query(), supported(call, is_file)).map_err(invalid)?;
@@ -268,12 +273,13 @@ impl Api {
         let logged = options.on_failure.map(|_| (caller.clone(), app.clone()));
         let slot = Arc::clone(&report);
         let request = gather(read.pieces.into_vec(), size, move |body| {
-            let input = CallInput { engine, caller, app, options, body, report: slot };
-            match (call, form) {
-                (Call::Encrypt, Form::Json) => api::encrypt_document(input),
-                (Call::Encrypt, Form::Bytes) => api::encrypt_file(input),
-                (Call::Decrypt, Form::Json) => api::decrypt_document(input, payload),
-                (Call::Decrypt, Form::Bytes) => api::decrypt_file(input),
+            let is_lines = matches!(form, Form::Lines(_));
+            let input = CallInput { engine, caller, app, options, body, is_lines, report: slot };
+            match (call, is_file) {
+                (Call::Encrypt, false) => api::encrypt_document(input),
+                (Call::Encrypt, true) => api::encrypt_file(input),
+                (Call::Decrypt, false) => api::decrypt_document(input, payload),
+                (Call::Decrypt, true) => api::decrypt_file(input),
                 (Call::Inspect, _) => api::inspect(input),
                 _ => api::issue_token(input),
             }
@@ -297,7 +303,7 @@ impl Api {
         let team = self.server_state.settings.api.team.clone();
         let options = CallOptions::default();
         let (engine, app, body, report) = (self.engine.clone(), app.to_owned(), Vec::new(), ReportSlot::default());
-        let input = CallInput { engine, caller, app, options, body, report };
+        let input = CallInput { engine, caller, app, options, body, is_lines: false, report };
         let answered = self.run(api::public_keys(input, team), submission, accounts, 0, &memory).await;
         answered.map(|answer| body::answer(Form::Json, answer))
     }

@@ -89,6 +89,14 @@ impl TestServer {
         )
     }
 
+    fn post_lines(&self, path: &str, body: &[u8]) -> Answer {
+        let mut stream = self.connect();
+        let head = self.head(path, body.len()).replace("application/json", "application/x-ndjson; charset=utf-8");
+        stream.write_all(head.as_bytes()).expect("sent");
+        stream.write_all(body).expect("sent");
+        read_answer(&mut stream)
+    }
+
     fn post(&self, path: &str, body: &[u8]) -> Answer {
         let mut stream = self.connect();
         stream.write_all(self.head(path, body.len()).as_bytes()).expect("sent");
@@ -164,6 +172,40 @@ fn encrypted_values_round_trip_and_are_counted() {
     for (name, value) in counted {
         assert_eq!(operator::sample(&metrics, name), value, "{name}");
     }
+}
+
+#[test]
+fn json_lines_are_processed_line_by_line() {
+    let test_server = TestServer::new(|_| {});
+    let text = b"{\"card\": \"4111\", \"n\": 1}\r\n\n{\"card\": \"4242\"}\n";
+    let sealed = test_server.post_lines("/encrypt?select=$.card&select=$.no", text);
+    assert!(sealed.status == 200 && sealed.head.contains("content-type: application/x-ndjson\r\n"), "{}", sealed.head);
+    assert!(sealed.head.contains("leafseal-report: {\"count\":2,\"matched\":[2,0]}"), "{}", sealed.head);
+    let lines: Vec<&[u8]> = sealed.body.split(|&byte| byte == b'\n').collect();
+    assert!(lines.len() == 4 && lines[1].is_empty() && lines[0].ends_with(b"\", \"n\": 1}\r"), "{lines:?}");
+    assert_eq!(test_server.post_lines("/decrypt", &sealed.body).body, text);
+    let again = test_server.post_lines("/encrypt?select=$.card&skip_sealed=true", &sealed.body);
+    assert!(again.body == sealed.body && again.head.contains("\"skipped\":2"), "{}", again.head);
+    // Envelopes, one on each line.
+    let envelopes: Vec<u8> = lines.iter().filter(|line| !line.is_empty()).flat_map(|line| {
+        let document: Value = serde_json::from_slice(line).expect("JSON");
+        format!("{}\n", document["card"]).into_bytes()
+    }).collect();
+    let inspected = test_server.post_lines("/inspect", &envelopes);
+    let types: Vec<Value> = inspected.body.split(|&byte| byte == b'\n').filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_slice::<Value>(line).expect("JSON")["type"].clone()).collect();
+    assert_eq!(types, ["string", "string"], "{}", String::from_utf8_lossy(&inspected.body));
+    for (path, body) in [
+        ("/encrypt", &b"{}\n{\"a\":}"[..]),
+        ("/decrypt", b"1\n{\"a\":\"ev:Tk9D:damaged:$\"}"),
+        ("/inspect", b"\n\"no envelope\""),
+    ] {
+        let refused = test_server.post_lines(path, body);
+        let problem: Value = serde_json::from_slice(&refused.body).expect("JSON");
+        assert!(refused.status >= 400 && problem["detail"].as_str().expect("text").starts_with("line 2: "), "{problem}");
+    }
+    assert_eq!(test_server.post_lines("/client-side-tokens", b"{}").status, 415);
+    assert_eq!((test_server.post_lines("/encrypt", b"").status, test_server.post_lines("/inspect", b"").status), (200, 200));
 }
 
 #[test]

@@ -69,7 +69,8 @@ impl<R: Rewriter> Document<R> {
     fn begin_work(&self, rewriter: R, selection: Option<&Selection>) -> Result<Stage<R>, Error> {
         let CallInput { engine, body, options, .. } = &*self.input;
         let work = engine.rewrite_document(rewriter, selection, body.len())?;
-        Ok(Stage::Working(Box::new(work.strict(options.strict.unwrap_or(false)))))
+        let work = work.strict(options.strict.unwrap_or(false));
+        Ok(Stage::Working(Box::new(if self.input.is_lines { work.lines() } else { work })))
     }
 
     /// Compiles the next selector, or starts the work after the last.

@@ -8,28 +8,66 @@ use super::{CallInput, invalid, write};
 use crate::interface::{Request, Step};
 use crate::rpc::convert::{error as error_object, text_kind, wire_curve};
 
-/// Returns the metadata of an envelope.
+/// Returns the metadata of an envelope; of one on each line, in a line each, if the body is JSON Lines.
 pub fn inspect(input: CallInput) -> Box<dyn Request> {
-    Box::new(Inspect { input, work: None })
+    Box::new(Inspect { input, next: 0, line: 0, inspector: None, envelope: None })
 }
 
 struct Inspect {
     input: CallInput,
-    /// The envelope, and its inspector.
-    work: Option<(String, Inspector)>,
+    /// Where the rest of the body begins.
+    next: usize,
+    /// The number of the line that is being inspected, counted from 1.
+    line: usize,
+    inspector: Option<Inspector>,
+    /// The envelope that is being inspected.
+    envelope: Option<String>,
+}
+
+impl Inspect {
+    /// The envelope of the rest of the body or of its next line; `None` at the end, and at a blank line.
+    fn next_envelope(&mut self, out: &mut Vec<u8>) -> Result<Option<String>, ErrorObject> {
+        let rest = &self.input.body[self.next..];
+        if !self.input.is_lines {
+            self.next += rest.len();
+            return envelope_of(rest).map(Some);
+        }
+        let size = rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len());
+        let (line, is_broken) = (&rest[..size], size < rest.len());
+        self.line += 1;
+        self.next += size + usize::from(is_broken);
+        if line.trim_ascii().is_empty() {
+            out.extend_from_slice(&rest[..size + usize::from(is_broken)]);
+            return Ok(None);
+        }
+        envelope_of(line).map(Some)
+    }
+
+    /// The error, with the number of its line.
+    fn in_line(&self, error: ErrorObject) -> ErrorObject {
+        match self.input.is_lines {
+            true => ErrorObject { message: format!("line {}: {}", self.line, error.message), ..error },
+            false => error,
+        }
+    }
 }
 
 impl Request for Inspect {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        let CallInput { engine, caller, app, body, .. } = &self.input;
-        let Some((text, inspector)) = &mut self.work else {
-            let inspector = engine.inspector(caller, Some(app)).map_err(error_object)?;
-            self.work = Some((envelope_of(body)?, inspector));
+        let CallInput { engine, caller, app, body, is_lines, .. } = &self.input;
+        let Some(inspector) = &mut self.inspector else {
+            self.inspector = Some(engine.inspector(caller, Some(app)).map_err(error_object)?);
             return Ok(Step::More);
         };
-        let Some(inspected) = inspector.inspect(text.as_bytes()).map_err(error_object)? else {
+        let Some(envelope) = &self.envelope else {
+            if *is_lines && self.next >= body.len() {
+                return Ok(Step::Done);
+            }
+            self.envelope = self.next_envelope(out).map_err(|error| self.in_line(error))?;
             return Ok(Step::More);
         };
+        let inspected = inspector.inspect(envelope.as_bytes()).map_err(error_object);
+        let Some(inspected) = inspected.map_err(|error| self.in_line(error))? else { return Ok(Step::More) };
         let reported = json!({
             "type": text_kind(inspected.value_type).as_str(),
             "role": inspected.role,
@@ -41,7 +79,12 @@ impl Request for Inspect {
             "debug": inspected.marking == Marking::Debug,
         });
         write(&reported, out);
-        Ok(Step::Done)
+        self.envelope = None;
+        if !self.input.is_lines {
+            return Ok(Step::Done);
+        }
+        out.push(b'\n');
+        Ok(Step::More)
     }
 }
 

@@ -25,10 +25,18 @@ pub(super) struct Document<R: Rewriter> {
     ending: Ending,
 }
 
-/// The data needed at the end of a document.
+/// How a document is read, and the data needed at its end.
 struct Ending {
     is_strict: bool,
+    /// Whether it is a document on each line.
+    is_lines: bool,
     failures: FailureLog,
+}
+
+impl Ending {
+    fn apply<R: Rewriter>(&self, work: DocumentWork<R>) -> DocumentWork<R> {
+        if self.is_lines { work.lines() } else { work }
+    }
 }
 
 /// The progress of a document.
@@ -56,7 +64,8 @@ impl Document<Encryptor> {
     ) -> Result<Self, ErrorObject> {
         let options = convert::encrypt_options(&params.options);
         let rewriter = engine.encryptor(caller, &options).map_err(convert::error)?;
-        let ending = Ending { is_strict: params.options.strict, failures: FailureLog::default() };
+        let (is_strict, is_lines) = (params.options.strict, params.options.lines);
+        let ending = Ending { is_strict, is_lines, failures: FailureLog::default() };
         let selectors = engine.selection_builder().other_case(convert::other_case(params.options.other_case));
         let select = params.select.map(|_| selectors.unambiguous(params.options.unambiguous));
         Self::begin(engine, rewriter, id, (call, select), ending, out)
@@ -75,7 +84,8 @@ impl Document<Decryptor> {
         let options = convert::decrypt_options(&params.options);
         let rewriter = engine.decryptor(caller, &options).map_err(convert::error)?;
         let failures = FailureLog::of(options.on_failure, log, caller);
-        let ending = Ending { is_strict: params.options.strict, failures };
+        let (is_strict, is_lines) = (params.options.strict, params.options.lines);
+        let ending = Ending { is_strict, is_lines, failures };
         let selectors = engine.selection_builder().other_case(convert::other_case(params.options.other_case));
         let select = params.select.map(|_| selectors);
         Self::begin(engine, rewriter, id, (call, select), ending, out)
@@ -95,7 +105,7 @@ impl<R: Rewriter> Document<R> {
         let stage = match select {
             None => {
                 let work = engine.rewrite_document(rewriter, None, call.document().len());
-                Stage::Working(Box::new(work.map_err(convert::error)?))
+                Stage::Working(Box::new(ending.apply(work.map_err(convert::error)?)))
             }
             Some(selectors) => {
                 let engine = engine.clone();
@@ -119,10 +129,10 @@ impl<R: Rewriter> Selecting<R> {
         Ok(true)
     }
 
-    fn finish(self, size: usize, is_strict: bool) -> Result<DocumentWork<R>, ErrorObject> {
+    fn finish(self, size: usize, ending: &Ending) -> Result<DocumentWork<R>, ErrorObject> {
         let selection = self.selectors.finish();
         let work = self.engine.rewrite_document(self.rewriter, Some(&selection), size).map_err(convert::error)?;
-        Ok(work.strict(is_strict))
+        Ok(ending.apply(work.strict(ending.is_strict)))
     }
 }
 
@@ -160,7 +170,7 @@ impl<R: Rewriter + Send + 'static> Request for Document<R> {
             Stage::Selecting(selecting) => {
                 let next = selecting.as_mut().expect("it is finished once").next(call.select())?;
                 if !next && let Some(selecting) = selecting.take() {
-                    let work = selecting.finish(call.document().len(), self.ending.is_strict)?;
+                    let work = selecting.finish(call.document().len(), &self.ending)?;
                     self.stage = Stage::Working(Box::new(work));
                 }
                 return Ok(Step::More);
