@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
@@ -12,11 +12,12 @@ use hyper::{Method, Version};
 use leafseal_http::{BodyError, Peer, Received};
 use leafseal_net::{LogFormat, LogLine};
 
+use crate::body::envelopes::Found;
 use crate::config::Action;
 use crate::cut::cut;
 use crate::hop_headers;
-use crate::metrics::ListenerMetrics;
-use crate::refusal::Refusal;
+use crate::metrics::{ListenerMetrics, SealedBefore};
+use crate::refusal::{Direction, Refusal};
 use crate::refusal_log::RefusalLog;
 
 /// Receives the lines of the access log. Called on the threads that carry traffic, so it must not block.
@@ -54,6 +55,11 @@ pub(crate) struct Record {
     changed: [u64; 3],
     /// Envelopes that failed to decrypt, and the paths of the first of them.
     unopened: (u64, Vec<String>),
+    sealed_before: SealedBefore,
+    /// Results of searches in bodies that no rule reads, by direction.
+    unread: [Option<Arc<OnceLock<Found>>>; 2],
+    /// Why the body of the answer was withheld.
+    withheld: Option<(&'static str, String)>,
     refusal: Option<(&'static str, String)>,
     is_whole: bool,
 }
@@ -88,6 +94,9 @@ impl Record {
             sent: 0,
             changed: [0; 3],
             unopened: (0, Vec::new()),
+            sealed_before: SealedBefore::default(),
+            unread: [None, None],
+            withheld: None,
             refusal: None,
             is_whole: false,
         }
@@ -103,6 +112,23 @@ impl Record {
         let text_size_max = self.text_size_max;
         self.unopened.1.extend(places.iter().map(|place| cut(place, text_size_max).into_owned()));
         self.metrics.unopened(count);
+    }
+
+    pub(crate) fn sealed_before(&mut self, values: SealedBefore) {
+        self.sealed_before.resealed += values.resealed;
+        self.sealed_before.skipped += values.skipped;
+        self.metrics.sealed_before(values);
+    }
+
+    /// Returns the place for the result of a search in a body that no rule reads.
+    pub(crate) fn watch_unread(&mut self, direction: Direction) -> Arc<OnceLock<Found>> {
+        Arc::clone(self.unread[direction as usize].get_or_insert_default())
+    }
+
+    /// Records that the body of the answer is not forwarded.
+    pub(crate) fn withheld(&mut self, refusal: &Refusal) {
+        self.metrics.withheld(refusal.code);
+        self.withheld = Some((refusal.code, refusal.detail.clone()));
     }
 
     pub(crate) fn refused(&mut self, refusal: &Refusal) {
@@ -152,9 +178,21 @@ impl Record {
             line.bare("unopened", self.unopened.0);
             line.text("unopened_at", &self.cut(&self.unopened.1.join(", ")));
         }
-        if let Some((code, detail)) = &self.refusal {
-            line.text("refused", code);
-            line.text("detail", &self.cut(detail));
+        for (name, count) in [("resealed", self.sealed_before.resealed), ("skipped", self.sealed_before.skipped)] {
+            if count > 0 {
+                line.bare(name, count);
+            }
+        }
+        for (name, result) in ["unread_request", "unread_response"].into_iter().zip(&self.unread) {
+            if let Some(found) = result.as_ref().and_then(|result| result.get()) {
+                line.text(name, found.as_str());
+            }
+        }
+        for (name, reason) in [("withheld", &self.withheld), ("refused", &self.refusal)] {
+            if let Some((code, detail)) = reason {
+                line.text(name, code);
+                line.text("detail", &self.cut(detail));
+            }
         }
         line.bare("whole", self.is_whole);
         line.finish()

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::BodyExt;
+use hyper::body::Body;
 use hyper::body::Bytes;
-use hyper::header::{self, HeaderValue};
+use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::http::{request, response};
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode, Version};
@@ -13,14 +14,20 @@ use hyper_util::rt::TokioIo;
 use leafseal_http::{Buffers, RequestBody, ResponseBody};
 
 use crate::access::{Record, Recorded};
+use crate::body::coding::Coding;
 use crate::body::trailers::Guarded;
+use crate::body::unread::Watch;
 use crate::config::{Action, Actions, Origin};
 use crate::context::WorkerContext;
 use crate::hop_headers::{self, Source};
 use crate::refusal::{Direction, Refusal};
-use crate::rules::transform::{Job, Outcome, Unopened};
+use crate::rules::transform::{Job, Outcome};
 use crate::tunnel;
 use crate::upstream::{Sent, UpstreamAnswer, UpstreamError};
+use crate::validators::{self, KnownTags};
+
+/// The field of an answer whose body is withheld; its value is the code of the refusal.
+const WITHHELD: HeaderName = HeaderName::from_static("leafseal-withheld");
 
 /// The destination of a request, and the rules for it and its answer.
 pub(crate) struct ForwardingPlan<'a> {
@@ -33,6 +40,23 @@ pub(crate) struct ForwardingPlan<'a> {
     pub(crate) response: &'a Actions,
     /// The client, and how it is reported upstream.
     pub(crate) source: Source<'a>,
+    /// Whether clients of the listener may have weak tags that the relay made.
+    pub(crate) has_rules: bool,
+}
+
+/// What the answer depends on besides the upstream.
+struct Asked {
+    method: Method,
+    /// The tags of bodies that the client has.
+    known: KnownTags,
+    /// Whether the upstream received another body than the client sent.
+    has_new_body: bool,
+}
+
+impl Asked {
+    fn of(head: &request::Parts) -> Self {
+        Asked { method: head.method.clone(), known: KnownTags::of(&head.headers), has_new_body: false }
+    }
 }
 
 /// A request as it arrived. Boxed: the futures of all its steps hold it, and are moved.
@@ -88,13 +112,13 @@ pub(crate) fn refuse(refusal: &Refusal, mut record: Record) -> Response<Response
 impl ForwardingPlan<'_> {
     /// Forwards the request and returns the answer.
     pub(crate) async fn run(&self, mut message: Box<Message>, record: &mut Record) -> Result<Answer, Refusal> {
+        let mut asked = Asked::of(&message.head);
         let upgrade = self.prepare(&mut message.head)?;
-        let is_head = message.head.method == Method::HEAD;
         record.received = Some(message.body.received());
         // Rarely used futures are boxed too.
         let request = match self.request.is_empty() {
             true => untouched(*message),
-            false => Box::pin(self.rewrite_request(message, record)).await?,
+            false => Box::pin(self.rewrite_request(message, &mut asked, record)).await?,
         };
         if self.response.need_the_engine() {
             // Without an engine the answer could not be processed, although the upstream had executed the request.
@@ -117,10 +141,18 @@ impl ForwardingPlan<'_> {
         hop_headers::strip_hop(&mut head.headers).map_err(|_| broke("its header is malformed"))?;
         head.extensions.clear();
         head.version = Version::HTTP_11;
+        if self.request.hide() || self.response.hide() {
+            // A client that follows it avoids the relay.
+            head.headers.remove(header::ALT_SVC);
+        }
+        if asked.has_new_body {
+            // The upstream's tag stands for a representation that the client has not sent.
+            validators::weaken_tag(&mut head.headers);
+        }
         match self.response.is_empty() {
             true => Ok(Answer::Streamed(Response::from_parts(head, Guarded::open(body)))),
             false => {
-                let rewritten = Box::pin(self.rewrite_response(head, body, is_head, record)).await;
+                let rewritten = Box::pin(self.rewrite_response(head, body, &asked, record)).await;
                 rewritten.map_err(Refusal::once_answered)
             }
         }
@@ -141,14 +173,22 @@ impl ForwardingPlan<'_> {
             head.headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
             head.headers.insert(header::UPGRADE, protocol);
         }
-        if !self.response.is_empty() {
+        if self.has_rules {
+            validators::restore_conditions(&mut head.headers);
+        }
+        if self.response.read_bodies() {
             hop_headers::prepare_for_reading(&mut head.headers);
         }
         head.extensions.clear();
         Ok(upgrade)
     }
 
-    async fn rewrite_request(&self, message: Box<Message>, record: &mut Record) -> Result<Box<Request<Sent>>, Refusal> {
+    async fn rewrite_request(
+        &self,
+        message: Box<Message>,
+        asked: &mut Asked,
+        record: &mut Record,
+    ) -> Result<Box<Request<Sent>>, Refusal> {
         let Message { mut head, body } = *message;
         let mut job = self.job(Direction::Request, self.request);
         let outcome = match job.query(&mut head.uri).await {
@@ -156,11 +196,16 @@ impl ForwardingPlan<'_> {
             Err(refusal) => Err(refusal),
         };
         note(record, &job);
+        asked.has_new_body = job.has_new_body;
         let body = match outcome? {
             Outcome::Untouched(body) => {
-                Sent::Client(Guarded::new(body, Direction::Request, self.request, record), None)
+                Sent::Client(Guarded::new(body, None, Direction::Request, self.request, record), None)
             }
-            Outcome::Rewritten(bytes) => Sent::whole(bytes),
+            Outcome::Unread(body, coding) => {
+                let watch = Some(self.watch(Direction::Request, coding, record));
+                Sent::Client(Guarded::new(body, watch, Direction::Request, self.request, record), None)
+            }
+            Outcome::Whole(bytes) => Sent::whole(bytes),
         };
         Ok(Box::new(Request::from_parts(head, body)))
     }
@@ -169,51 +214,87 @@ impl ForwardingPlan<'_> {
         &self,
         mut head: response::Parts,
         body: UpstreamAnswer,
-        is_head: bool,
+        asked: &Asked,
         record: &mut Record,
     ) -> Result<Answer, Refusal> {
         let reads = self.response.read_bodies();
         if reads && head.status == StatusCode::PARTIAL_CONTENT {
             return Err(Refusal::mismatch(Direction::Response, "it is a part of a document"));
         }
-        let has_no_body = is_head || hop_headers::has_no_body(head.status);
-        if reads && is_head {
-            head.headers.remove(header::CONTENT_LENGTH);
-        }
-        let guard = |body, record: &Record| Guarded::new(body, Direction::Response, self.response, record);
         let mut job = self.job(Direction::Response, self.response);
-        if has_no_body {
-            let outcome = job.headers(&mut head.headers).await;
-            note(record, &job);
-            outcome?;
-            return Ok(Answer::Streamed(Response::from_parts(head, guard(body, record))));
-        }
-        let outcome = job.run(&mut head.headers, body).await;
+        let outcome = job.headers(&mut head.headers).await;
         note(record, &job);
-        Ok(match outcome? {
-            Outcome::Untouched(body) => Answer::Streamed(Response::from_parts(head, guard(body, record))),
-            Outcome::Rewritten(bytes) => Answer::Whole(response(head, bytes)),
+        outcome?;
+        let guard =
+            |body, watch, record: &Record| Guarded::new(body, watch, Direction::Response, self.response, record);
+        if asked.method == Method::HEAD || hop_headers::has_no_body(head.status) {
+            if reads && job.may_change(&head.headers) {
+                validators::update_for_absent_body(&mut head.headers, &asked.known);
+            }
+            return Ok(Answer::Streamed(Response::from_parts(head, guard(body, None, record))));
+        }
+        let is_content = is_content(&asked.method, head.status);
+        if reads && body.is_end_stream() && !is_content {
+            validators::update_for_absent_body(&mut head.headers, &asked.known);
+        }
+        let mut job = self.job(Direction::Response, self.response);
+        let outcome = job.run_on_body(&mut head.headers, body).await;
+        note(record, &job);
+        let outcome = match outcome {
+            Err(refusal) if has_meaning_without_body(head.status) => {
+                return Ok(withhold(head, &refusal.once_answered(), record));
+            }
+            outcome => outcome?,
+        };
+        Ok(match outcome {
+            Outcome::Untouched(body) => Answer::Streamed(Response::from_parts(head, guard(body, None, record))),
+            Outcome::Unread(body, coding) => {
+                let watch = self.watch(Direction::Response, coding, record);
+                Answer::Streamed(Response::from_parts(head, guard(body, Some(watch), record)))
+            }
+            Outcome::Whole(bytes) => Answer::Whole(response(head, bytes)),
         })
+    }
+
+    /// The search for envelopes in a body that no rule reads.
+    fn watch(&self, direction: Direction, coding: Option<Coding>, record: &mut Record) -> Box<Watch> {
+        let tools = self.worker.transforms.search_tools(self.source.peer.address.ip());
+        Watch::new(coding, direction, tools, record)
     }
 
     fn job<'a>(&'a self, direction: Direction, actions: &'a Actions) -> Job<'a> {
         let client = self.source.peer.address.ip();
-        Job {
-            transforms: &self.worker.transforms,
-            direction,
-            actions,
-            app: self.app,
-            key_id: self.key_id,
-            client,
-            changed: [0; 3],
-            unopened: Unopened::default(),
-            hidden_in_query: Vec::new(),
-        }
+        let job = Job::new(&self.worker.transforms, direction, actions, self.app, client);
+        Job { key_id: self.key_id, ..job }
     }
 }
 
 fn untouched(message: Message) -> Box<Request<Sent>> {
     Box::new(Request::from_parts(message.head, Sent::Client(Guarded::open(message.body), None)))
+}
+
+/// Whether an entity tag in the answer is that of its own content, even if that is empty.
+fn is_content(method: &Method, status: StatusCode) -> bool {
+    method == Method::GET && matches!(status, StatusCode::OK | StatusCode::NON_AUTHORITATIVE_INFORMATION)
+}
+
+/// Whether an answer says what happened without its body: errors, redirections, and what else is complete with its header. Any other
+/// success would appear to be an empty document.
+fn has_meaning_without_body(status: StatusCode) -> bool {
+    !status.is_success() || matches!(status, StatusCode::CREATED | StatusCode::ACCEPTED | StatusCode::RESET_CONTENT)
+}
+
+/// Returns the answer without its body, to which the rules cannot be applied.
+fn withhold(mut head: response::Parts, refusal: &Refusal, record: &mut Record) -> Answer {
+    validators::update_for_withheld_body(&mut head.headers);
+    head.headers.insert(WITHHELD, HeaderValue::from_static(refusal.code));
+    record.withheld(refusal);
+    let (client, status) = (record.client(), head.status.as_u16());
+    record.refusals.line(Some(client), || {
+        let (listener, code) = (&record.listener, refusal.code);
+        tracing::info!(%listener, %client, status, code, "withheld the body of an answer: {}", refusal.detail);
+    });
+    Answer::Whole(response(head, Bytes::new()))
 }
 
 fn response(head: response::Parts, bytes: Bytes) -> Response<Bytes> {
@@ -230,6 +311,7 @@ fn note(record: &mut Record, job: &Job<'_>) {
     if job.unopened.count > 0 {
         record.unopened(job.unopened.count, &job.unopened.places);
     }
+    record.sealed_before(job.sealed_before);
 }
 
 fn broke(what: &str) -> Refusal {

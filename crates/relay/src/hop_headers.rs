@@ -1,4 +1,4 @@
-//! Hop-by-hop headers, and headers that become invalid when the body changes.
+//! Hop-by-hop headers, forwarding headers, and headers of requests whose answers are read.
 
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{StatusCode, Version};
@@ -28,17 +28,6 @@ const END_TO_END: [HeaderName; 8] = [
     header::HOST,
     header::PROXY_AUTHORIZATION,
     header::TRANSFER_ENCODING,
-];
-
-/// Fields that depend on the body's bytes: invalid once these change.
-const OF_BYTES: [HeaderName; 7] = [
-    header::ACCEPT_RANGES,
-    header::CONTENT_LENGTH,
-    HeaderName::from_static("content-digest"),
-    HeaderName::from_static("content-md5"),
-    HeaderName::from_static("digest"),
-    HeaderName::from_static("repr-digest"),
-    header::TRAILER,
 ];
 
 pub(crate) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -219,21 +208,6 @@ pub(crate) fn prepare_for_reading(headers: &mut HeaderMap) {
     }
 }
 
-/// Adapts the header to a body with other bytes.
-pub(crate) fn update_for_new_body(headers: &mut HeaderMap, size: usize) {
-    for name in &OF_BYTES {
-        headers.remove(name);
-    }
-    if let Some(tag) = headers.get(header::ETAG).filter(|tag| !tag.as_bytes().starts_with(b"W/")) {
-        let weak = HeaderValue::from_bytes(&[b"W/", tag.as_bytes()].concat());
-        match weak {
-            Ok(weak) => headers.insert(header::ETAG, weak),
-            Err(_) => headers.remove(header::ETAG),
-        };
-    }
-    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(size));
-}
-
 /// Whether a response has no body, regardless of its header.
 pub(crate) fn has_no_body(status: StatusCode) -> bool {
     status.is_informational() || status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED
@@ -392,12 +366,5 @@ mod tests {
             prepare_for_reading(&mut request);
             assert_eq!(request, headers(&[("accept-encoding", expected)]));
         }
-    }
-
-    #[test]
-    fn marks_of_old_bytes_do_not_stay() {
-        let mut answer = headers(&[("etag", "\"a\""), ("digest", "x"), ("content-length", "9"), ("x", "y")]);
-        update_for_new_body(&mut answer, 12);
-        assert_eq!(answer, headers(&[("etag", "W/\"a\""), ("x", "y"), ("content-length", "12")]));
     }
 }

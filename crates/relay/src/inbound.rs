@@ -61,15 +61,34 @@ fn plan<'t>(
     let (host, _) = target::normalize(head)?;
     let route = find_route(listener, head, &host, &worker.configuration.limits)?;
     let source = Source { how: listener.forwarded, peer, is_tls: listener.tls.is_some() };
+    let has_rules = listener.has_rules;
     Ok(match route {
         Some(route) => {
             record.route = Some(Arc::clone(&route.name));
             let (request, response) = (&route.request, &route.response);
-            ForwardingPlan { worker, origin: &route.upstream, app: &route.app, key_id: None, request, response, source }
+            ForwardingPlan {
+                worker,
+                origin: &route.upstream,
+                app: &route.app,
+                key_id: None,
+                request,
+                response,
+                source,
+                has_rules,
+            }
         }
         None => {
             let origin = otherwise(listener)?;
-            ForwardingPlan { worker, origin, app: "", key_id: None, request: &NOTHING, response: &NOTHING, source }
+            ForwardingPlan {
+                worker,
+                origin,
+                app: "",
+                key_id: None,
+                request: &NOTHING,
+                response: &NOTHING,
+                source,
+                has_rules,
+            }
         }
     })
 }

@@ -30,6 +30,7 @@ pub mod rules;
 mod target;
 mod tunnel;
 mod upstream;
+mod validators;
 mod worker;
 
 pub use access::AccessLog;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use leafseal_http::HttpCounters;
@@ -12,11 +12,22 @@ use leafseal_net::metrics::{Histogram, Named, Writer, openmetrics};
 use leafseal_net::tls::PrivateKeyFigures;
 
 use crate::body::buffer::Usage;
+use crate::body::envelopes::Found;
 use crate::config::Action;
+use crate::refusal::Direction;
 
 mod engine;
 
 pub(crate) use engine::EngineMetrics;
+
+/// Values that were envelopes before a rule encrypted them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SealedBefore {
+    /// Encrypted again.
+    pub(crate) resealed: u64,
+    /// Left unchanged, as `skip_sealed` requires.
+    pub(crate) skipped: u64,
+}
 
 /// The counters of one listener on one thread.
 #[derive(Debug, Default)]
@@ -28,7 +39,26 @@ pub(crate) struct ListenerMetrics {
     sent: AtomicU64,
     values: [AtomicU64; 3],
     unopened: AtomicU64,
-    refusals: Mutex<BTreeMap<&'static str, u64>>,
+    resealed: AtomicU64,
+    skipped: AtomicU64,
+    /// By direction: bodies that no rule reads with an envelope, and those in which there may be one.
+    unread: [[AtomicU64; 2]; 2],
+    withheld: CountsByCode,
+    refusals: CountsByCode,
+}
+
+/// Counts of messages by code.
+#[derive(Debug, Default)]
+struct CountsByCode(Mutex<BTreeMap<&'static str, u64>>);
+
+impl CountsByCode {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, u64>> {
+        self.0.lock().expect("nothing panics while this is locked")
+    }
+
+    fn add(&self, code: &'static str) {
+        *self.lock().entry(code).or_default() += 1;
+    }
 }
 
 impl ListenerMetrics {
@@ -53,7 +83,23 @@ impl ListenerMetrics {
 
     /// Counts a message that was not forwarded.
     pub(crate) fn refused(&self, code: &'static str) {
-        *self.refusals.lock().expect("nothing panics while this is locked").entry(code).or_default() += 1;
+        self.refusals.add(code);
+    }
+
+    /// Counts an answer that was forwarded without its body.
+    pub(crate) fn withheld(&self, code: &'static str) {
+        self.withheld.add(code);
+    }
+
+    /// Counts values that were envelopes before a rule encrypted them.
+    pub(crate) fn sealed_before(&self, values: SealedBefore) {
+        self.resealed.fetch_add(values.resealed, Ordering::Relaxed);
+        self.skipped.fetch_add(values.skipped, Ordering::Relaxed);
+    }
+
+    /// Counts a body that no rule reads, by what a search found in it.
+    pub(crate) fn unread(&self, direction: Direction, found: Found) {
+        self.unread[direction as usize][usize::from(found == Found::Unknown)].fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -144,6 +190,18 @@ impl Snapshot {
             "relay_unopened",
             "Envelopes that failed to decrypt and were left or emptied, as on_failure of their rules requires",
         );
+        const SEALED: Named = Named::plain(
+            "relay_sealed_before",
+            "Values that were envelopes before a rule encrypted them, by outcome: resealed, encrypted again; skipped, left unchanged as \
+             skip_sealed of the rule requires",
+        );
+        const UNREAD: Named = Named::plain(
+            "relay_unread_bodies",
+            "Bodies that passed unread although rules of their direction decrypt, by what a search found: envelope; unknown, no envelope \
+             in the part that could be searched",
+        );
+        const WITHHELD: Named =
+            Named::plain("relay_withheld_bodies", "Answers that were forwarded without their bodies, by code");
         const REFUSALS: Named = Named::plain("relay_refusals", "Messages that were not forwarded, by code");
         const BODIES: Named = Named::bytes("relay_body", "Bytes of bodies, received from clients and sent to them");
         let listeners = || self.listeners.iter();
@@ -153,9 +211,22 @@ impl Snapshot {
         });
         out.counters(VALUES, ["listener", "action"], values)?;
         out.counters(UNOPENED, ["listener"], listeners().map(|it| ([&*it.name], it.sum(|it| &it.unopened))))?;
-        let refusals = listeners()
-            .flat_map(|listener| listener.refusals().into_iter().map(|(code, count)| ([&*listener.name, code], count)));
-        out.counters(REFUSALS, ["listener", "code"], refusals)?;
+        let sealed = listeners().flat_map(|it| {
+            [("resealed", it.sum(|it| &it.resealed)), ("skipped", it.sum(|it| &it.skipped))]
+                .map(|(outcome, count)| ([&*it.name, outcome], count))
+        });
+        out.counters(SEALED, ["listener", "outcome"], sealed)?;
+        let unread = listeners().flat_map(|listener| {
+            Direction::ALL.into_iter().flat_map(move |direction| {
+                [Found::Envelope, Found::Unknown].into_iter().enumerate().map(move |(kind, found)| {
+                    let count = listener.sum(|it| &it.unread[direction as usize][kind]);
+                    ([&*listener.name, direction.as_str(), found.as_str()], count)
+                })
+            })
+        });
+        out.counters(UNREAD, ["listener", "direction", "found"], unread)?;
+        out.counters(WITHHELD, ["listener", "code"], by_code(listeners(), |it| &it.withheld))?;
+        out.counters(REFUSALS, ["listener", "code"], by_code(listeners(), |it| &it.refusals))?;
         let bodies = listeners().flat_map(|it| {
             [([&*it.name, "received"], it.sum(|it| &it.received)), ([&*it.name, "sent"], it.sum(|it| &it.sent))]
         });
@@ -217,6 +288,14 @@ impl Snapshot {
     }
 }
 
+/// Counts of all listeners by code.
+fn by_code<'l>(
+    listeners: impl Iterator<Item = &'l ListenerSnapshot>,
+    of: fn(&ListenerMetrics) -> &CountsByCode,
+) -> impl Iterator<Item = ([&'l str; 2], u64)> {
+    listeners.flat_map(move |it| it.by_code(of).into_iter().map(|(code, count)| ([&*it.name, code], count)))
+}
+
 /// Classes of statuses; the first stands for requests without an answer.
 const CLASSES: [&str; 6] = ["0xx", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
@@ -226,11 +305,11 @@ impl ListenerSnapshot {
         self.metrics.iter().map(|metrics| of(metrics).load(Ordering::Relaxed)).sum()
     }
 
-    /// Sums refusals over all threads, by code.
-    fn refusals(&self) -> BTreeMap<&'static str, u64> {
+    /// Sums counts over all threads, by code.
+    fn by_code(&self, of: impl Fn(&ListenerMetrics) -> &CountsByCode) -> BTreeMap<&'static str, u64> {
         let mut counts = BTreeMap::new();
         for metrics in &self.metrics {
-            for (code, count) in &*metrics.refusals.lock().expect("nothing panics while this is locked") {
+            for (code, count) in &*of(metrics).lock() {
                 *counts.entry(*code).or_default() += count;
             }
         }
@@ -309,6 +388,7 @@ mod tests {
     fn the_documentation_has_every_metric() {
         let metrics: Vec<Arc<ListenerMetrics>> = vec![Arc::default()];
         metrics[0].refused("malformed");
+        metrics[0].withheld("unsupported-body");
         let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/relay.md");
         leafseal_testkit::check_metrics_table(document, "## Monitoring", &snapshot(metrics).into_text());
     }

@@ -1,7 +1,7 @@
 //! Engine and relay as separate processes: a client that disconnects cancels its work.
 
-use std::io::Write;
-use std::net::TcpStream;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
 
 use crate::common::{Running, TestFolder, until};
@@ -17,14 +17,20 @@ fn metric(engine: &Running, sample: &str) -> u64 {
 }
 
 fn start_relay(test_folder: &TestFolder, engine: &Running) -> Running {
-    test_folder.run(&["certs", "issue", "relay", "--app", "acme", "--allow", "encrypt"]).ok();
+    let route = "path = \"/**\"\napp = \"acme\"\nrequest = [{ action = \"encrypt\", json = [\"$[*]\"] }]\n";
+    start_relay_to(test_folder, engine, "http://127.0.0.1:1", &[route])
+}
+
+/// Starts a relay with these routes in front of an upstream.
+fn start_relay_to(test_folder: &TestFolder, engine: &Running, upstream: &str, routes: &[&str]) -> Running {
+    test_folder.run(&["certs", "issue", "relay", "--app", "acme", "--allow", "encrypt,decrypt"]).ok();
+    let routes: String = routes.iter().map(|route| format!("[[inbound.route]]\n{route}\n")).collect();
     let address = engine.address();
     let file = format!(
         "[relay]\nthreads = 1\noperator_address = \"127.0.0.1:0\"\n\
          [engine]\naddresses = [\"{address}\"]\nserver_name = \"localhost\"\nauthorities = \"certs/ca.pem\"\n\
          certificate = \"certs/relay.pem\"\nprivate_key = \"certs/relay.key\"\n\
-         [[inbound]]\nname = \"api\"\naddress = \"127.0.0.1:0\"\nupstream = \"http://127.0.0.1:1\"\n\
-         [[inbound.route]]\npath = \"/**\"\napp = \"acme\"\nrequest = [{{ action = \"encrypt\", json = [\"$[*]\"] }}]\n"
+         [[inbound]]\nname = \"api\"\naddress = \"127.0.0.1:0\"\nupstream = \"{upstream}\"\n{routes}"
     );
     test_folder.write("relay.toml", file);
     let mut command = test_folder.command(&["relay", "--json", "--file", "relay.toml"]);
@@ -46,4 +52,80 @@ fn a_disconnecting_client_cancels_the_engines_work() {
     drop(client);
     until("the engine has cancelled", || metric(&engine, CANCELLED) == 1);
     until("nothing is in flight", || metric(&engine, "leafseal_queue_jobs") == 0);
+}
+
+/// Answers each request with its own body.
+fn echo(listener: &TcpListener) {
+    for mut socket in listener.incoming().flatten() {
+        let mut bytes = Vec::new();
+        loop {
+            let mut piece = [0; 4096];
+            match socket.read(&mut piece) {
+                Ok(0) | Err(_) => break,
+                Ok(size) => bytes.extend_from_slice(&piece[..size]),
+            }
+            let Some(at) = bytes.windows(4).position(|it| it == b"\r\n\r\n") else { continue };
+            let head = String::from_utf8_lossy(&bytes[..at]).to_ascii_lowercase();
+            let size = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok()).unwrap_or(0);
+            let body = &bytes[at + 4..];
+            if body.len() >= size {
+                let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {size}\r\n\r\n");
+                let _ = socket.write_all(&[head.as_bytes(), body].concat());
+                break;
+            }
+        }
+    }
+}
+
+fn call(relay: &Running, path: &str, media_type: &str, body: &[u8]) -> String {
+    let mut client = TcpStream::connect(relay.ready["api"].as_str().expect("an address")).expect("connected");
+    let head = format!(
+        "PUT {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: {media_type}\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    client.write_all(&[head.as_bytes(), body].concat()).expect("written");
+    let mut answer = Vec::new();
+    client.read_to_end(&mut answer).expect("an answer");
+    let answer = String::from_utf8_lossy(&answer);
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{answer}");
+    body.to_owned()
+}
+
+#[test]
+fn a_stored_document_that_is_sent_back_is_counted_or_left() {
+    const JSON: &str = "application/json";
+    let test_folder = TestFolder::new();
+    let engine = test_folder.engine(&["--no-relay"]);
+    let upstream = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let origin = format!("http://{}", upstream.local_addr().expect("an address"));
+    std::thread::spawn(move || echo(&upstream));
+    let rule = |path: &str, rest: &str| {
+        format!("path = \"{path}\"\napp = \"acme\"\nrequest = [{{ action = \"encrypt\", json = [\"$.card\"], form = [\"*\"]{rest} }}]\n")
+    };
+    let routes = [rule("/again", ""), rule("/once", ", skip_sealed = true")];
+    let relay = start_relay_to(&test_folder, &engine, &origin, &[&routes[0], &routes[1]]);
+    let sealed_before = |outcome: &str| {
+        let sample = format!("leafseal_relay_sealed_before_total{{listener=\"api\",outcome=\"{outcome}\"}}");
+        metric(&relay, &sample)
+    };
+    let stored = call(&relay, "/once", JSON, b"{\"card\":\"4242\"}");
+    assert!(stored.starts_with("{\"card\":\"ev:"), "{stored}");
+    assert_eq!((sealed_before("resealed"), sealed_before("skipped")), (0, 0));
+    let twice = call(&relay, "/again", JSON, stored.as_bytes());
+    assert!(twice.len() > stored.len() + 50, "{twice}");
+    assert_eq!((sealed_before("resealed"), sealed_before("skipped")), (1, 0));
+    assert_eq!(call(&relay, "/once", JSON, stored.as_bytes()), stored);
+    assert_eq!((sealed_before("resealed"), sealed_before("skipped")), (1, 1));
+    // Text that only looks like an envelope is encrypted.
+    assert!(call(&relay, "/once", JSON, b"{\"card\":\"ev:Tk9D:x:$\"}").len() > 60);
+    let part = |content: &str| {
+        format!("--B\r\nContent-Disposition: form-data; name=\"doc\"; filename=\"d\"\r\n\r\n{content}\r\n--B--\r\n")
+    };
+    let looks_sealed = part("%EVENC, but only at its start");
+    call(&relay, "/once", "multipart/form-data; boundary=B", looks_sealed.as_bytes());
+    assert_eq!((sealed_before("resealed"), sealed_before("skipped")), (3, 1));
+    let lines = call(&relay, "/once", "application/x-ndjson", b"{\"card\":\"1\"}\n\n{\"card\":\"2\"}\n");
+    assert_eq!(lines.lines().filter(|line| line.starts_with("{\"card\":\"ev:")).count(), 2, "{lines}");
+    assert_eq!(call(&relay, "/once", "application/x-ndjson", lines.as_bytes()), lines);
 }

@@ -13,6 +13,7 @@ mod zstd;
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use hyper::header::{CONTENT_ENCODING, HeaderMap};
 
@@ -184,7 +185,7 @@ impl Encoding {
 
 /// A body that is being decoded.
 pub(crate) struct Decoding {
-    coded: Buffer,
+    coded: Arc<Buffer>,
     /// Bytes that have been read.
     at: usize,
     decoder: Box<dyn Decoder>,
@@ -228,7 +229,8 @@ impl Decoding {
     ///
     /// # Panics
     /// If the coding is identity.
-    pub(crate) fn new(coding: Coding, coded: Buffer, bounds: DecodeBounds) -> Result<Self, Refusal> {
+    pub(crate) fn new(coding: Coding, coded: impl Into<Arc<Buffer>>, bounds: DecodeBounds) -> Result<Self, Refusal> {
+        let coded = coded.into();
         let share = |size| coded.share().another(size);
         let decoder: Box<dyn Decoder> = match coding {
             Coding::Identity => unreachable!("there is nothing to undo"),
@@ -251,7 +253,7 @@ impl Decoding {
 
     /// Runs one step; returns true at the end.
     fn advance(&mut self) -> Result<bool, DecodeError> {
-        let rest = &self.coded.as_ref()[self.at..];
+        let rest = &(*self.coded).as_ref()[self.at..];
         let Moved { read, written, end } = self.decoder.step(rest, &mut self.piece)?;
         self.at += read;
         let size = self.plain.len() + written;

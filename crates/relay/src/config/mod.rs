@@ -3,6 +3,7 @@
 //! The program reads the file and passes its text; paths in it are opened only when the relay starts or reloads.
 
 pub mod fuzzing;
+mod overlap;
 mod reach;
 mod read;
 mod schema;
@@ -102,6 +103,8 @@ pub struct Inbound {
     pub routes: Vec<Route>,
     /// Their index.
     pub(crate) router: Arc<Router>,
+    /// Whether rules of any route read bodies: clients then have weak tags that upstreams do not know.
+    pub has_rules: bool,
 }
 
 impl OtherCase {
@@ -150,6 +153,8 @@ pub struct Outbound {
     pub destinations: Vec<Destination>,
     /// Their index.
     pub(crate) router: Arc<Router>,
+    /// As for inbound listeners.
+    pub has_rules: bool,
 }
 
 /// What becomes of `CONNECT` to a listed destination without an API key.
@@ -368,6 +373,11 @@ impl Actions {
         self.rules.iter().filter(|rule| rule.hides()).flat_map(|rule| &rule.headers)
     }
 
+    /// Whether a rule encrypts or redacts in bodies.
+    pub fn hide_in_bodies(&self) -> bool {
+        self.rules.iter().any(Rule::hides_in_bodies)
+    }
+
     /// Whether a rule calls the engine.
     pub fn need_the_engine(&self) -> bool {
         self.rules.iter().any(|rule| rule.action != Action::Redact)
@@ -413,6 +423,8 @@ pub struct Rule {
     pub replacement: Box<str>,
     /// What to do with envelopes that fail to decrypt; for decryption only.
     pub on_failure: OnFailure,
+    /// Whether envelopes that the engine can decrypt stay unchanged; for encryption only.
+    pub skip_sealed: bool,
     /// How names of JSON members are compared with selectors; `form` and `query` contain the same setting.
     pub names: NameCase,
     /// Whether a body is refused in which a selector of `json`, or `form`, finds nothing.

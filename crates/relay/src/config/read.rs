@@ -14,6 +14,7 @@ use leafseal_document::{Limits as DocumentLimits, OtherCase as NameCase, Selecti
 use leafseal_net::tls::PrivateKeySettings;
 use toml::Spanned;
 
+use super::overlap::encrypted_twice;
 use super::reach::{Candidate, Unreachable, find_unreachable};
 use super::schema::{self, Unmatched};
 use super::{
@@ -92,6 +93,22 @@ impl Reader<'_> {
             let line = line_column(self.text, behind).0;
             let lost = if reveals { ", and leaves in the clear what this one would hide" } else { "" };
             self.warning(offset, format!("this is unreachable: line {line} matches all its requests{lost}"));
+        }
+    }
+
+    /// Warns about values that two rules encrypt.
+    fn warn_of_overlaps(&mut self, rules: &[Rule], offsets: &[usize]) {
+        for (at, later) in rules.iter().enumerate() {
+            let first =
+                rules[..at].iter().enumerate().find_map(|(before, it)| Some((before, encrypted_twice(it, later)?)));
+            if let Some((before, part)) = first {
+                let line = line_column(self.text, offsets[before]).0;
+                let message = format!(
+                    "a {part} that this rule and the one of line {line} select is encrypted twice: select it in one of them, or \
+                     set skip_sealed = true here"
+                );
+                self.warning(offsets[at], message);
+            }
         }
     }
 
@@ -246,6 +263,7 @@ impl Reader<'_> {
             otherwise: default.filter(|_| unmatched == Unmatched::Pass),
             forwarded: inbound.forwarded,
             other_case: inbound.other_case,
+            has_rules: routes.iter().any(|it| it.request.read_bodies() || it.response.read_bodies()),
             routes,
             router,
         }
@@ -350,7 +368,9 @@ impl Reader<'_> {
     }
 
     fn actions(&mut self, rules: &[Spanned<schema::Rule>], bodies: &Settings<'_>, other_case: OtherCase) -> Actions {
+        let offsets: Vec<usize> = rules.iter().map(|rule| rule.span().start).collect();
         let rules: Vec<Rule> = rules.iter().map(|rule| self.rule(rule, other_case)).collect();
+        self.warn_of_overlaps(&rules, &offsets);
         let bodies = self.bodies(bodies, &rules);
         Actions::new(rules, bodies, other_case)
     }
@@ -369,6 +389,9 @@ impl Reader<'_> {
         }
         if rule.on_failure.is_some() && rule.action != Action::Decrypt {
             self.problem(offset, "`on_failure` is only valid with action = \"decrypt\"");
+        }
+        if rule.skip_sealed.is_some() && rule.action != Action::Encrypt {
+            self.problem(offset, "`skip_sealed` is only valid with action = \"encrypt\"");
         }
         let role = rule.role.as_ref().map(|role| self.each(std::slice::from_ref(role), "role", parse_role));
         let limits = DocumentLimits::default();
@@ -395,6 +418,7 @@ impl Reader<'_> {
             headers: self.each(&rule.headers, "header", parse_header),
             replacement: replacement.into(),
             on_failure: rule.on_failure.unwrap_or_default(),
+            skip_sealed: rule.skip_sealed.unwrap_or(false),
             names,
             require_match: self.require_match(rule, offset),
         }
@@ -428,6 +452,7 @@ impl Reader<'_> {
             unlisted: outbound.unlisted,
             unlisted_internal: outbound.unlisted_internal,
             other_case: outbound.other_case,
+            has_rules: destinations.iter().any(|it| it.request.read_bodies() || it.response.read_bodies()),
             destinations,
             router,
         }
@@ -479,6 +504,7 @@ fn decrypt_everything() -> Rule {
         headers: Vec::new(),
         replacement: "".into(),
         on_failure: OnFailure::Fail,
+        skip_sealed: false,
         names: NameCase::Other,
         require_match: false,
     }

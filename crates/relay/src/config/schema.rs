@@ -352,6 +352,11 @@ pub struct Limits {
     #[serde(with = "value::count")]
     #[schemars(with = "value::count::Kinded")]
     pub failure_paths_max: usize,
+    /// Maximum number of bytes that are searched for envelopes in a body that passes although no rule can read it, coded and decoded.
+    /// Default 1 MiB.
+    #[serde(with = "value::size")]
+    #[schemars(with = "value::size::Kinded")]
+    pub envelope_search_size_max: usize,
 }
 
 impl Default for Limits {
@@ -384,6 +389,7 @@ impl Default for Limits {
             api_key_timeout: Duration::from_secs(1),
             api_keys_max: 10_000,
             failure_paths_max: 16,
+            envelope_search_size_max: 1 << 20,
         }
     }
 }
@@ -522,6 +528,8 @@ pub(super) struct Rule {
     pub on_failure: Option<OnFailure>,
     /// Whether a body is refused in which one of the selectors of `json`, or `form`, finds nothing.
     pub require_match: Option<bool>,
+    /// Whether `encrypt` leaves envelopes unchanged that the engine can decrypt. Without it they are encrypted again. Default false.
+    pub skip_sealed: Option<bool>,
 }
 
 /// What becomes of an envelope that does not open.

@@ -140,6 +140,37 @@ fn rules_for_every_field_of_one_source_cause_warnings() {
 }
 
 #[test]
+fn values_that_two_rules_encrypt_cause_a_warning() {
+    let warnings = |rules: &str| parse(&inbound(&format!("path = \"/\"\napp = \"a\"\nrequest = [\n{rules}]\n")));
+    let encrypt = |rest: &str| format!("{{ action = \"encrypt\", {rest} }},\n");
+    let is_quiet = |warnings: &[Problem]| !warnings.iter().any(|it| it.message.contains("encrypted twice"));
+    for (first, second, part) in [
+        ("json = [\"$.card\"]", "json = [\"$.x\", \"$..number\"]", "JSON value"),
+        ("form = [\"*\"]", "form = [\"card\"]", "form field"),
+        ("query = [\"a\", \"b\"]", "query = [\"b\"]", "query parameter"),
+        ("headers = [\"X-Card\"]", "headers = [\"x-card\"]", "header field"),
+        ("json = [\"$.a\"], role = \"pci\"", "json = [\"$.a\"], role = \"pii\", skip_sealed = true", "JSON value"),
+    ] {
+        let reported = warnings(&(encrypt(first) + &encrypt(second))).unwrap().warnings;
+        let found = reported.iter().find(|it| it.message.contains("encrypted twice"));
+        let found = found.unwrap_or_else(|| panic!("{first}, {second}: {reported:?}"));
+        assert!(found.line == 13 && found.message.contains(part) && found.message.contains("line 12"), "{found}");
+    }
+    for (first, second) in [
+        ("json = [\"$.card\"]", "json = [\"$.x\"], form = [\"card\"]"),
+        ("json = [\"$.a\"]", "json = [\"$.a\"], skip_sealed = true"),
+        ("json = [\"$.a\"], role = \"pci\"", "json = [\"$.a\"], role = \"pci\", skip_sealed = true"),
+    ] {
+        let reported = warnings(&(encrypt(first) + &encrypt(second))).unwrap().warnings;
+        assert!(is_quiet(&reported), "{first}, {second}: {reported:?}");
+    }
+    let redacts = encrypt("json = [\"$.a\"]") + "{ action = \"redact\", json = [\"$.a\"] }\n";
+    assert!(is_quiet(&warnings(&redacts).unwrap().warnings));
+    let wrong = warnings("{ action = \"decrypt\", json = [\"$.a\"], skip_sealed = true }").unwrap_err();
+    assert!(wrong.len() == 1 && wrong[0].message.contains("`skip_sealed` is only valid with"), "{wrong:?}");
+}
+
+#[test]
 fn fields_have_names() {
     for (key, name, is_valid) in [
         ("form", "card number", true),

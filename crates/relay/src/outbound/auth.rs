@@ -140,12 +140,16 @@ pub(crate) fn check(key: &ApiKeyFacts, request: &Actions, response: &Actions) ->
         let may_show = match (&key.roles, &rule.role) {
             (None, _) => true,
             (Some(roles), Some(role)) => roles.iter().any(|it| **it == **role),
-            // The engine enforces the key's roles on decryption.
-            (Some(_), None) => true,
+            // The engine enforces the key's roles on decryption, but not on what `skip_sealed` leaves.
+            (Some(_), None) => !rule.skip_sealed,
         };
         let forbidden = |detail: String| Err(Refusal::new(StatusCode::FORBIDDEN, "forbidden", detail));
-        if !key.operations.iter().any(|it| it == operation) {
-            return forbidden(format!("the API key must allow {operation}, which this destination's rules do"));
+        // What stays unchanged shows which envelopes the engine can decrypt.
+        let also = if rule.skip_sealed { "decrypt" } else { operation };
+        if let Some(lacking) =
+            [operation, also].into_iter().find(|needed| !key.operations.iter().any(|it| it == needed))
+        {
+            return forbidden(format!("the API key must allow {lacking}, which this destination's rules do"));
         }
         if !may_show {
             let detail = "the API key's data roles do not include the one that this destination's rule names";

@@ -270,7 +270,16 @@ impl Tunnel {
         // Third parties do not learn the client's address.
         let source = Source { how: Forwarded::Keep, peer, is_tls: true };
         let key_id = caller.roles.as_ref().map(|_| caller.id.as_str());
-        let plan = ForwardingPlan { worker, origin: &self.origin, app: &caller.app, key_id, request, response, source };
+        let plan = ForwardingPlan {
+            worker,
+            origin: &self.origin,
+            app: &caller.app,
+            key_id,
+            request,
+            response,
+            source,
+            has_rules: listener.has_rules,
+        };
         plan.run(message, record).await
     }
 }

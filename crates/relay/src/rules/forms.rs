@@ -10,11 +10,10 @@ use leafseal_document::form::{FieldNames, FieldReader, FormError, FormLimits, Pa
 use thiserror::Error;
 
 use crate::body::buffer::Buffer;
+use crate::body::envelopes::FILE_START;
 use crate::body::offload::Cost;
 use crate::config::Action;
 
-/// The first bytes of an encrypted file.
-pub(crate) const FILE_START: &[u8] = b"%EVENC";
 /// Memory for work on a form, as a multiple of its size: its values, the request with them, the answer, and the new body.
 const MEMORY_FACTOR: usize = 6;
 /// Memory for any form, in addition.
@@ -146,11 +145,27 @@ struct Output {
     left: usize,
     /// How much of the current piece is written.
     at: usize,
+    /// How many of the first bytes are those of the original.
+    same: usize,
 }
 
 impl Output {
     fn with_capacity(size: usize) -> Self {
-        Output { bytes: Vec::with_capacity(size), left: 0, at: 0 }
+        Output { bytes: Vec::with_capacity(size), left: 0, at: 0, same: 0 }
+    }
+
+    /// Compares what this step has written with the original.
+    fn compare(&mut self, original: &[u8]) {
+        let written = self.bytes.get(self.same..).unwrap_or_default();
+        // A difference stays the end of what is the same.
+        if original.get(self.same..self.bytes.len()) == Some(written) {
+            self.same = self.bytes.len();
+        }
+    }
+
+    /// Whether other bytes than the original were written, after all have been compared.
+    fn differs(&self, original: &[u8]) -> bool {
+        self.same != original.len() || self.same != self.bytes.len()
     }
 
     fn begin_step(&mut self) {

@@ -3,15 +3,18 @@
 //! Every error is a refusal: a message to which a rule could not be applied is not forwarded.
 
 mod body_type;
+mod call_params;
 mod canonical;
 mod embedded;
 mod fields;
+mod files;
 pub(crate) mod fuzzing;
 mod headers;
 mod other_readings;
 mod patch;
 mod query;
 mod redact;
+mod unread;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,7 +25,7 @@ use hyper::body::{Body, Bytes};
 use hyper::header::HeaderMap;
 use leafseal_client::{
     Answer, Client, ClientError, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorKind,
-    OtherCase, Prepared, Scalar, Value, Values,
+    OtherCase, Prepared, Report, Scalar, Value, Values,
 };
 use leafseal_document::form::FormLimits;
 use leafseal_http::BodyError;
@@ -30,10 +33,13 @@ use leafseal_http::BodyError;
 use crate::body::buffer::{AnswerShare, Budget, BudgetShare, Buffer, read_whole};
 use crate::body::coding::{Coding, DecodeBounds, DecodeError, Decoding, Encoding};
 use crate::body::offload::{Cost, Offload};
+use crate::body::unread::SearchTools;
 use crate::config::{Action, Actions, JsonFields, Limits, Mismatch, OnFailure, Rule};
-use crate::hop_headers;
+use crate::metrics::SealedBefore;
 use crate::refusal::{Direction, Refusal};
+use crate::validators;
 use body_type::{Kind, accepted, is_misleading, kind, may_be_form, write_canonical};
+use call_params::CallParams;
 use redact::{RedactFault, Redaction};
 
 /// The first characters of an envelope.
@@ -56,6 +62,8 @@ pub(crate) struct TransformContext {
     pub(crate) body_timeout: Duration,
     pub(crate) form: FormLimits,
     pub(crate) failure_paths_max: usize,
+    /// Bytes of a body that no rule reads in which envelopes are searched, coded and decoded.
+    pub(crate) search_size_max: usize,
 }
 
 /// The rules for one message, and the state of their application.
@@ -70,9 +78,12 @@ pub(crate) struct Job<'a> {
     pub(crate) client: IpAddr,
     /// Changed values, by action.
     pub(crate) changed: [u64; 3],
+    /// Whether the body has other bytes than the one that arrived.
+    pub(crate) has_new_body: bool,
     pub(crate) unopened: Unopened,
     /// Names of parameters of the query that a rule hides.
     pub(crate) hidden_in_query: Vec<String>,
+    pub(crate) sealed_before: SealedBefore,
 }
 
 /// Envelopes that failed to decrypt, and the paths of the first of them.
@@ -91,10 +102,12 @@ impl Unopened {
 
 /// The result of processing a body.
 pub(crate) enum Outcome<B> {
-    /// The body is forwarded unchanged.
+    /// The body is forwarded as it arrives.
     Untouched(B),
-    /// The body is replaced. Its memory is released on drop.
-    Rewritten(Bytes),
+    /// The same, although rules would decrypt a body of a type or coding that they can read; `None` for an unknown coding.
+    Unread(B, Option<Coding>),
+    /// The body was read completely; it is replaced, or the same. Its memory is released on drop.
+    Whole(Bytes),
 }
 
 impl TransformContext {
@@ -122,6 +135,39 @@ impl TransformContext {
                 ..FormLimits::default()
             },
             failure_paths_max: limits.failure_paths_max,
+            search_size_max: limits.envelope_search_size_max,
+        }
+    }
+
+    /// What the search for envelopes in a body of this client needs.
+    pub(crate) fn search_tools(&self, client: IpAddr) -> SearchTools {
+        let (share, offload) = (self.budget.share(client), self.offload.for_client(client));
+        let bounds = DecodeBounds { size_max: self.search_size_max, ..self.decode };
+        SearchTools { share, offload, bounds }
+    }
+}
+
+impl<'a> Job<'a> {
+    /// The rules of a direction for a message of this client.
+    pub(crate) fn new(
+        transforms: &'a TransformContext,
+        direction: Direction,
+        actions: &'a Actions,
+        app: &'a str,
+        client: IpAddr,
+    ) -> Self {
+        Job {
+            transforms,
+            direction,
+            actions,
+            app,
+            key_id: None,
+            client,
+            changed: [0; 3],
+            has_new_body: false,
+            unopened: Unopened::default(),
+            hidden_in_query: Vec::new(),
+            sealed_before: SealedBefore::default(),
         }
     }
 }
@@ -142,78 +188,105 @@ impl Job<'_> {
     {
         self.refuse_cookies(headers).await?;
         self.headers(headers).await?;
+        self.run_on_body(headers, body).await
+    }
+
+    /// Applies the rules to the body, and adapts the header to it.
+    ///
+    /// # Errors
+    /// If the body must not be forwarded.
+    pub(crate) async fn run_on_body<B>(&mut self, headers: &mut HeaderMap, body: B) -> Result<Outcome<B>, Refusal>
+    where
+        B: Body<Data = Bytes, Error = BodyError> + Unpin,
+    {
         let actions = self.actions;
         let guards = actions.guard_forms() && may_be_form(headers);
         if body.is_end_stream() || !(actions.read_bodies() || guards) {
             return Ok(Outcome::Untouched(body));
         }
-        let passes = actions.mismatch == Mismatch::Pass && !guards;
-        let passes = passes && !is_misleading(actions, headers);
-        let kind = match kind(actions, headers) {
-            Some(kind) => kind,
-            None if passes => return Ok(Outcome::Untouched(body)),
-            None => return self.read_empty_body(body, &accepted(actions)).await,
-        };
-        let coding = match Coding::of(headers) {
-            Some(coding) => coding,
-            None if passes => return Ok(Outcome::Untouched(body)),
-            None => {
-                return Err(Refusal::mismatch(
-                    self.direction,
-                    "its Content-Encoding must be identity, gzip, br or zstd",
-                ));
+        let coding = Coding::of(headers);
+        let mismatch = match (kind(actions, headers), coding) {
+            (Some(kind), Some(coding)) => {
+                let kind = if kind == Kind::Json && body_type::is_patch(headers) { self.patch_kind() } else { kind };
+                if actions.hide() {
+                    write_canonical(headers, coding);
+                }
+                let coded = self.read(body).await?;
+                return self.rewrite(headers, kind, coding, coded).await.map(Outcome::Whole);
             }
+            (Some(_), None) => "its Content-Encoding must be identity, gzip, br or zstd".to_owned(),
+            (None, _) => accepted(actions),
         };
-        let kind = if kind == Kind::Json && body_type::is_patch(headers) { self.patch_kind() } else { kind };
-        if actions.hide() {
-            write_canonical(headers, coding);
+        let only_decrypts = !guards && !actions.hide_in_bodies();
+        match actions.mismatch {
+            Mismatch::Pass if only_decrypts && !is_misleading(actions, headers) => Ok(Outcome::Unread(body, coding)),
+            Mismatch::Pass if !guards && !is_misleading(actions, headers) => Ok(Outcome::Untouched(body)),
+            Mismatch::Refuse if only_decrypts => self.read_unsealed(headers, body, &mismatch).await.map(Outcome::Whole),
+            _ => self.read_empty_body(body, &mismatch).await,
         }
+    }
+
+    async fn read<B>(&self, body: B) -> Result<Buffer, Refusal>
+    where
+        B: Body<Data = Bytes, Error = BodyError> + Unpin,
+    {
         let share = self.transforms.budget.share(self.client);
         let (size_max, time_max) = (self.transforms.decode.size_max, self.transforms.body_timeout);
-        let coded = read_whole(body, self.direction, size_max, time_max, share, &self.offload()).await?;
+        read_whole(body, self.direction, size_max, time_max, share, &self.offload()).await
+    }
+
+    async fn rewrite(
+        &mut self,
+        headers: &mut HeaderMap,
+        kind: Kind,
+        coding: Coding,
+        coded: Buffer,
+    ) -> Result<Bytes, Refusal> {
         if coded.is_empty() {
-            return Ok(Outcome::Rewritten(Bytes::new()));
+            return Ok(Bytes::new());
         }
-        let plain = self.decode(coding, coded).await?;
+        let (plain, coded) = self.decode(coding, coded).await?;
         let (kind, plain) = self.by_shape(kind, plain).await?;
         let canonical = self.canonical(&kind, headers, plain).await?;
         let rewritten = self.body(&kind, canonical).await?;
         let rewritten = self.refuse_other_readings(&kind, rewritten).await?;
         let rewritten = self.refuse_embedded(&kind, rewritten).await?;
-        let coded = self.encode(coding, rewritten).await?;
-        hop_headers::update_for_new_body(headers, coded.len());
-        Ok(Outcome::Rewritten(Bytes::from_owner(coded)))
-    }
-
-    /// A body of a type that no rule reads is forwarded only if it turns out to be empty.
-    async fn read_empty_body<B>(&self, mut body: B, what: &str) -> Result<Outcome<B>, Refusal>
-    where
-        B: Body<Data = Bytes, Error = BodyError> + Unpin,
-    {
-        use http_body_util::BodyExt;
-        match body.frame().await {
-            None => Ok(Outcome::Rewritten(Bytes::new())),
-            Some(Ok(_)) => Err(Refusal::mismatch(self.direction, what)),
-            Some(Err(error)) => Err(Refusal::of_body(self.direction, &error)),
+        // Where a rule hides something, an upstream receives the relay's own coding: a decoder might read the client's otherwise.
+        self.has_new_body |= coded.is_some() && self.direction == Direction::Request && self.actions.hide_in_bodies();
+        let bytes = match (self.has_new_body, coded) {
+            // Encoded again it would have other bytes, and lose its digests.
+            (false, Some(coded)) => coded,
+            (_, coded) => {
+                drop(coded);
+                self.encode(coding, rewritten).await?
+            }
+        };
+        match self.has_new_body {
+            true => validators::update_for_new_body(headers, bytes.len()),
+            false => validators::update_for_same_body(headers, bytes.len()),
         }
+        Ok(Bytes::from_owner(bytes))
     }
 
-    async fn decode(&self, coding: Coding, coded: Buffer) -> Result<Buffer, Refusal> {
+    /// Decodes a body; also returns the coded one, if there is a coding.
+    async fn decode(&self, coding: Coding, coded: Buffer) -> Result<(Buffer, Option<Buffer>), Refusal> {
         if coding == Coding::Identity {
-            return Ok(coded);
+            return Ok((coded, None));
         }
         let bounds = self.transforms.decode;
-        let decoding = Decoding::new(coding, coded, bounds)?;
+        let coded = Arc::new(coded);
+        let decoding = Decoding::new(coding, Arc::clone(&coded), bounds)?;
         let decoded = self.offload().run_in_slices(Cost::UNKNOWN, decoding, Decoding::step).await;
         let unreadable = |detail: &str| Refusal::unreadable(self.direction, detail);
-        decoded.map_err(|error| match error {
+        let plain = decoded.map_err(|error| match error {
             DecodeError::TooLarge => Refusal::too_large(self.direction, bounds.size_max),
             DecodeError::Expands => Refusal::expands(self.direction, bounds.expansion_max),
             DecodeError::Malformed => unreadable("its content coding is damaged"),
             DecodeError::Window => unreadable("its content coding has a larger window than HTTP allows"),
             DecodeError::Costly => unreadable("its content coding has too many parts for its size"),
             DecodeError::NoRoom(refusal) => refusal,
-        })
+        })?;
+        Ok((plain, Arc::into_inner(coded)))
     }
 
     async fn encode(&self, coding: Coding, plain: Buffer) -> Result<Buffer, Refusal> {
@@ -235,7 +308,7 @@ impl Job<'_> {
         let actions = self.actions;
         for rule in &actions.rules {
             body = match kind {
-                Kind::Json if rule.json.is_some() => self.json(rule, body).await?,
+                Kind::Json | Kind::JsonLines if rule.json.is_some() => self.json(rule, kind, body).await?,
                 Kind::Patch if rule.json.is_some() => self.patch(rule, body).await?,
                 Kind::Urlencoded if !rule.form.is_empty() => self.urlencoded(rule, body).await?,
                 Kind::Multipart(boundary) if !rule.form.is_empty() => self.multipart(rule, boundary, body).await?,
@@ -245,26 +318,29 @@ impl Job<'_> {
         Ok(body)
     }
 
-    async fn json(&mut self, rule: &Rule, document: Buffer) -> Result<Buffer, Refusal> {
+    async fn json(&mut self, rule: &Rule, kind: &Kind, document: Buffer) -> Result<Buffer, Refusal> {
         let Some(fields) = &rule.json else { return Ok(document) };
+        let is_lines = *kind == Kind::JsonLines;
         if rule.action == Action::Redact {
-            return self.redact(rule, fields, document).await;
+            return self.redact(rule, fields, is_lines, document).await;
         }
-        self.document(rule, &fields.selectors, rule.require_match, document).await
+        self.document(rule, &fields.selectors, (rule.require_match, is_lines), document).await
     }
 
-    /// Has the engine apply a rule to the values of a document that the selectors select; each must select one if `is_strict`.
+    /// Has the engine apply a rule to the values of a document, or of the document on each line, that the selectors select; each must
+    /// select one if `is_strict`.
     async fn document(
         &mut self,
         rule: &Rule,
         selectors: &Arc<[String]>,
-        is_strict: bool,
+        (is_strict, is_lines): (bool, bool),
         document: Buffer,
     ) -> Result<Buffer, Refusal> {
         // The answer is at least about as large as the document; more is charged while it arrives.
         let share = document.share().another(document.len())?;
         let message = document.share().another(document.len() + MESSAGE_SIZE)?;
         let (params, selectors, encrypts) = (self.params(rule), Arc::clone(selectors), rule.action == Action::Encrypt);
+        let params = CallParams { is_lines, ..params };
         let write = move || {
             let select: Vec<&str> = selectors.iter().map(String::as_str).collect();
             let encrypt = EncryptOptions { strict: is_strict, unambiguous: true, ..params.encrypt() };
@@ -279,12 +355,21 @@ impl Job<'_> {
         let read = self.offload().run(Cost::of_copy(answer.size()), move || answer.into_document()).await;
         let answer = read.map_err(|error| Refusal::of_engine(self.direction, &error))?;
         self.changed[rule.action as usize] += answer.count;
+        let emptied = rule.on_failure == OnFailure::Null && answer.report.failed > 0;
+        self.has_new_body |= answer.count > 0 || emptied;
+        self.count_sealed(&answer.report);
         self.unopened.add(answer.report.failed, answer.failures.into_iter(), self.transforms.failure_paths_max);
         share.resize(answer.json.capacity())?;
         Ok(Buffer::of(answer.json, share))
     }
 
-    async fn redact(&mut self, rule: &Rule, fields: &JsonFields, document: Buffer) -> Result<Buffer, Refusal> {
+    async fn redact(
+        &mut self,
+        rule: &Rule,
+        fields: &JsonFields,
+        is_lines: bool,
+        document: Buffer,
+    ) -> Result<Buffer, Refusal> {
         // The cost of filters cannot be derived from the size.
         let cost = if fields.selection.streams() { Cost::of_bytes(document.len(), 16) } else { Cost::UNKNOWN };
         let refused = |fault| match fault {
@@ -292,11 +377,12 @@ impl Job<'_> {
             RedactFault::Unmatched => Refusal::unmatched(self.direction),
             RedactFault::NoRoom(refusal) => refusal,
         };
-        let redaction = Redaction::new(document, &fields.selection, &rule.replacement, rule.require_match);
+        let redaction = Redaction::new(document, &fields.selection, &rule.replacement, (rule.require_match, is_lines));
         let redaction = redaction.map_err(refused)?;
         let redacted = self.offload().run_in_slices(cost, redaction, Redaction::step).await;
         let (redacted, count) = redacted.map_err(refused)?;
         self.changed[rule.action as usize] += count;
+        self.has_new_body |= count > 0;
         Ok(redacted)
     }
 
@@ -340,10 +426,20 @@ impl Job<'_> {
         let deadline_ms = self.transforms.deadline_ms;
         let (on_failure, other_case) = (rule.on_failure, rule.names_on_the_wire());
         let (app, role, key_id) = (self.app.into(), rule.role.clone(), self.key_id.map(Into::into));
-        CallParams { app, role, key_id, deadline_ms, on_failure, other_case }
+        CallParams {
+            app,
+            role,
+            key_id,
+            deadline_ms,
+            on_failure,
+            other_case,
+            skip_sealed: rule.skip_sealed,
+            is_lines: false,
+        }
     }
 
-    /// Applies a rule to texts; `place` names the part of the message for errors. The share grows by the memory of the results.
+    /// Applies a rule to texts; `place` names the part of the message for errors. The share grows by the memory of the results. Returns the
+    /// same list if none changed.
     async fn texts(
         &mut self,
         rule: &Rule,
@@ -370,7 +466,7 @@ impl Job<'_> {
                 false => Prepared::decrypt(&params.decrypt(), values),
             }
         };
-        let offload = self.offload();
+        let (offload, before) = (self.offload(), Arc::clone(&texts));
         let message = share.another(size_of_texts(&texts) + texts.len() * TEXT_HEAD_SIZE + MESSAGE_SIZE)?;
         let (answer, arrived) = self.call(message, share.another(0)?, write).await?;
         // While the texts are parsed they are in memory beside the answer.
@@ -381,55 +477,23 @@ impl Job<'_> {
             drop(arrived);
             let answer: Vec<String> = values.into_iter().map(into_text).collect();
             let changed = answer.iter().zip(&*texts).filter(|(after, before)| after != before).count() as u64;
-            Ok((answer.len() == texts.len()).then_some((answer, changed, report.failed, failures)))
+            Ok((answer.len() == texts.len()).then_some((answer, changed, report, failures)))
         });
         let read = read.await.map_err(|error| Refusal::of_engine(self.direction, &error))?;
         let read = read.ok_or_else(|| internal("the engine answered with another number of values"))?;
-        let (answer, changed, failed, failures) = read;
+        let (answer, changed, report, failures) = read;
+        self.count_sealed(&report);
+        let failed = report.failed;
         let places = failures.iter().map(|index| format!("{place} {index}"));
         self.unopened.add(failed, places, self.transforms.failure_paths_max);
         let emptied = if rule.on_failure == OnFailure::Null { failed } else { 0 };
         self.changed[rule.action as usize] += changed.saturating_sub(emptied);
-        Ok(Arc::new(answer))
-    }
-}
-
-/// The common parameters of engine requests.
-struct CallParams {
-    app: Box<str>,
-    role: Option<Box<str>>,
-    key_id: Option<Box<str>>,
-    deadline_ms: u32,
-    on_failure: OnFailure,
-    other_case: Option<OtherCase>,
-}
-
-impl CallParams {
-    fn encrypt(&self) -> EncryptOptions<'_> {
-        let deadline_ms = Some(self.deadline_ms);
-        let other_case = self.other_case;
-        EncryptOptions { role: self.role.as_deref(), deadline_ms, other_case, ..EncryptOptions::new(&self.app) }
+        Ok(if changed == 0 { before } else { Arc::new(answer) })
     }
 
-    fn decrypt(&self) -> DecryptOptions<'_> {
-        let deadline_ms = Some(self.deadline_ms);
-        let on_failure = match self.on_failure {
-            // Omitted, so that older engines accept the request.
-            OnFailure::Fail => None,
-            OnFailure::Leave => Some(leafseal_client::OnFailure::Leave),
-            OnFailure::Null => Some(leafseal_client::OnFailure::Null),
-        };
-        let (role, key_id, other_case) = (self.role.as_deref(), self.key_id.as_deref(), self.other_case);
-        DecryptOptions { role, deadline_ms, on_failure, other_case, key_id, ..DecryptOptions::new(&self.app) }
-    }
-
-    fn encrypt_file(&self) -> EncryptFileOptions<'_> {
-        EncryptFileOptions { deadline_ms: Some(self.deadline_ms), ..EncryptFileOptions::new(&self.app) }
-    }
-
-    fn decrypt_file(&self) -> DecryptFileOptions<'_> {
-        let (deadline_ms, key_id) = (Some(self.deadline_ms), self.key_id.as_deref());
-        DecryptFileOptions { deadline_ms, key_id, ..DecryptFileOptions::new(&self.app) }
+    fn count_sealed(&mut self, report: &Report) {
+        self.sealed_before.resealed += report.resealed;
+        self.sealed_before.skipped += report.skipped;
     }
 }
 

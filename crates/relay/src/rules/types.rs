@@ -7,6 +7,7 @@ use std::fmt;
 
 use hyper::header::HeaderValue;
 use leafseal_document::form::MediaType;
+use leafseal_http::JSON_LINES_TYPES;
 
 /// The types that JSON selectors read where a rule hides something: documents that are the resource itself. A merge patch (RFC 7396)
 /// has the shape of the resource; other types may describe changes, lists or parts, and must be listed.
@@ -17,7 +18,7 @@ pub(crate) const PATCH_TYPE: &str = "application/json-patch+json";
 pub(crate) const URLENCODED_TYPE: &str = "application/x-www-form-urlencoded";
 pub(crate) const MULTIPART_TYPE: &str = "multipart/form-data";
 /// Types that hold something else than one document or form.
-const UNREADABLE: [&str; 3] = ["application/json-seq", "application/geo+json-seq", "application/jsonl"];
+const UNREADABLE: [&str; 2] = ["application/json-seq", "application/geo+json-seq"];
 
 /// How a rule's selectors apply to the operations of a JSON Patch (RFC 6902).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
@@ -53,6 +54,7 @@ pub struct MediaTypes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TypeKind {
     Json,
+    JsonLines,
     Urlencoded,
     Multipart,
 }
@@ -125,6 +127,8 @@ impl MediaTypes {
             Some(TypeKind::Urlencoded)
         } else if media.is_multipart() {
             Some(TypeKind::Multipart)
+        } else if JSON_LINES_TYPES.contains(&&*media.essence) {
+            Some(TypeKind::JsonLines)
         } else {
             (media.is_json() || self.lists(&media.essence)).then_some(TypeKind::Json)
         }
@@ -137,6 +141,7 @@ impl TypeKind {
         match essence {
             URLENCODED_TYPE => TypeKind::Urlencoded,
             MULTIPART_TYPE => TypeKind::Multipart,
+            lines if JSON_LINES_TYPES.contains(&lines) => TypeKind::JsonLines,
             _ => TypeKind::Json,
         }
     }
@@ -174,7 +179,7 @@ impl fmt::Display for Quoted<'_> {
 pub(crate) fn is_misleading(value: &[u8], kind: Option<TypeKind>) -> bool {
     let text = value.to_ascii_lowercase();
     let names = |word: &str| memchr::memmem::find(&text, word.as_bytes()).is_some();
-    (names("json") && kind != Some(TypeKind::Json))
+    (names("json") && !matches!(kind, Some(TypeKind::Json | TypeKind::JsonLines)))
         || (names("urlencoded") && kind != Some(TypeKind::Urlencoded))
         || (names("multipart") && kind != Some(TypeKind::Multipart))
 }

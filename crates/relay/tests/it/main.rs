@@ -1,6 +1,7 @@
 //! Integration tests of leafseal-relay, in one program, so that it is compiled and linked once. Tests that need a process of their own are
 //! beside this folder.
 
+mod answers;
 mod common;
 mod corpus;
 mod kept_connections;

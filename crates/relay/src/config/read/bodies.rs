@@ -73,7 +73,7 @@ impl Reader<'_> {
 
 fn reads(rule: &Rule, essence: &str) -> bool {
     match TypeKind::of_listed(essence) {
-        TypeKind::Json => rule.json.is_some(),
+        TypeKind::Json | TypeKind::JsonLines => rule.json.is_some(),
         TypeKind::Urlencoded | TypeKind::Multipart => !rule.form.is_empty(),
     }
 }

@@ -56,6 +56,8 @@ fn begins_like_json(head: &[u8]) -> bool {
 #[derive(Debug)]
 pub(crate) struct Canonical {
     pub(crate) bytes: Vec<u8>,
+    /// Whether the client wrote other bytes.
+    pub(crate) is_new: bool,
     /// The names of its selected fields that have values.
     pub(crate) selected: Vec<String>,
 }
@@ -90,7 +92,11 @@ impl CanonicalFields {
     pub(crate) fn step(mut self) -> Step<Self, Canonical> {
         self.out.begin_step();
         let step = self.advance();
-        progress(step, self, |this| Canonical { bytes: this.out.bytes, selected: this.selected })
+        self.out.compare(self.body.as_ref());
+        progress(step, self, |this| {
+            let is_new = this.out.differs(this.body.as_ref());
+            Canonical { bytes: this.out.bytes, is_new, selected: this.selected }
+        })
     }
 
     fn advance(&mut self) -> Result<Progress, FormFault> {
@@ -175,7 +181,11 @@ impl CanonicalParts {
     pub(crate) fn step(mut self) -> Step<Self, Canonical> {
         self.out.begin_step();
         let step = self.advance();
-        progress(step, self, |this| Canonical { bytes: this.out.bytes, selected: Vec::new() })
+        self.out.compare(self.body.as_ref());
+        progress(step, self, |this| {
+            let is_new = this.out.differs(this.body.as_ref());
+            Canonical { bytes: this.out.bytes, is_new, selected: Vec::new() }
+        })
     }
 
     fn advance(&mut self) -> Result<Progress, FormFault> {

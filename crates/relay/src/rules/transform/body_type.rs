@@ -2,6 +2,7 @@
 
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use leafseal_document::form::MediaType;
+use leafseal_http::JSON_LINES_TYPES;
 
 use crate::body::coding::Coding;
 use crate::config::{Actions, Mismatch, Patches, Rule};
@@ -11,6 +12,8 @@ use crate::rules::types::{self, TypeKind};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Json,
+    /// A JSON document on each line.
+    JsonLines,
     Urlencoded,
     Multipart(String),
     /// A JSON Patch, whose operations are read.
@@ -24,12 +27,13 @@ pub(super) fn accepted(actions: &Actions) -> String {
     let readers = || actions.rules.iter().filter(move |rule| !must_hide || rule.hides_in_bodies());
     let (json, form) = (readers().any(|rule| rule.json.is_some()), readers().any(|rule| !rule.form.is_empty()));
     let (listed, patches): (Vec<&str>, bool) = (actions.types.iter().collect(), actions.patches != Patches::Refuse);
+    let [json_type, lines_type] = ["application/json", JSON_LINES_TYPES[0]];
     let types = match (listed.is_empty(), json, form) {
         (false, ..) => listed,
-        (true, true, false) if patches => vec!["application/json", types::PATCH_TYPE],
-        (true, true, false) => vec!["application/json"],
+        (true, true, false) if patches => vec![json_type, lines_type, types::PATCH_TYPE],
+        (true, true, false) => vec![json_type, lines_type],
         (true, false, _) => vec![types::URLENCODED_TYPE, types::MULTIPART_TYPE],
-        (true, true, true) => vec!["application/json", types::URLENCODED_TYPE, types::MULTIPART_TYPE],
+        (true, true, true) => vec![json_type, lines_type, types::URLENCODED_TYPE, types::MULTIPART_TYPE],
     };
     let (last, others) = types.split_last().expect("each row has one");
     let or = if others.is_empty() { String::new() } else { format!("{} or ", others.join(", ")) };
@@ -43,6 +47,7 @@ pub(super) fn kind(actions: &Actions, headers: &HeaderMap) -> Option<Kind> {
     let media = media_type(headers)?;
     let kind = match actions.types.kind(&media) {
         Some(TypeKind::Json) => Kind::Json,
+        Some(TypeKind::JsonLines) => Kind::JsonLines,
         Some(TypeKind::Urlencoded) => Kind::Urlencoded,
         Some(TypeKind::Multipart) => Kind::Multipart(media.boundary.clone()?),
         None => Kind::Other,
@@ -50,7 +55,7 @@ pub(super) fn kind(actions: &Actions, headers: &HeaderMap) -> Option<Kind> {
     // In other encodings, rules would not find the values that they hide.
     let is_utf8 = media.is_utf8();
     let reads = |rule: &Rule| match kind {
-        Kind::Json | Kind::Patch => rule.json.is_some(),
+        Kind::Json | Kind::JsonLines | Kind::Patch => rule.json.is_some(),
         Kind::Urlencoded | Kind::Multipart(_) => !rule.form.is_empty(),
         Kind::Other => false,
     };

@@ -20,14 +20,21 @@ const COOKIES: &str = "a cookie has the name of a field that a rule hides, and s
 
 impl Job<'_> {
     /// Writes a form in its canonical spelling, if rules hide something in messages of this direction.
-    pub(super) async fn canonical(&self, kind: &Kind, headers: &HeaderMap, body: Buffer) -> Result<Buffer, Refusal> {
+    pub(super) async fn canonical(
+        &mut self,
+        kind: &Kind,
+        headers: &HeaderMap,
+        body: Buffer,
+    ) -> Result<Buffer, Refusal> {
         let Some(hidden) = self.actions.hidden.clone() else { return Ok(body) };
         self.refuse_as_sent(kind, &body, &hidden)?;
         let (names, limits) = (Arc::clone(&hidden.form), self.transforms.form.clone());
         match kind {
             Kind::Urlencoded => {
                 let checks = self.checks(headers, &hidden).await;
-                Ok(self.canonical_fields(names, checks, Syntax::Form, body).await?.0)
+                let (body, canonical) = self.canonical_fields(names, checks, Syntax::Form, body).await?;
+                self.has_new_body |= canonical.is_new;
+                Ok(body)
             }
             Kind::Multipart(boundary) => {
                 let checks = self.checks(headers, &hidden).await;
@@ -36,26 +43,29 @@ impl Job<'_> {
                 let reading = CanonicalParts::new(body, boundary.clone(), names, limits, checks);
                 let reading = reading.map_err(|error| self.of_form(&error.into()))?;
                 let written = self.offload().run_in_slices(cost, reading, CanonicalParts::step).await;
-                into_buffer(written.map_err(|fault| self.of_form(&fault))?.bytes, work)
+                let written = written.map_err(|fault| self.of_form(&fault))?;
+                self.has_new_body |= written.is_new;
+                into_buffer(written.bytes, work)
             }
-            Kind::Json | Kind::Patch | Kind::Other => Ok(body),
+            Kind::Json | Kind::JsonLines | Kind::Patch | Kind::Other => Ok(body),
         }
     }
 
-    /// Writes an urlencoded form or query in its canonical spelling; also returns the names of its hidden fields.
+    /// Writes an urlencoded form or query in its canonical spelling; also returns the rest of the result, without the bytes.
     pub(super) async fn canonical_fields(
         &self,
         names: Arc<FieldNames>,
         checks: Checks,
         syntax: Syntax,
         body: Buffer,
-    ) -> Result<(Buffer, Vec<String>), Refusal> {
+    ) -> Result<(Buffer, Canonical), Refusal> {
         let work = body.share().another(self.memory_of_form(&body))?;
         let cost = forms::cost(body.len(), true);
         let reading = CanonicalFields::new(body, names, self.transforms.form.clone(), checks, syntax);
         let written = self.offload().run_in_slices(cost, reading, CanonicalFields::step).await;
-        let Canonical { bytes, selected } = written.map_err(|fault| self.of_form(&fault))?;
-        Ok((into_buffer(bytes, work)?, selected))
+        let mut canonical = written.map_err(|fault| self.of_form(&fault))?;
+        let bytes = std::mem::take(&mut canonical.bytes);
+        Ok((into_buffer(bytes, work)?, canonical))
     }
 
     /// The checks of a form: its hidden fields must not come from the query too, and if all fields are hidden, not from cookies either.

@@ -60,7 +60,7 @@ impl Job<'_> {
         if hidden.selections.is_empty() || self.actions.embedded_json == Embedded::Pass {
             return Ok(body);
         }
-        if !matches!(kind, Kind::Json | Kind::Patch) {
+        if !matches!(kind, Kind::Json | Kind::JsonLines | Kind::Patch) {
             return Ok(body);
         }
         let (size, cost) = (body.len(), Cost::of_bytes(body.len(), 4));

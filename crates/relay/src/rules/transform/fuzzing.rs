@@ -183,7 +183,7 @@ fn check_redaction(body: &[u8]) {
     let limits = DocumentLimits { filter_steps_max: 1 << 20, ..DocumentLimits::default() };
     for selector in ["$..a", "$[-1:]", "$[?@.a == 1]"] {
         let selection = Selection::parse(&[selector], &limits).expect("a selector");
-        let Ok(redaction) = Redaction::new(buffer(body), &selection, "x", false) else { return };
+        let Ok(redaction) = Redaction::new(buffer(body), &selection, "x", (false, false)) else { return };
         let (_, calls) = drive(redaction, Redaction::step);
         // Each call replaces a thousand values or reads 64 KiB, in at most four passes.
         check_calls(calls, body.len(), 4, selector);

@@ -41,7 +41,7 @@ impl Job<'_> {
         let Some(hidden) = self.actions.hidden.clone() else { return Ok(body) };
         let (names, what) = match kind {
             Kind::Urlencoded => (&hidden.in_forms, MERGED),
-            Kind::Json | Kind::Patch | Kind::Multipart(_) => (&hidden.in_bodies, AS_URLENCODED),
+            Kind::Json | Kind::JsonLines | Kind::Patch | Kind::Multipart(_) => (&hidden.in_bodies, AS_URLENCODED),
             Kind::Other => return Ok(body),
         };
         let body = self.refuse_fields(body, names, what).await?;

@@ -1,6 +1,6 @@
 //! Bodies that describe changes of a resource: refused where the selectors cannot be meant for them, or read by their operations.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use leafseal_document::{
     DocumentError, Limits as DocumentLimits, Match, PatchShape, PatchWalk, Progress, Purpose, Selection, ShapeWalk,
@@ -19,6 +19,8 @@ const WALK_FACTOR: u64 = 16;
 /// The refusal of a patch whose operations are not read.
 const IS_PATCH: &str = "it has the shape of a JSON Patch (RFC 6902), in which selectors find nothing: set patches = \"operations\" to \
                         compare the paths of its operations with them, or \"document\" if it is no patch";
+const IS_PATCH_IN_LINE: &str = "one of its lines has the shape of a patch, in which selectors find nothing: set patches = \"document\" \
+                                if it is none";
 const IS_SCIM: &str = "it has the shape of a SCIM patch (RFC 7644), in which selectors find nothing: set patches = \"document\" if it \
                        is none";
 
@@ -26,6 +28,15 @@ const IS_SCIM: &str = "it has the shape of a SCIM patch (RFC 7644), in which sel
 struct ShapeSearch {
     walk: ShapeWalk,
     body: Buffer,
+}
+
+/// A search for lines in the shape of a patch.
+struct LineSearch {
+    body: Buffer,
+    /// Where the next line starts.
+    next: usize,
+    /// The current line, if it may have that shape.
+    line: Option<(Range<usize>, ShapeWalk)>,
 }
 
 /// A search for the selected values of a patch.
@@ -51,6 +62,29 @@ impl ShapeSearch {
             // The rules refuse it, at the same place.
             Err(_) => ControlFlow::Break((None, self.body)),
         }
+    }
+}
+
+impl LineSearch {
+    fn step(mut self) -> ControlFlow<(bool, Buffer), Self> {
+        let body = self.body.as_ref();
+        match self.line.take() {
+            Some((line, mut walk)) => match walk.advance(&body[line.clone()], STEP_SIZE) {
+                Ok(None) => self.line = Some((line, walk)),
+                Ok(Some(Some(_))) => return ControlFlow::Break((true, self.body)),
+                // The rules refuse a line that is no JSON.
+                Ok(Some(None)) | Err(_) => {}
+            },
+            None if self.next >= body.len() => return ControlFlow::Break((false, self.body)),
+            None => {
+                let rest = &body[self.next..];
+                let end = self.next + memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+                let line = self.next..end;
+                self.next = end + 1;
+                self.line = ShapeWalk::new(&body[line.clone()], &DocumentLimits::default()).map(|walk| (line, walk));
+            }
+        }
+        ControlFlow::Continue(self)
     }
 }
 
@@ -84,6 +118,9 @@ impl Job<'_> {
     pub(super) async fn by_shape(&self, kind: Kind, body: Buffer) -> Result<(Kind, Buffer), Refusal> {
         let patches = self.actions.patches;
         let hides = self.actions.hidden.as_ref().is_some_and(|hidden| hidden.json);
+        if kind == Kind::JsonLines && hides && patches != Patches::Document {
+            return self.refuse_patches_in_lines(body).await.map(|body| (kind, body));
+        }
         if kind != Kind::Json || patches == Patches::Document || !(hides || patches == Patches::Operations) {
             return Ok((kind, body));
         }
@@ -96,6 +133,14 @@ impl Job<'_> {
             Some(PatchShape::Json) => Err(Refusal::mismatch(self.direction, IS_PATCH)),
             Some(PatchShape::Scim) => Err(Refusal::mismatch(self.direction, IS_SCIM)),
         }
+    }
+
+    /// Refuses JSON Lines with a line in the shape of a patch: their operations are not read.
+    async fn refuse_patches_in_lines(&self, body: Buffer) -> Result<Buffer, Refusal> {
+        let search = LineSearch { body, next: 0, line: None };
+        let cost = Cost::of_bytes(search.body.len(), WALK_FACTOR);
+        let (is_patch, body) = self.offload().run_in_slices(cost, search, LineSearch::step).await;
+        if is_patch { Err(Refusal::mismatch(self.direction, IS_PATCH_IN_LINE)) } else { Ok(body) }
     }
 
     /// Applies a rule to the values of a patch that its operations put where the rule's selectors select.
@@ -119,6 +164,7 @@ impl Job<'_> {
         }
         if rule.action == Action::Redact {
             self.changed[rule.action as usize] += matches.len() as u64;
+            self.has_new_body = true;
             let mut token = Vec::new();
             escape_into(&rule.replacement, &mut token);
             let mut out = Buffer::with_capacity(body.len(), body.share())?;
@@ -140,7 +186,7 @@ impl Job<'_> {
         }
         list.extend(b"]")?;
         let everything: Arc<[String]> = Arc::new(["$".to_owned()]);
-        let answer = self.document(rule, &everything, false, list).await?;
+        let answer = self.document(rule, &everything, (false, false), list).await?;
         let mut out = Buffer::with_capacity(body.len() + answer.len(), body.share())?;
         let cost = Cost::of_bytes(body.len() + answer.len(), 16);
         let merge = move || -> Result<Option<Buffer>, Refusal> {

@@ -34,11 +34,12 @@ impl Job<'_> {
         let mut after = Buffer::of(before.to_vec(), share);
         if let Some(hidden) = hidden.filter(|hidden| !hidden.query.is_empty()) {
             let names = hidden.query.clone();
-            (after, self.hidden_in_query) =
-                self.canonical_fields(names, Checks::default(), Syntax::Query, after).await?;
+            let canonical;
+            (after, canonical) = self.canonical_fields(names, Checks::default(), Syntax::Query, after).await?;
+            self.hidden_in_query = canonical.selected;
         }
         for rule in rules {
-            after = self.fields(rule, &rule.query, false, Syntax::Query, after).await?;
+            after = self.fields(rule, &rule.query, false, Syntax::Query, after).await?.0;
         }
         if after.as_ref() != before {
             *uri = with_query(uri.path(), after.as_ref())

@@ -49,17 +49,20 @@ impl Redaction {
     const MATCHES_MAX: usize = 1024;
     const STEP_SIZE: usize = 64 << 10;
 
+    /// `is_lines`: whether it is a document on each line.
+    ///
     /// # Errors
     /// If the document is too large, or there is no memory for another.
     pub(super) fn new(
         document: Buffer,
         selection: &Selection,
         replacement: &str,
-        is_strict: bool,
+        (is_strict, is_lines): (bool, bool),
     ) -> Result<Self, RedactFault> {
         let mut token = Vec::new();
         escape_into(replacement, &mut token);
         let walk = Walk::new(document.len(), selection, Purpose::Encrypt, &DocumentLimits::default())?;
+        let walk = if is_lines { walk.lines() } else { walk };
         let out = Buffer::with_capacity(document.len(), document.share())?;
         Ok(Redaction { document, walk, token, out, copied: 0, count: 0, matches: Vec::new(), is_strict })
     }

@@ -114,17 +114,7 @@ fn run_while_offload_is_taken(rules: &str, headers: &[(&'static str, &'static st
         let direction = Direction::Request;
         let client = IpAddr::from([127, 0, 0, 1]);
         let transforms = &transforms;
-        let mut job = Job {
-            transforms,
-            direction,
-            actions: &actions,
-            app: "a",
-            key_id: None,
-            client,
-            changed: [0; 3],
-            unopened: Unopened::default(),
-            hidden_in_query: Vec::new(),
-        };
+        let mut job = Job::new(transforms, direction, &actions, "a", client);
         let body = Full::new(Bytes::from(body)).map_err(|never: Infallible| -> BodyError { match never {} });
         let mut running = std::pin::pin!(job.run(&mut headers, body));
         let mut done = None;
@@ -145,8 +135,9 @@ fn run_while_offload_is_taken(rules: &str, headers: &[(&'static str, &'static st
             taken.await.unwrap();
         }
         let outcome = match outcome {
-            Ok(Outcome::Rewritten(bytes)) => String::from_utf8_lossy(&bytes).into_owned(),
+            Ok(Outcome::Whole(bytes)) => String::from_utf8_lossy(&bytes).into_owned(),
             Ok(Outcome::Untouched(_)) => "untouched".to_owned(),
+            Ok(Outcome::Unread(..)) => "unread".to_owned(),
             Err(refusal) => refusal.code.to_owned(),
         };
         (is_inline, outcome)
@@ -192,7 +183,7 @@ fn redacted_documents_keep_all_other_bytes() {
     };
     let whole = document(br#" {"card" : "4242","a":[1.50, {"card":{"x":1,"y":[true,null]}}]}"#);
     let redact_json = |document: Buffer, replacement: &str| {
-        let mut redaction = Redaction::new(document, &selection, replacement, false)?;
+        let mut redaction = Redaction::new(document, &selection, replacement, (false, false))?;
         loop {
             match redaction.step() {
                 ControlFlow::Continue(next) => redaction = next,
@@ -209,4 +200,105 @@ fn redacted_documents_keep_all_other_bytes() {
     let cards = document(format!("[{}0]", "{\"card\":1},".repeat(1000)).as_bytes());
     let refused = redact_json(cards, &"x".repeat(2000));
     assert!(matches!(refused, Err(RedactFault::NoRoom(refusal)) if refusal.code == "relay-overloaded"));
+}
+
+/// Applies rules to a body; returns its bytes or the code of the refusal, and the header that goes with it.
+fn run_on_body(rules: &str, mismatch: &str, fields: &[(&'static str, &str)], body: &[u8]) -> (Vec<u8>, HeaderMap) {
+    let threads = OffloadThreads::new(1, SchedulingClass::Normal).unwrap();
+    let (limits, actions) = (Limits::default(), actions(rules, mismatch));
+    let transforms = TransformContext::new(client(), Budget::new(&limits), threads.way(), 1000, &limits);
+    let fields = fields.iter().map(|&(name, value)| (HeaderName::from_static(name), value.parse().unwrap()));
+    let mut headers: HeaderMap = fields.collect();
+    let mut job = Job::new(&transforms, Direction::Response, &actions, "a", IpAddr::from([127, 0, 0, 1]));
+    let body = Full::new(Bytes::copy_from_slice(body)).map_err(|never: Infallible| -> BodyError { match never {} });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let bytes = match runtime.block_on(job.run_on_body(&mut headers, body)) {
+        Ok(Outcome::Whole(bytes)) => bytes.to_vec(),
+        Ok(Outcome::Untouched(_)) => b"untouched".to_vec(),
+        Ok(Outcome::Unread(..)) => b"unread".to_vec(),
+        Err(refusal) => refusal.code.as_bytes().to_vec(),
+    };
+    (bytes, headers)
+}
+
+#[test]
+fn a_body_that_need_not_be_decrypted_passes_where_rules_only_decrypt() {
+    const DECRYPTS: &str = "{ action = \"decrypt\", json = [\"$\"] }";
+    let (refuse, pass) = ("request_mismatch = \"refuse\"", "request_mismatch = \"pass\"");
+    let page = b"<html>preview: nothing sealed</html>";
+    let sealed = b"<html>ev:Tk9D:x:$</html>";
+    let fields = |coding: &'static str| {
+        [("content-type", "text/html"), ("content-encoding", coding), ("etag", "\"v1\""), ("content-digest", "x")]
+    };
+    for coding in [Coding::Identity, Coding::Gzip, Coding::Brotli, Coding::Zstd] {
+        let name = match coding {
+            Coding::Identity => "identity",
+            Coding::Gzip => "gzip",
+            Coding::Brotli => "br",
+            Coding::Zstd => "zstd",
+        };
+        let coded = encode(coding, page);
+        let (passed, headers) = run_on_body(DECRYPTS, refuse, &fields(name), &coded);
+        assert_eq!(passed, coded, "{name}");
+        assert!(headers["etag"] == "\"v1\"" && headers["content-digest"] == "x", "{name}: {headers:?}");
+        assert_eq!(headers["content-length"], coded.len().to_string().as_str());
+        let (refused, _) = run_on_body(DECRYPTS, refuse, &fields(name), &encode(coding, sealed));
+        assert_eq!(refused, b"unsupported-body", "{name}");
+    }
+    assert_eq!(run_on_body(DECRYPTS, refuse, &fields("deflate"), page).0, b"unsupported-body", "it cannot be searched");
+    assert_eq!(run_on_body(DECRYPTS, refuse, &fields("gzip"), page).0, b"unreadable-body");
+    assert_eq!(run_on_body(DECRYPTS, pass, &fields("identity"), sealed).0, b"unread");
+    let hides = "{ action = \"redact\", json = [\"$\"] }";
+    assert_eq!(run_on_body(hides, refuse, &fields("identity"), page).0, b"unsupported-body");
+    assert_eq!(run_on_body(hides, pass, &fields("identity"), page).0, b"untouched");
+}
+
+#[test]
+fn a_body_that_no_rule_changed_keeps_its_bytes_and_validators() {
+    let rule = "{ action = \"redact\", json = [\"$.card\"], form = [\"card\"] }";
+    let marks =
+        [("etag", "\"v1\""), ("content-digest", "a"), ("repr-digest", "b"), ("digest", "c"), ("content-md5", "d")];
+    let fields = |kind: &'static str, coding: &'static str| {
+        [&[("content-type", kind), ("content-encoding", coding), ("trailer", "x-sum")][..], &marks].concat()
+    };
+    let (json, form) = ("application/json", "application/x-www-form-urlencoded");
+    // Written by another encoder, or at another level.
+    let coded = {
+        let mut coder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::new(0));
+        std::io::Write::write_all(&mut coder, b"{\"other\":1}").unwrap();
+        coder.finish().unwrap()
+    };
+    for (kind, coding, body) in
+        [(json, "identity", &b" {\"other\" : 1}"[..]), (json, "gzip", &coded), (form, "identity", b"other=%31&x")]
+    {
+        let (bytes, headers) = run_on_body(rule, "", &fields(kind, coding), body);
+        assert_eq!(bytes, body, "{kind} {coding}");
+        for (name, value) in marks {
+            assert_eq!(headers[name], value, "{kind} {coding} {name}");
+        }
+        assert!(!headers.contains_key("trailer"), "trailers are not forwarded");
+    }
+    for (kind, body) in [(json, &b"{\"card\":1}"[..]), (form, b"card=1")] {
+        let (_, headers) = run_on_body(rule, "", &fields(kind, "identity"), body);
+        assert_eq!(headers["etag"], "W/\"v1\"");
+        assert!(marks[1..].iter().all(|(name, _)| !headers.contains_key(*name)), "{headers:?}");
+    }
+}
+
+#[test]
+fn json_lines_are_read_line_by_line() {
+    let rule = "{ action = \"redact\", json = [\"$.card\"], replacement = \"x\" }";
+    let run = |kind: &'static str, body: &[u8]| {
+        String::from_utf8(run_on_body(rule, "", &[("content-type", kind)], body).0).unwrap()
+    };
+    let lines = b"{\"card\":1}\r\n\n {\"a\":{\"card\":2}}\n{\"card\" : \"3\"}";
+    let expected = "{\"card\":\"x\"}\r\n\n {\"a\":{\"card\":2}}\n{\"card\" : \"x\"}";
+    for kind in ["application/x-ndjson", "application/jsonl; charset=utf-8"] {
+        assert_eq!(run(kind, lines), expected);
+        // Two documents on one line, and one on two lines, are not JSON Lines.
+        for wrong in [&b"{\"a\":1}{\"card\":2}"[..], b"{\"a\":1}\r{\"card\":2}", b"{\"card\":\n2}", b"1,2"] {
+            assert_eq!(run(kind, wrong), "unreadable-body");
+        }
+    }
+    assert_eq!(run("application/json", lines), "unreadable-body");
 }

@@ -1,0 +1,185 @@
+//! Finds envelopes in bodies that no rule reads, by how their text begins.
+//!
+//! The search covers UTF-8 and other supersets of ASCII, also where the colons are percent-encoded as in forms, and encrypted files. It
+//! misses envelopes in UTF-16, in Base64 and in archives, and takes other text that begins like an envelope for one.
+
+use std::ops::ControlFlow;
+
+use memchr::memmem;
+
+use crate::body::buffer::Buffer;
+
+/// The first bytes of an encrypted file.
+pub(crate) const FILE_START: &[u8] = b"%EVENC";
+/// Bytes kept of earlier pieces: one less than the longest text by which an envelope is recognised, `ev%3Adebug%3A`.
+const TAIL_SIZE: usize = 12;
+/// Length of a version in an envelope.
+const VERSION_SIZE: usize = 4;
+
+/// The result of a search.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// No envelope in the bytes so far.
+    #[default]
+    Nothing,
+    /// An envelope.
+    Envelope,
+    /// No envelope in the bytes that were searched; there were more.
+    Unknown,
+}
+
+impl Found {
+    /// The word in logs and metrics.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Found::Nothing => "nothing",
+            Found::Envelope => "envelope",
+            Found::Unknown => "unknown",
+        }
+    }
+}
+
+/// A search through a body that arrives in pieces, up to a number of bytes.
+#[derive(Debug)]
+pub(crate) struct EnvelopeSearch {
+    found: Found,
+    /// Bytes that may still be searched.
+    left: usize,
+    /// The last bytes, in which an envelope may begin.
+    tail: Vec<u8>,
+}
+
+impl EnvelopeSearch {
+    /// Starts a search through at most `size_max` bytes.
+    pub(crate) fn new(size_max: usize) -> Self {
+        EnvelopeSearch { found: Found::Nothing, left: size_max, tail: Vec::new() }
+    }
+
+    /// Searches the next piece.
+    pub(crate) fn read(&mut self, piece: &[u8]) {
+        if self.found != Found::Nothing || piece.is_empty() {
+            return;
+        }
+        let searched = &piece[..piece.len().min(self.left)];
+        self.left -= searched.len();
+        // An envelope may begin in earlier pieces.
+        self.tail.extend_from_slice(&searched[..searched.len().min(TAIL_SIZE)]);
+        if holds_envelope(&self.tail) || holds_envelope(searched) {
+            self.found = Found::Envelope;
+        } else if searched.len() < piece.len() {
+            self.found = Found::Unknown;
+        }
+        if searched.len() >= TAIL_SIZE {
+            self.tail.clear();
+            self.tail.extend_from_slice(&searched[searched.len() - TAIL_SIZE..]);
+        } else {
+            self.tail.drain(..self.tail.len().saturating_sub(TAIL_SIZE));
+        }
+    }
+
+    pub(crate) fn found(&self) -> Found {
+        self.found
+    }
+}
+
+/// A search through a whole body, in steps.
+pub(crate) struct WholeSearch {
+    body: Buffer,
+    at: usize,
+    search: EnvelopeSearch,
+}
+
+impl WholeSearch {
+    /// Bytes that a step searches.
+    const STEP_SIZE: usize = 64 << 10;
+
+    pub(crate) fn new(body: Buffer) -> Self {
+        WholeSearch { body, at: 0, search: EnvelopeSearch::new(usize::MAX) }
+    }
+
+    /// Breaks with the body, and whether it holds an envelope.
+    pub(crate) fn step(mut self) -> ControlFlow<(Buffer, bool), Self> {
+        let bytes = self.body.as_ref();
+        let end = bytes.len().min(self.at + Self::STEP_SIZE);
+        self.search.read(&bytes[self.at..end]);
+        self.at = end;
+        let is_found = self.search.found() == Found::Envelope;
+        if is_found || end == bytes.len() {
+            ControlFlow::Break((self.body, is_found))
+        } else {
+            ControlFlow::Continue(self)
+        }
+    }
+}
+
+/// Whether the bytes contain text that begins like an envelope, or an encrypted file.
+fn holds_envelope(bytes: &[u8]) -> bool {
+    memmem::find_iter(bytes, b"ev").any(|at| begins_envelope(&bytes[at + 2..]))
+        || memmem::find(bytes, FILE_START).is_some()
+}
+
+/// Whether this follows the `ev` of an envelope: a colon, and a version or `debug` with another.
+fn begins_envelope(rest: &[u8]) -> bool {
+    let Some(rest) = after_colon(rest) else { return false };
+    if let Some(rest) = rest.strip_prefix(b"debug") {
+        return after_colon(rest).is_some();
+    }
+    let is_version = |version: &[u8]| version.iter().all(u8::is_ascii_alphanumeric);
+    rest.split_at_checked(VERSION_SIZE)
+        .is_some_and(|(version, rest)| is_version(version) && after_colon(rest).is_some())
+}
+
+fn after_colon(text: &[u8]) -> Option<&[u8]> {
+    let encoded = || [b"%3A", b"%3a"].into_iter().find_map(|colon| text.strip_prefix(colon));
+    text.strip_prefix(b":").or_else(encoded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn search(pieces: &[&[u8]], size_max: usize) -> Found {
+        let mut search = EnvelopeSearch::new(size_max);
+        pieces.iter().for_each(|piece| search.read(piece));
+        search.found()
+    }
+
+    #[test]
+    fn envelopes_are_found_across_the_borders_of_pieces() {
+        for text in [
+            "a ev:Tk9D:x",
+            "card=ev%3ATk9D%3Anumber",
+            "ev%3adebug%3aTk9D",
+            "ev:debug:RFVC:",
+            "\0%EVENC\x03",
+            "evev:Tk9D:",
+        ] {
+            let bytes = text.as_bytes();
+            assert!(holds_envelope(bytes), "{text}");
+            for first in 0..=bytes.len() {
+                for second in first..=bytes.len() {
+                    let pieces = [&bytes[..first], &bytes[first..second], &bytes[second..], b" and more"];
+                    assert_eq!(search(&pieces, usize::MAX), Found::Envelope, "{text} at {first} and {second}");
+                }
+            }
+            let single: Vec<&[u8]> = bytes.chunks(1).collect();
+            assert_eq!(search(&single, usize::MAX), Found::Envelope, "{text}");
+        }
+    }
+
+    #[test]
+    fn other_text_is_no_envelope() {
+        for text in ["", "prev: next", "ev:", "ev:Tk9", "ev:a car:", "EV:Tk9D:", "dev/Tk9D:", "ev%3Bdebug", "%EVEN"] {
+            assert_eq!(search(&[text.as_bytes()], usize::MAX), Found::Nothing, "{text}");
+        }
+    }
+
+    #[test]
+    fn no_more_bytes_are_searched_than_permitted() {
+        let text = b"0123456789ev:Tk9D:";
+        assert_eq!(search(&[text], text.len()), Found::Envelope);
+        assert_eq!(search(&[text], text.len() - 1), Found::Unknown);
+        assert_eq!(search(&[&text[..5], &text[5..]], 5), Found::Unknown);
+        assert_eq!(search(&[b"01234"], 5), Found::Nothing);
+    }
+}

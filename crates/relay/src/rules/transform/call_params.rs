@@ -1,0 +1,46 @@
+//! The parameters of calls to the engine, as owned values for offload threads.
+
+use super::*;
+
+/// The common parameters of engine requests.
+pub(super) struct CallParams {
+    pub(super) app: Box<str>,
+    pub(super) role: Option<Box<str>>,
+    pub(super) key_id: Option<Box<str>>,
+    pub(super) deadline_ms: u32,
+    pub(super) on_failure: OnFailure,
+    pub(super) other_case: Option<OtherCase>,
+    pub(super) skip_sealed: bool,
+    pub(super) is_lines: bool,
+}
+
+impl CallParams {
+    pub(super) fn encrypt(&self) -> EncryptOptions<'_> {
+        let deadline_ms = Some(self.deadline_ms);
+        let (role, skip_sealed, other_case) = (self.role.as_deref(), self.skip_sealed, self.other_case);
+        let lines = self.is_lines;
+        EncryptOptions { role, deadline_ms, skip_sealed, lines, other_case, ..EncryptOptions::new(&self.app) }
+    }
+
+    pub(super) fn decrypt(&self) -> DecryptOptions<'_> {
+        let deadline_ms = Some(self.deadline_ms);
+        let on_failure = match self.on_failure {
+            // Omitted, so that older engines accept the request.
+            OnFailure::Fail => None,
+            OnFailure::Leave => Some(leafseal_client::OnFailure::Leave),
+            OnFailure::Null => Some(leafseal_client::OnFailure::Null),
+        };
+        let (role, key_id, other_case) = (self.role.as_deref(), self.key_id.as_deref(), self.other_case);
+        let lines = self.is_lines;
+        DecryptOptions { role, deadline_ms, on_failure, lines, other_case, key_id, ..DecryptOptions::new(&self.app) }
+    }
+
+    pub(super) fn encrypt_file(&self) -> EncryptFileOptions<'_> {
+        EncryptFileOptions { deadline_ms: Some(self.deadline_ms), ..EncryptFileOptions::new(&self.app) }
+    }
+
+    pub(super) fn decrypt_file(&self) -> DecryptFileOptions<'_> {
+        let (deadline_ms, key_id) = (Some(self.deadline_ms), self.key_id.as_deref());
+        DecryptFileOptions { deadline_ms, key_id, ..DecryptFileOptions::new(&self.app) }
+    }
+}

@@ -1,0 +1,271 @@
+//! Answers that rules cannot read or do not change, conditions of requests, and envelopes in bodies that no rule reads.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use crate::common::{Answer, Identity, Pieces, TestRelay, data};
+use hyper::Version;
+use hyper::body::{Bytes, Frame};
+use hyper::header::{HeaderName, HeaderValue};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+const VERSIONS: [Version; 2] = [Version::HTTP_11, Version::HTTP_2];
+
+/// A request that the upstream received: its head in lower case, and its body.
+#[derive(Clone, Debug)]
+struct Seen {
+    head: String,
+    body: Vec<u8>,
+}
+
+/// An upstream with a fixed answer for each path, and a relay in front of it.
+struct Fixture {
+    seen: Arc<Mutex<Vec<Seen>>>,
+    relay: TestRelay,
+}
+
+impl Fixture {
+    async fn new(routes: &str, answers: &[(&str, &str)]) -> Fixture {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let origin = format!("http://{}", listener.local_addr().unwrap());
+        let answers: HashMap<String, String> =
+            answers.iter().map(|&(path, answer)| (path.to_owned(), answer.to_owned())).collect();
+        let (answers, seen) = (Arc::new(answers), Arc::<Mutex<Vec<Seen>>>::default());
+        let all = Arc::clone(&seen);
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                tokio::spawn(answer(socket, Arc::clone(&answers), Arc::clone(&all)));
+            }
+        });
+        Fixture { seen, relay: TestRelay::new(&origin, &Identity::new(), "", routes) }
+    }
+
+    async fn send(&self, version: Version, method: &str, path: &str, fields: &[(&'static str, &str)]) -> Answer {
+        self.send_body(version, method, path, fields, Vec::new()).await
+    }
+
+    async fn send_body(
+        &self,
+        version: Version,
+        method: &str,
+        path: &str,
+        fields: &[(&'static str, &str)],
+        body: Vec<Frame<Bytes>>,
+    ) -> Answer {
+        let mut client = self.relay.client(version).await;
+        let mut request = client.request(method, path, Pieces::of(body));
+        request.headers_mut().remove("trailer");
+        for &(name, value) in fields {
+            request.headers_mut().insert(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
+        }
+        Answer::whole(client.begin(request).await).await
+    }
+
+    /// The request that the upstream received last.
+    fn last(&self) -> Seen {
+        self.seen.lock().unwrap().last().expect("a request").clone()
+    }
+}
+
+/// Answers one request. A `Content-Length` is added unless the answer has one.
+async fn answer(mut socket: TcpStream, answers: Arc<HashMap<String, String>>, seen: Arc<Mutex<Vec<Seen>>>) {
+    let mut bytes = Vec::new();
+    let head_size = loop {
+        if let Some(at) = bytes.windows(4).position(|it| it == b"\r\n\r\n") {
+            break at + 4;
+        }
+        if socket.read_buf(&mut bytes).await.unwrap_or(0) == 0 {
+            return;
+        }
+    };
+    let head = String::from_utf8_lossy(&bytes[..head_size]).to_ascii_lowercase();
+    let size = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+    let is_chunked = head.contains("transfer-encoding: chunked");
+    let is_whole = |bytes: &[u8]| match size {
+        Some(size) => bytes.len() - head_size >= size,
+        None => !is_chunked || bytes.ends_with(b"\r\n0\r\n\r\n"),
+    };
+    while !is_whole(&bytes) {
+        assert!(socket.read_buf(&mut bytes).await.unwrap() > 0, "the request broke off");
+    }
+    let path = head.split(' ').nth(1).unwrap().to_owned();
+    let is_head = head.starts_with("head ");
+    seen.lock().unwrap().push(Seen { head, body: bytes[head_size..].to_vec() });
+    let text = answers.get(&path).map_or("HTTP/1.1 200 OK\r\n\r\n", String::as_str);
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    let body = if is_head { "" } else { body };
+    let has_length = head.to_ascii_lowercase().contains("content-length") || head.starts_with("HTTP/1.1 304");
+    let length = if has_length { String::new() } else { format!("content-length: {}\r\n", body.len()) };
+    let _ = socket.write_all(format!("{head}\r\nconnection: close\r\n{length}\r\n{body}").as_bytes()).await;
+}
+
+const REDACTS: &str = "[[inbound.route]]\npath = \"/r/**\"\nresponse = [{ action = \"redact\", json = [\"$.card\"] }, \
+    { action = \"redact\", headers = [\"X-Card\"] }]\n[[inbound.route]]\npath = \"/**\"\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn status_and_header_of_an_answer_without_a_readable_body_are_forwarded() {
+    let html = "content-type: text/html\r\ncontent-encoding: deflate\r\nx-card: 4111";
+    let redirect = format!(
+        "HTTP/1.1 302 Found\r\nlocation: /login?next=/r/302\r\nset-cookie: a=1\r\nset-cookie: b=2\r\nrefresh: 0; url=/login\r\n\
+         link: </a>; rel=next\r\nalt-svc: h3=\":443\"\r\netag: \"v1\"\r\ncontent-digest: x\r\n{html}\r\n\r\n<a>4111</a>"
+    );
+    let unavailable = "HTTP/1.1 503 Unavailable\r\nretry-after: 7\r\ncontent-type: text/plain\r\n\r\n4111 later";
+    let unauthorized =
+        "HTTP/1.1 401 Unauthorized\r\nwww-authenticate: Basic realm=\"x\"\r\ncontent-type: text/plain\r\n\r\n4111";
+    let malformed = "HTTP/1.1 500 Error\r\ncontent-type: application/json\r\n\r\n{\"card\":4111";
+    let created = "HTTP/1.1 201 Created\r\nlocation: /r/7\r\ncontent-type: text/plain\r\n\r\n4111";
+    let fixture = Fixture::new(
+        REDACTS,
+        &[
+            ("/r/302", &redirect),
+            ("/r/503", unavailable),
+            ("/r/401", unauthorized),
+            ("/r/500", malformed),
+            ("/r/201", created),
+            ("/r/404", "HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\n\r\n{\"card\":4111,\"code\":7}"),
+            ("/r/empty", "HTTP/1.1 303 See Other\r\nlocation: /x\r\ncontent-type: text/html\r\n\r\n"),
+            ("/r/200", "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<a>4111</a>"),
+        ],
+    )
+    .await;
+    for version in VERSIONS {
+        for (path, status, code, kept) in [
+            (
+                "/r/302",
+                302,
+                "unsupported-body",
+                &[("location", "/login?next=/r/302"), ("refresh", "0; url=/login")][..],
+            ),
+            ("/r/503", 503, "unsupported-body", &[("retry-after", "7")]),
+            ("/r/401", 401, "unsupported-body", &[("www-authenticate", "Basic realm=\"x\"")]),
+            ("/r/500", 500, "unreadable-body", &[]),
+            ("/r/201", 201, "unsupported-body", &[("location", "/r/7")]),
+        ] {
+            let answer = fixture.send(version, "GET", path, &[]).await;
+            assert_eq!((answer.status.as_u16(), answer.body.len()), (status, 0), "{path}: {answer:?}");
+            assert_eq!((answer.header("leafseal-withheld"), answer.header("content-length")), (code, "0"), "{path}");
+            assert_eq!((answer.header("content-type"), answer.header("content-encoding")), ("", ""), "{path}");
+            kept.iter().for_each(|(name, value)| assert_eq!(answer.header(name), *value, "{path}"));
+            assert!(!format!("{:?}", answer.headers).contains("4111"), "{answer:?}");
+        }
+        let answer = fixture.send(version, "GET", "/r/302", &[]).await;
+        assert_eq!(answer.headers.get_all("set-cookie").iter().count(), 2);
+        assert_eq!((answer.header("x-card"), answer.header("link")), ("[redacted]", "</a>; rel=next"));
+        assert_eq!(
+            (answer.header("alt-svc"), answer.header("content-digest"), answer.header("etag")),
+            ("", "", "W/\"v1\"")
+        );
+        let answer = fixture.send(version, "GET", "/r/404", &[]).await;
+        assert_eq!((answer.status.as_u16(), &*answer.body), (404, &b"{\"card\":\"[redacted]\",\"code\":7}"[..]));
+        let answer = fixture.send(version, "GET", "/r/empty", &[]).await;
+        assert_eq!((answer.status.as_u16(), answer.header("location")), (303, "/x"));
+        assert_eq!(answer.header("leafseal-withheld"), "", "there was nothing to withhold");
+        // Without its body a success would look like an empty page.
+        assert_eq!(fixture.send(version, "GET", "/r/200", &[]).await.status.as_u16(), 502);
+    }
+    let line = fixture.relay.log.about("/r/503").await;
+    assert_eq!((&line["status"], &line["withheld"]), (&503.into(), &"unsupported-body".into()), "{line}");
+    let metric =
+        |listener| format!("leafseal_relay_withheld_bodies_total{{listener=\"{listener}\",code=\"unsupported-body\"}}");
+    assert_eq!(fixture.relay.metric(&metric("inbound-0")).await, 5.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn validators_agree_in_all_answers_and_conditions_reach_the_upstream() {
+    let marks = "content-type: application/json\r\netag: \"v1\"\r\ncontent-digest: x\r\nrepr-digest: x\r\ndigest: x";
+    let fixture = Fixture::new(
+        REDACTS,
+        &[
+            ("/r/changed", &format!("HTTP/1.1 200 OK\r\n{marks}\r\n\r\n{{\"card\":4111}}")),
+            ("/r/same", &format!("HTTP/1.1 200 OK\r\n{marks}\r\n\r\n{{\"name\":\"x\"}}")),
+            ("/r/304", "HTTP/1.1 304 Not Modified\r\netag: \"v1\"\r\nrepr-digest: x\r\n\r\n"),
+            ("/r/412", "HTTP/1.1 412 Precondition Failed\r\netag: \"v2\"\r\n\r\n"),
+            ("/plain", &format!("HTTP/1.1 200 OK\r\n{marks}\r\n\r\n{{\"card\":4111}}")),
+        ],
+    )
+    .await;
+    let digests =
+        |answer: &Answer| ["content-digest", "repr-digest", "digest"].map(|name| answer.header(name).to_owned());
+    for version in VERSIONS {
+        let answer = fixture.send(version, "GET", "/r/changed", &[]).await;
+        assert_eq!((answer.header("etag"), digests(&answer)), ("W/\"v1\"", ["", "", ""].map(str::to_owned)));
+        let head = fixture.send(version, "HEAD", "/r/changed", &[]).await;
+        assert_eq!((head.header("etag"), digests(&head)), ("W/\"v1\"", digests(&answer)), "{head:?}");
+        let same = fixture.send(version, "GET", "/r/same", &[]).await;
+        assert_eq!((same.header("etag"), digests(&same)), ("\"v1\"", ["x", "x", "x"].map(str::to_owned)), "{same:?}");
+        for (known, received, expected) in [
+            ("W/\"v1\"", "if-none-match: w/\"v1\", \"v1\"\r\n", "W/\"v1\""),
+            ("\"v1\"", "if-none-match: \"v1\"\r\n", "\"v1\""),
+            ("*", "if-none-match: *\r\n", "W/\"v1\""),
+        ] {
+            let answer = fixture.send(version, "GET", "/r/304", &[("if-none-match", known)]).await;
+            assert_eq!(
+                (answer.status.as_u16(), answer.header("etag"), answer.header("repr-digest")),
+                (304, expected, "")
+            );
+            assert!(fixture.last().head.contains(received), "{}", fixture.last().head);
+        }
+        assert_eq!(fixture.send(version, "PUT", "/r/412", &[]).await.header("etag"), "W/\"v2\"");
+        // Another route has the tags too.
+        fixture.send(version, "PUT", "/plain", &[("if-match", "W/\"v1\""), ("if-range", "W/\"v1\"")]).await;
+        let head = fixture.last().head;
+        assert!(head.contains("if-match: w/\"v1\", \"v1\"\r\n") && head.contains("if-range: w/\"v1\"\r\n"), "{head}");
+        let plain = fixture.send(version, "HEAD", "/plain", &[]).await;
+        assert_eq!((plain.header("etag"), plain.header("digest")), ("\"v1\"", "x"), "no rule applies");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_envelope_in_a_body_that_no_rule_reads_is_reported() {
+    let rule = "request = [{ action = \"decrypt\", json = [\"$\"], form = [\"*\"] }]";
+    let fixture = Fixture::new(&format!("[[inbound.route]]\npath = \"/**\"\napp = \"a\"\n{rule}\n"), &[]).await;
+    let zipped = {
+        let mut coder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut coder, b"number: ev:Tk9D:x:$").unwrap();
+        Frame::data(Bytes::from(coder.finish().unwrap()))
+    };
+    let halves = vec![data(b"number: ev:"), data(b"Tk9D:x:$ and more")];
+    let long = Frame::data(Bytes::from(vec![b'x'; (1 << 20) + 1]));
+    for (path, fields, body, found) in [
+        ("/text", &[("content-type", "text/plain")][..], halves, Some("envelope")),
+        (
+            "/odd",
+            &[("content-type", "application/json; utf-8")],
+            vec![data(b"{\"a\":\"ev:Tk9D:x:$\"}")],
+            Some("envelope"),
+        ),
+        ("/gzip", &[("content-type", "text/plain"), ("content-encoding", "gzip")], vec![zipped], Some("envelope")),
+        (
+            "/deflate",
+            &[("content-type", "text/plain"), ("content-encoding", "deflate")],
+            vec![data(b"x")],
+            Some("unknown"),
+        ),
+        ("/none", &[("content-type", "text/plain")], vec![data(b"a preview: nothing")], None),
+        ("/long", &[("content-type", "text/plain")], vec![long], Some("unknown")),
+    ] {
+        for version in VERSIONS {
+            let path = format!("{path}-{version:?}").replace(['/', '.'], "");
+            let path = format!("/{path}");
+            let frames: Vec<Frame<Bytes>> =
+                body.iter().map(|frame| Frame::data(frame.data_ref().unwrap().clone())).collect();
+            let sent: Vec<u8> = frames.iter().flat_map(|frame| frame.data_ref().unwrap().to_vec()).collect();
+            let answer = fixture.send_body(version, "POST", &path, fields, frames).await;
+            assert_eq!(answer.status.as_u16(), 200, "{path}");
+            let line = fixture.relay.log.about(&path).await;
+            assert_eq!(line["unread_request"].as_str(), found, "{line}");
+            let received = fixture.last().body;
+            let is_whole =
+                received.len() >= sent.len() && received.windows(sent.len().min(40)).any(|it| sent.starts_with(it));
+            assert!(is_whole, "{path}: {} of {} bytes", received.len(), sent.len());
+        }
+    }
+    let count = |listener, found| {
+        format!("leafseal_relay_unread_bodies_total{{listener=\"{listener}\",direction=\"request\",found=\"{found}\"}}")
+    };
+    for listener in ["inbound-0", "inbound-1"] {
+        assert_eq!(fixture.relay.metric(&count(listener, "envelope")).await, 3.0);
+        assert_eq!(fixture.relay.metric(&count(listener, "unknown")).await, 2.0);
+    }
+}
