@@ -222,7 +222,15 @@ impl Walk {
     pub fn lines(self) -> Self {
         let (selection, limits) = (self.selection.clone(), self.limits.clone());
         let Walk { purpose, document_size, records_paths, .. } = self;
-        Walk { stage: Stage::Lines(Lines::new(self)), selection, purpose, limits, document_size, records_paths, matched: Vec::new() }
+        Walk {
+            stage: Stage::Lines(Lines::new(self)),
+            selection,
+            purpose,
+            limits,
+            document_size,
+            records_paths,
+            matched: Vec::new(),
+        }
     }
 
     /// Starts again with a document of another size.

@@ -64,12 +64,7 @@ pub fn decrypt_document(
 ) {
     let more = 1 + usize::from(select.is_some());
     let DecryptOptions { other_case, lines, .. } = *options;
-    Fields { other_case, lines, ..Fields::of_decrypt(options) }.begin(
-        id,
-        Method::DecryptDocument,
-        more,
-        out,
-    );
+    Fields { other_case, lines, ..Fields::of_decrypt(options) }.begin(id, Method::DecryptDocument, more, out);
     write_document(select, document, out);
 }
 

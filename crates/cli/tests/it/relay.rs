@@ -101,7 +101,9 @@ fn a_stored_document_that_is_sent_back_is_counted_or_left() {
     let origin = format!("http://{}", upstream.local_addr().expect("an address"));
     std::thread::spawn(move || echo(&upstream));
     let rule = |path: &str, rest: &str| {
-        format!("path = \"{path}\"\napp = \"acme\"\nrequest = [{{ action = \"encrypt\", json = [\"$.card\"], form = [\"*\"]{rest} }}]\n")
+        format!(
+            "path = \"{path}\"\napp = \"acme\"\nrequest = [{{ action = \"encrypt\", json = [\"$.card\"], form = [\"*\"]{rest} }}]\n"
+        )
     };
     let routes = [rule("/again", ""), rule("/once", ", skip_sealed = true")];
     let relay = start_relay_to(&test_folder, &engine, &origin, &[&routes[0], &routes[1]]);
@@ -119,12 +121,13 @@ fn a_stored_document_that_is_sent_back_is_counted_or_left() {
     assert_eq!((sealed_before("resealed"), sealed_before("skipped")), (1, 1));
     // Text that only looks like an envelope is encrypted.
     assert!(call(&relay, "/once", JSON, b"{\"card\":\"ev:Tk9D:x:$\"}").len() > 60);
+    assert_eq!((sealed_before("resealed"), sealed_before("skipped")), (1, 1));
     let part = |content: &str| {
         format!("--B\r\nContent-Disposition: form-data; name=\"doc\"; filename=\"d\"\r\n\r\n{content}\r\n--B--\r\n")
     };
     let looks_sealed = part("%EVENC, but only at its start");
     call(&relay, "/once", "multipart/form-data; boundary=B", looks_sealed.as_bytes());
-    assert_eq!((sealed_before("resealed"), sealed_before("skipped")), (3, 1));
+    assert_eq!((sealed_before("resealed"), sealed_before("skipped")), (2, 1));
     let lines = call(&relay, "/once", "application/x-ndjson", b"{\"card\":\"1\"}\n\n{\"card\":\"2\"}\n");
     assert_eq!(lines.lines().filter(|line| line.starts_with("{\"card\":\"ev:")).count(), 2, "{lines}");
     assert_eq!(call(&relay, "/once", "application/x-ndjson", lines.as_bytes()), lines);

@@ -133,8 +133,7 @@ mod tests {
         let steps = [".a", ".b", "..a", "..b", ".*", "[0]", "[1]", "[-1]", "[1:]", "..*", "[?@.a]"];
         let mut selectors: Vec<String> = vec!["$".to_owned()];
         for _ in 0..2 {
-            let longer: Vec<String> =
-                selectors.iter().flat_map(|it| steps.map(|step| format!("{it}{step}"))).collect();
+            let longer: Vec<String> = selectors.iter().flat_map(|it| steps.map(|step| format!("{it}{step}"))).collect();
             selectors.extend(longer);
         }
         selectors.sort();

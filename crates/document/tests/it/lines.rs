@@ -65,7 +65,11 @@ fn lines_are_walked_one_by_one() {
             for matches_max in [1, 2, 1000] {
                 for bytes_max in [1, 7, 64, 1 << 20] {
                     let found = lines(text.as_bytes(), selectors, &limits, (matches_max, bytes_max));
-                    assert_eq!(found.as_ref(), Ok(&expected), "{selectors:?} of {text:?} by {matches_max}, {bytes_max}");
+                    assert_eq!(
+                        found.as_ref(),
+                        Ok(&expected),
+                        "{selectors:?} of {text:?} by {matches_max}, {bytes_max}"
+                    );
                 }
             }
         }

@@ -21,6 +21,11 @@ struct Served {
     store: ScratchStore,
 }
 
+/// Settings under which a caller waits as long as a busy machine needs.
+fn patient() -> Settings {
+    Settings { store_wait_max: Duration::from_secs(300), ..Settings::default() }
+}
+
 impl Served {
     fn new(settings: Settings) -> Self {
         let store = ScratchStore::new(&["acme", "other"]);
@@ -77,7 +82,7 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
 
 #[test]
 fn all_callers_of_one_name_share_one_lookup() {
-    let served = Served::new(Settings::default());
+    let served = Served::new(patient());
     served.gate.close_for(|name| name == "acme");
     let callers: Vec<_> = (0..20).map(|_| served.wanting("acme")).collect();
     until("it is read", || served.gate.reads("acme") == 1);
@@ -91,7 +96,7 @@ fn all_callers_of_one_name_share_one_lookup() {
 
 #[test]
 fn names_that_the_store_does_not_have_are_remembered_until_it_changes() {
-    let served = Served::new(Settings::default());
+    let served = Served::new(patient());
     for _ in 0..5 {
         assert_eq!(served.kind("invented"), Err(ErrorKind::UnknownApp));
     }
@@ -109,7 +114,7 @@ fn names_that_the_store_does_not_have_are_remembered_until_it_changes() {
 
 #[test]
 fn remembered_names_are_bounded_in_bytes_and_time() {
-    let settings = Settings { miss_bytes_max: 2000, miss_age_max: Duration::from_secs(60), ..Settings::default() };
+    let settings = Settings { miss_bytes_max: 2000, miss_age_max: Duration::from_secs(60), ..patient() };
     let served = Served::new(settings);
     for number in 0..100 {
         assert_eq!(served.kind(&format!("invented-{number}")), Err(ErrorKind::UnknownApp));
@@ -129,7 +134,7 @@ fn remembered_names_are_bounded_in_bytes_and_time() {
 /// However many invented names wait, those whose credentials are known are looked up at once; as are names that existed before a change.
 #[test]
 fn callers_without_credentials_leave_threads_to_the_known() {
-    let served = Served::new(Settings::default());
+    let served = Served::new(patient());
     let caller = grant(&served.engine, "shop", &[Operation::Encrypt], Roles::Any);
     assert_eq!(served.kind("other"), Ok(1));
     // The cache is empty after a change.
@@ -151,7 +156,7 @@ fn callers_without_credentials_leave_threads_to_the_known() {
 
 #[test]
 fn a_full_lane_refuses_further_names_and_no_others() {
-    let served = Served::new(Settings { store_queue_max: 16, ..Settings::default() });
+    let served = Served::new(Settings { store_queue_max: 16, ..patient() });
     served.gate.close_for(|name| name.starts_with("invented"));
     // One source has a quarter of the lane.
     let mut invented: Vec<_> = (0..2).map(|number| served.wanting(&format!("invented-{number}"))).collect();
@@ -179,7 +184,7 @@ fn a_caller_waits_for_a_store_that_hangs_only_so_long() {
 
 #[test]
 fn a_lookup_that_fails_answers_all_who_wait_for_it_and_is_made_again_later() {
-    let served = Served::new(Settings::default());
+    let served = Served::new(patient());
     let content = std::fs::read(served.store.path()).expect("a store");
     std::fs::write(served.store.path(), b"no store any more").expect("written");
     assert_eq!(served.kind("acme"), Err(ErrorKind::Unavailable));
@@ -191,7 +196,7 @@ fn a_lookup_that_fails_answers_all_who_wait_for_it_and_is_made_again_later() {
 /// While the store changes all the time, an answer is out of date before it arrives: those who have waited get it nevertheless.
 #[test]
 fn a_store_that_changes_all_the_time_is_still_readable() {
-    let served = Served::new(Settings::default());
+    let served = Served::new(patient());
     let is_over = Arc::new(AtomicBool::new(false));
     let (engine, ends) = (served.engine.clone(), Arc::clone(&is_over));
     let changes = spawn(move || {

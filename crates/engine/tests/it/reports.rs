@@ -297,7 +297,8 @@ fn lines_are_rewritten_as_documents_of_their_own() {
         let TestEngine { engine, store: _store, .. } = test_engine_with(settings);
         let select = ["$.card", "$.no"];
         let selection = engine.selection(&select).expect("valid");
-        let text = "{\"card\":\"4242\",\"n\":1}\r\n\n{\"n\":2}\n[7]\n{\"card\" : \"a long value, longer than a step\"}\n";
+        let text =
+            "{\"card\":\"4242\",\"n\":1}\r\n\n{\"n\":2}\n[7]\n{\"card\" : \"a long value, longer than a step\"}\n";
         let encrypt = |is_strict| {
             let options = EncryptOptions::new("acme");
             let work = engine.encrypt_document(&Caller::Owner, &options, Some(&selection), text.len());
@@ -316,7 +317,10 @@ fn lines_are_rewritten_as_documents_of_their_own() {
         let at = sealed.rfind("ev:").expect("an envelope");
         let envelope = &sealed[at..at + sealed[at..].find('"').expect("its end")];
         let damaged = sealed.replace(envelope, &damaged(envelope));
-        for result in [alone(decrypt(&damaged, OnFailure::Fail), &damaged), in_parts(decrypt(&damaged, OnFailure::Fail), &damaged)] {
+        for result in [
+            alone(decrypt(&damaged, OnFailure::Fail), &damaged),
+            in_parts(decrypt(&damaged, OnFailure::Fail), &damaged),
+        ] {
             let error = result.expect_err("it is damaged");
             assert!(error.message.starts_with("line 5: ") && error.offset == Some(at as u64 - 1), "{error:?}");
         }

@@ -154,7 +154,7 @@ fn values_that_two_rules_encrypt_cause_a_warning() {
         let reported = warnings(&(encrypt(first) + &encrypt(second))).unwrap().warnings;
         let found = reported.iter().find(|it| it.message.contains("encrypted twice"));
         let found = found.unwrap_or_else(|| panic!("{first}, {second}: {reported:?}"));
-        assert!(found.line == 13 && found.message.contains(part) && found.message.contains("line 12"), "{found}");
+        assert!(found.line == 14 && found.message.contains(part) && found.message.contains("line 13"), "{found}");
     }
     for (first, second) in [
         ("json = [\"$.card\"]", "json = [\"$.x\"], form = [\"card\"]"),

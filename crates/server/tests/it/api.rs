@@ -187,13 +187,21 @@ fn json_lines_are_processed_line_by_line() {
     let again = test_server.post_lines("/encrypt?select=$.card&skip_sealed=true", &sealed.body);
     assert!(again.body == sealed.body && again.head.contains("\"skipped\":2"), "{}", again.head);
     // Envelopes, one on each line.
-    let envelopes: Vec<u8> = lines.iter().filter(|line| !line.is_empty()).flat_map(|line| {
-        let document: Value = serde_json::from_slice(line).expect("JSON");
-        format!("{}\n", document["card"]).into_bytes()
-    }).collect();
+    let envelopes: Vec<u8> = lines
+        .iter()
+        .filter(|line| !line.is_empty())
+        .flat_map(|line| {
+            let document: Value = serde_json::from_slice(line).expect("JSON");
+            format!("{}\n", document["card"]).into_bytes()
+        })
+        .collect();
     let inspected = test_server.post_lines("/inspect", &envelopes);
-    let types: Vec<Value> = inspected.body.split(|&byte| byte == b'\n').filter(|line| !line.is_empty())
-        .map(|line| serde_json::from_slice::<Value>(line).expect("JSON")["type"].clone()).collect();
+    let types: Vec<Value> = inspected
+        .body
+        .split(|&byte| byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_slice::<Value>(line).expect("JSON")["type"].clone())
+        .collect();
     assert_eq!(types, ["string", "string"], "{}", String::from_utf8_lossy(&inspected.body));
     for (path, body) in [
         ("/encrypt", &b"{}\n{\"a\":}"[..]),
@@ -202,10 +210,16 @@ fn json_lines_are_processed_line_by_line() {
     ] {
         let refused = test_server.post_lines(path, body);
         let problem: Value = serde_json::from_slice(&refused.body).expect("JSON");
-        assert!(refused.status >= 400 && problem["detail"].as_str().expect("text").starts_with("line 2: "), "{problem}");
+        assert!(
+            refused.status >= 400 && problem["detail"].as_str().expect("text").starts_with("line 2: "),
+            "{problem}"
+        );
     }
     assert_eq!(test_server.post_lines("/client-side-tokens", b"{}").status, 415);
-    assert_eq!((test_server.post_lines("/encrypt", b"").status, test_server.post_lines("/inspect", b"").status), (200, 200));
+    assert_eq!(
+        (test_server.post_lines("/encrypt", b"").status, test_server.post_lines("/inspect", b"").status),
+        (200, 200)
+    );
 }
 
 #[test]

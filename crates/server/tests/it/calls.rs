@@ -427,6 +427,7 @@ async fn a_call_does_not_wait_for_an_address_that_does_not_answer_while_a_connec
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut settings = test_server.client_settings();
     settings.addresses.push(silent.local_addr().unwrap().to_string());
+    settings.shuffle_addresses = false;
     settings.connect_timeout = Duration::from_secs(3600);
     settings.request_timeout = PATIENCE;
     let client = Client::connect(settings).await.unwrap();
