@@ -6,6 +6,7 @@
 
 mod lines;
 mod locator;
+mod matcher;
 
 use std::sync::Arc;
 
@@ -15,11 +16,12 @@ use crate::machine::{Container, Machine, Reach, Scalar, Sink};
 use crate::match_paths::{Key, MatchPaths, PathTracker};
 use crate::selector::Selection;
 use crate::selector::automaton::Detail;
-use crate::text::begins_like_envelope;
 use crate::tracker::{Lengths, Tracker};
 use crate::tree::{ChildKey, Evaluated, Evaluation, SelectedNodes, Tape};
 use lines::Lines;
 use locator::{Locator, path_keys};
+pub(crate) use matcher::Matcher;
+use matcher::matched;
 
 /// Bytes walked before they are checked as UTF-8, while they are still in the first-level cache.
 const PIECE_SIZE: usize = 16 << 10;
@@ -377,31 +379,35 @@ impl Walk {
                 }
                 Ok(false)
             }
-            Stage::HandOver { nodes, position, match_paths } => {
-                let (purpose, records_paths) = (self.purpose, self.records_paths);
-                let (full, stop) = (matches.len().saturating_add(matches_max), position.saturating_add(bytes_max));
-                while *position < stop && matches.len() < full && match_paths.size() < KEYS_MAX {
-                    let Some(number) = nodes.next_below() else {
-                        return Ok(true);
-                    };
-                    let node = nodes.tape().node(number);
-                    let (start, end) = (node.start as usize, node.end as usize);
-                    *position = start + 1;
-                    if let Some(scalar) = node.scalar() {
-                        let found = matched(document, start, end, scalar, purpose);
-                        if found.is_some() && records_paths {
-                            match_paths.push(0, path_keys(nodes.tape(), number).into_iter().rev());
-                        }
-                        matches.extend(found);
-                        *position = end;
-                    }
-                }
-                Ok(false)
-            }
+            Stage::HandOver { .. } => Ok(self.hand_over(document, matches, matches_max, bytes_max)),
             Stage::Lines(lines) => lines.advance(document, matches, matches_max, bytes_max),
             Stage::Done | Stage::Ended { .. } => Ok(true),
             Stage::Failed(error) => Err(*error),
         }
+    }
+
+    /// Hands over a batch of the values that filters have selected; returns true at their end.
+    fn hand_over(&mut self, document: &[u8], matches: &mut Vec<Match>, matches_max: usize, bytes_max: usize) -> bool {
+        let Stage::HandOver { nodes, position, match_paths } = &mut self.stage else { return true };
+        let (purpose, records_paths) = (self.purpose, self.records_paths);
+        let (full, stop) = (matches.len().saturating_add(matches_max), position.saturating_add(bytes_max));
+        while *position < stop && matches.len() < full && match_paths.size() < KEYS_MAX {
+            let Some(number) = nodes.next_below() else {
+                return true;
+            };
+            let node = nodes.tape().node(number);
+            let (start, end) = (node.start as usize, node.end as usize);
+            *position = start + 1;
+            if let Some(scalar) = node.scalar() {
+                let found = matched(document, start, end, scalar, purpose);
+                if found.is_some() && records_paths {
+                    match_paths.push(0, path_keys(nodes.tape(), number).into_iter().rev());
+                }
+                matches.extend(found);
+                *position = end;
+            }
+        }
+        false
     }
 
     /// Records the number of scalars that each selector has selected.
@@ -513,106 +519,3 @@ pub(crate) trait FallibleSink: Sink {
 }
 
 impl FallibleSink for Lengths {}
-
-/// Converts the automaton's verdicts to matches.
-#[derive(Debug)]
-pub(crate) struct Matcher {
-    pub(crate) tracker: Tracker,
-    purpose: Purpose,
-    matches: Vec<Match>,
-    /// The number of matches when the batch began.
-    before: usize,
-    matches_max: usize,
-    /// The refused name.
-    refused: Option<DocumentError>,
-}
-
-impl Matcher {
-    pub(crate) fn new(tracker: Tracker, purpose: Purpose) -> Self {
-        Matcher { tracker, purpose, matches: Vec::new(), before: 0, matches_max: 0, refused: None }
-    }
-
-    /// Takes the caller's list for a batch that adds up to `matches_max` matches.
-    pub(crate) fn begin_batch(&mut self, matches: &mut Vec<Match>, matches_max: usize) {
-        self.before = matches.len();
-        self.matches_max = self.before.saturating_add(matches_max);
-        std::mem::swap(matches, &mut self.matches);
-    }
-
-    /// Returns the list, without matches whose bytes were not validated, and whether the document is complete.
-    pub(crate) fn end_batch(
-        &mut self,
-        matches: &mut Vec<Match>,
-        pass: &Pass,
-        result: Result<Reach, DocumentError>,
-    ) -> Result<bool, DocumentError> {
-        std::mem::swap(matches, &mut self.matches);
-        if result.is_err() {
-            let new = &matches[self.before..];
-            matches.truncate(self.before + new.partition_point(|found| found.end <= pass.checked));
-        }
-        Ok(result? == Reach::Finished)
-    }
-
-    /// Stops at a refused name.
-    #[cold]
-    fn refuse(&mut self, kind: DocumentErrorKind, start: usize) {
-        self.refused.get_or_insert(DocumentError::new(kind, start));
-        self.matches_max = 0;
-    }
-}
-
-impl FallibleSink for Matcher {
-    fn fault(&self) -> Option<DocumentError> {
-        self.refused
-    }
-}
-
-impl Sink for Matcher {
-    #[inline(always)]
-    fn name(&mut self, document: &[u8], start: usize, end: usize, escaped: bool) {
-        if let Err(kind) = self.tracker.name(&document[start..end], escaped) {
-            self.refuse(kind, start);
-        }
-    }
-
-    #[inline(always)]
-    fn scalar(&mut self, document: &[u8], start: usize, end: usize, scalar: Scalar) {
-        let set = self.tracker.value();
-        if set.is_selected() {
-            self.tracker.count(set);
-            self.matches.extend(matched(document, start, end, scalar, self.purpose));
-        }
-    }
-
-    #[inline(always)]
-    fn open(&mut self, _start: usize, container: Container) {
-        let set = self.tracker.value();
-        self.tracker.open(set, container);
-    }
-
-    #[inline(always)]
-    fn close(&mut self, _end: usize) {
-        self.tracker.close();
-    }
-
-    #[inline(always)]
-    fn is_full(&self) -> bool {
-        self.matches.len() >= self.matches_max
-    }
-}
-
-/// The match for a selected scalar, if any.
-#[inline(always)]
-fn matched(document: &[u8], start: usize, end: usize, scalar: Scalar, purpose: Purpose) -> Option<Match> {
-    let kind = match (scalar, purpose) {
-        (Scalar::String { escaped }, Purpose::Encrypt) => ScalarKind::String { escaped },
-        (Scalar::String { escaped }, Purpose::Decrypt) if begins_like_envelope(&document[start..end], escaped) => {
-            ScalarKind::String { escaped }
-        }
-        (Scalar::Number, Purpose::Encrypt) => ScalarKind::Number,
-        (Scalar::Boolean, Purpose::Encrypt) => ScalarKind::Boolean,
-        _ => return None,
-    };
-    Some(Match { start, end, kind })
-}

@@ -3,6 +3,7 @@
 //! another one. Anything longer than a step, a value or the bytes before one, is processed in pieces. The document is passed in each call,
 //! so that a request can wait with it in a queue.
 
+mod copy;
 mod rewriters;
 
 use std::borrow::Cow;
@@ -23,6 +24,7 @@ use crate::long::{LongDecryption, LongEncryption, LongRewrap, LongStep, Shape};
 use crate::permissions::Caller;
 use crate::report::{OnFailure, Report};
 use crate::rewrap::{RewrapOptions, Rewrapped, Rewrapper};
+use copy::Copy;
 pub(crate) use rewriters::text_of;
 use rewriters::{placed, plain_text, value_type};
 
@@ -528,39 +530,6 @@ impl<L> LongMatch<L> {
             .map_err(|error| error.at(found.start + 1 + self.unescaped))?;
         self.unescaped += taken;
         Ok(())
-    }
-}
-
-/// A document being copied to the output.
-pub struct Copy<'a> {
-    document: &'a [u8],
-    copied: usize,
-    count: u64,
-    out: &'a mut Vec<u8>,
-    /// The indexes of offered values that failed to decrypt.
-    failed: Vec<usize>,
-}
-
-impl Copy<'_> {
-    /// Copies up to `found`; the caller then writes the replacement.
-    fn replace(&mut self, found: &Match) -> &mut Vec<u8> {
-        self.count += 1;
-        self.remove(found)
-    }
-
-    /// Copies up to `found`; the caller then writes the replacement of its content.
-    fn remove(&mut self, found: &Match) -> &mut Vec<u8> {
-        self.out.extend_from_slice(&self.document[self.copied..found.start]);
-        self.copied = found.end;
-        self.out
-    }
-
-    /// Records that the offered value at `index` failed to decrypt, and applies the request's action.
-    fn fail(&mut self, index: usize, found: &Match, on_failure: OnFailure) {
-        self.failed.push(index);
-        if on_failure == OnFailure::Null {
-            self.remove(found).extend_from_slice(NULL);
-        }
     }
 }
 

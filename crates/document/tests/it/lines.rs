@@ -5,7 +5,8 @@ use leafseal_document::{DocumentError, DocumentErrorKind as Kind, Limits, Match,
 /// Selectors of the three ways to walk: in one pass, with a pass before, and with a tree.
 const SELECTORS: [&[&str]; 4] = [&["$.card", "$.list[*].x"], &["$.list[-1]"], &["$..[?@.x > 1]", "$.card"], &["$"]];
 
-const TEXT: &str = "{\"card\":\"4242\",\"list\":[1,{\"x\":2}]}\r\n\n \t\n7\n{\"list\":[],\"card\":{\"a\":[true,null]}}\n[]\n{\"list\":[{\"x\":5},3]}";
+const TEXT: &str = "{\"card\":\"4242\",\"list\":[1,{\"x\":2}]}\r\n\n \t\n7\n\
+    {\"list\":[],\"card\":{\"a\":[true,null]}}\n[]\n{\"list\":[{\"x\":5},3]}";
 
 fn parse(selectors: &[&str], limits: &Limits) -> Selection {
     Selection::parse(selectors, limits).expect("they are valid")
