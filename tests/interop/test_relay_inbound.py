@@ -87,7 +87,7 @@ def test_urlencoded(call: Callable[..., Result], plain_upstream: Upstream, decry
     pairs = [pair.partition(b"=") for pair in received.split(b"&")]
     values = [urllib.parse.unquote_plus(value.decode()) for _, _, value in pairs]
     sealed = [index for index, value in enumerate(values) if value.startswith("ev:")]
-    assert [name for name, _, _ in pairs] == [b"card", b"name", b"card", b"cvc", b"%63ard", b"cards", b"flag"]
+    assert [name for name, _, _ in pairs] == [b"card", b"name", b"card", b"cvc", b"card", b"cards", b"flag"]
     assert [decryptor.open(values[index]).value for index in sealed] == ["4242 4242!", "", "é", "x"]
     assert (pairs[1][2], pairs[5][2], pairs[6][1]) == (b"a%2bb+c", b"plain", b"")
     assert urllib.parse.parse_qsl(answer.body.decode(), keep_blank_values=True) == urllib.parse.parse_qsl(

@@ -130,7 +130,7 @@ def test_a_role_is_not_passed_by_as_a_file(
 
 def test_forms_are_redacted(call: Callable[..., Result], upstream: Upstream) -> None:
     call("/redact/a", "--data", "card=4111+1111&name=Ann&%63ard=4242")
-    assert upstream.only().body == b"card=gone+%26+done&name=Ann&%63ard=gone+%26+done"
+    assert upstream.only().body == b"card=gone+%26+done&name=Ann&card=gone+%26+done"
     upstream.clear()
     refused = call("/redact/a", "--data", "card=4111&Card=4242")
     assert (refused.status, refused.json()["code"]) == (400, "ambiguous-name")
