@@ -169,8 +169,38 @@ def restored(keys: str) -> object:
     return {"pages": len(pages), "forked": [copy[0] for copy in copies], "all": len(every), "different": len(set(every)), "shared": shared}
 
 
+def during(keys: str) -> object:
+    """A handler of a signal forks during a call, which both processes go on with."""
+    engine = leafseal.Engine.from_public_keys(keys)
+    reader, writer = os.pipe()
+    parent, forks = os.getpid(), []
+
+    def fork(_signal: int, _frame: object) -> None:
+        if not forks:
+            forks.append(os.fork())
+
+    signal.signal(signal.SIGALRM, fork)
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
+    values = ["a"] * PAIRS
+    try:
+        # A call takes long enough for the signal, or else the next one does.
+        while not forks:
+            ended = len(engine.encrypt_many(values, keying="session"))
+        outcome: object = ended
+    except leafseal.Forked as error:
+        outcome = error.code
+    if os.getpid() != parent:
+        os.write(writer, json.dumps(outcome).encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        in_fork = json.load(pipe)
+    os.waitpid(forks[0], 0)
+    return {"parent": outcome, "fork": in_fork}
+
+
 if __name__ == "__main__":
-    scenario = {"first": first_of_namespace, "again": number_again, "cloned": cloned, "restored": restored}[sys.argv[1]]
+    scenario = {"during": during, "first": first_of_namespace, "again": number_again, "cloned": cloned, "restored": restored}[sys.argv[1]]
     try:
         print(json.dumps(scenario(sys.argv[2])))
     except PermissionError as error:

@@ -56,3 +56,7 @@ def test_a_restored_checkpoint(keys: Path) -> None:
     assert result["pages"] >= 1 and result["forked"] == [False, False], "the copies detect nothing"
     assert all(count > 0 for count in result["shared"]), "they share the key of the session"
     assert result["all"] == result["different"] == 1_000_000
+
+
+def test_a_fork_during_a_call(keys: Path) -> None:
+    assert copies("during", keys) == {"parent": 1_000_000, "fork": "forked"}

@@ -178,12 +178,12 @@ impl Core {
         let done = match self.parts()? {
             (Backend::Local(engine), _) => {
                 let limit = self.limit(&work);
-                py.detach(|| local::run(engine, &work, &mut between_steps(&self.open, limit, true)))?
+                py.detach(|| local::run(engine, &work, &mut self.between_steps(&self.open, limit, true)))?
             }
             (Backend::Remote(client), runtime) => {
                 let open = self.open.clone();
                 let call = remote(client.clone(), Arc::new(work), open);
-                let ended = block_on(py, runtime, call)?;
+                let ended = block_on(py, runtime, self.process, call)?;
                 return finish(py, ended.0, &form, &ended.1, report);
             }
         };
@@ -214,8 +214,9 @@ impl Core {
             Backend::Local(engine) => {
                 let (engine, limit) = (engine.clone(), self.limit(&work));
                 let open = self.open.clone();
+                let mut between_steps = self.between_steps(&cancel, limit, false);
                 runtime.spawn_blocking(move || {
-                    let outcome = local::run(&engine, &work, &mut between_steps(&cancel, limit, false));
+                    let outcome = local::run(&engine, &work, &mut between_steps);
                     let outcome = outcome.map(|done| (done, work));
                     deliver.send(outcome.map_err(|fault| ended(&open, &cancel).unwrap_or(fault)));
                 });
@@ -240,14 +241,37 @@ impl Core {
 
     /// Checks that a call may begin.
     fn parts(&self) -> Result<&(Backend, Runtime), Fault> {
-        if !self.process.is_current() {
-            let message = "the engine was created before this process was forked: create one after the fork".to_owned();
-            return Err(Fault::new("forked", Retry::Never, message));
-        }
+        check_process(self.process)?;
         if self.open.is_cancelled() {
             return Err(Fault::closed());
         }
         self.parts.as_ref().ok_or_else(Fault::closed)
+    }
+
+    /// The check between two steps of a local call: cancellation, the time limit, and signals if the call runs on a thread of Python. A
+    /// handler may fork: the call ends in the fork.
+    fn between_steps(
+        &self,
+        cancel: &CancellationToken,
+        limit: Option<Instant>,
+        handles_signals: bool,
+    ) -> impl FnMut() -> Result<(), Fault> + Send + 'static {
+        let (cancel, process) = (cancel.clone(), self.process);
+        let mut signals_at = Instant::now() + SIGNALS;
+        move || {
+            if cancel.is_cancelled() {
+                return Err(Fault::closed());
+            }
+            let now = Instant::now();
+            if limit.is_some_and(|limit| now >= limit) {
+                return Err(Fault::deadline());
+            }
+            if handles_signals && now >= signals_at {
+                signals_at = now + SIGNALS;
+                Python::attach(|py| py.check_signals())?;
+            }
+            check_process(process)
+        }
     }
 
     fn limit(&self, work: &Work) -> Option<Instant> {
@@ -299,42 +323,33 @@ async fn maintain(engine: Engine) {
     }
 }
 
-/// Waits for a call, and in between runs the handlers of signals; their exceptions end the call.
+/// Waits for a call, and in between runs the handlers of signals; their exceptions end the call. It ends too in a process that a handler
+/// forked, where the runtime has no threads.
 fn block_on<T: Send>(
     py: Python<'_>,
     runtime: &Runtime,
+    process: ProcessMark,
     call: impl Future<Output = Result<T, Fault>> + Send,
 ) -> Result<T, Fault> {
     let mut call = Box::pin(call);
     loop {
         match py.detach(|| runtime.block_on(async { timeout(SIGNALS, call.as_mut()).await })) {
             Ok(ended) => return ended,
-            Err(_) => py.check_signals()?,
+            Err(_) => {
+                py.check_signals()?;
+                check_process(process)?;
+            }
         }
     }
 }
 
-/// The check between two steps of a local call: cancellation, the time limit, and signals if the call runs on a thread of Python.
-fn between_steps(
-    cancel: &CancellationToken,
-    limit: Option<Instant>,
-    handles_signals: bool,
-) -> impl FnMut() -> Result<(), Fault> {
-    let mut signals_at = Instant::now() + SIGNALS;
-    move || {
-        if cancel.is_cancelled() {
-            return Err(Fault::closed());
-        }
-        let now = Instant::now();
-        if limit.is_some_and(|limit| now >= limit) {
-            return Err(Fault::deadline());
-        }
-        if handles_signals && now >= signals_at {
-            signals_at = now + SIGNALS;
-            Python::attach(|py| py.check_signals())?;
-        }
-        Ok(())
+/// Checks that this process is the one that created the engine.
+fn check_process(process: ProcessMark) -> Result<(), Fault> {
+    if process.is_current() {
+        return Ok(());
     }
+    let message = "the engine was created before this process was forked: create one after the fork".to_owned();
+    Err(Fault::new("forked", Retry::Never, message))
 }
 
 /// Why a call ended, if it was cancelled: the engine was closed, or the call itself.

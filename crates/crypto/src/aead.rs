@@ -1,8 +1,8 @@
 //! Authenticated encryption with associated data (RFC 5116): AES-GCM as SP 800-38D has it and ChaCha20-Poly1305 (RFC 8439), 96-bit
 //! nonces, 128-bit tags; tags of other lengths and operation in place in `detached`.
 //!
-//! A nonce must never repeat under a key. [`NonceSequence`] gives out nonces for a key made for the occasion: random bits of the
-//! request and a counter. Timing depends on lengths only; the comparison of tags is constant time.
+//! A nonce must never repeat under a key. [`NonceSequence`] gives out nonces for a key made for the occasion: random bits of each
+//! taking and a counter. Timing depends on lengths only; the comparison of tags is constant time.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -254,26 +254,15 @@ impl AeadKey {
     }
 }
 
-/// The random 64 bits that begin the nonces of one request.
-///
-/// A copy of the process counts nonces on from where this process counts them, too. It draws other prefixes, so that no nonce of a shared
-/// key is equal: for each pair of requests with a probability of 2^-64.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoncePrefix([u8; PREFIX_SIZE]);
-
+/// Bytes that are random, at the beginning of a nonce.
 const PREFIX_SIZE: usize = 8;
 
-impl NoncePrefix {
-    /// Draws a prefix. Draw one for each request, from [`crate::random`], and do not keep it for the next.
-    pub fn draw(rng: &mut dyn CryptoRng) -> Self {
-        let mut prefix = [0; PREFIX_SIZE];
-        rng.fill_bytes(&mut prefix);
-        Self(prefix)
-    }
-}
-
-/// Counts the nonces of one fresh key: 64 random bits of the request, then 32 bits that no other nonce of the key has in this process.
+/// Counts the nonces of one fresh key: 64 random bits of each taking, then 32 bits that no other nonce of the key has in this process.
 /// Shared between threads without a lock.
+///
+/// A copy of the process (a fork, a restored checkpoint, a cloned virtual machine) counts on from where this process does, and its
+/// requests may take numbers in another order. It draws other bits, so that nonces of the two are equal with a probability of 2^-64 for
+/// each pair of takings.
 pub struct NonceSequence {
     start: u32,
     taken: AtomicU64,
@@ -287,14 +276,20 @@ impl NonceSequence {
         Self { start: rng.next_u32(), taken: AtomicU64::new(0), limit: limit.min(1 << 32) }
     }
 
-    /// Takes `count` nonces at once, or none when fewer are left: then the key is spent.
-    pub fn take(&self, prefix: NoncePrefix, count: u64) -> Option<NonceRange> {
+    /// Takes `count` nonces at once, for texts that are at hand and will not change, or none when fewer are left: then the key is spent.
+    ///
+    /// `rng` must be one that a copy of the process does not continue: [`crate::random::system_random`], or, for a key with a single nonce,
+    /// the one that made the key. The bits are drawn after the numbers are taken. A copy made before that draws others; one made later
+    /// uses the same nonces for the same texts. Bits drawn earlier could meet other numbers in each copy, and so one nonce two texts.
+    pub fn take(&self, rng: &mut dyn CryptoRng, count: u64) -> Option<NonceRange> {
         let first = self
             .taken
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
                 taken.checked_add(count).filter(|&after| after <= self.limit)
             })
             .ok()?;
+        let mut prefix = [0; PREFIX_SIZE];
+        rng.fill_bytes(&mut prefix);
         // At most 2^32 are taken, so that the number wraps without a repetition.
         Some(NonceRange { prefix, next: self.start.wrapping_add(first as u32), left: count })
     }
@@ -307,7 +302,7 @@ impl NonceSequence {
 
 /// Nonces taken from a [`NonceSequence`]; no other caller gets them.
 pub struct NonceRange {
-    prefix: NoncePrefix,
+    prefix: [u8; PREFIX_SIZE],
     next: u32,
     left: u64,
 }
@@ -318,7 +313,7 @@ impl Iterator for NonceRange {
     fn next(&mut self) -> Option<Nonce> {
         self.left = self.left.checked_sub(1)?;
         let mut nonce = [0; NONCE_SIZE];
-        nonce[..PREFIX_SIZE].copy_from_slice(&self.prefix.0);
+        nonce[..PREFIX_SIZE].copy_from_slice(&self.prefix);
         nonce[PREFIX_SIZE..].copy_from_slice(&self.next.to_be_bytes());
         self.next = self.next.wrapping_add(1);
         Some(Nonce(nonce))
@@ -328,11 +323,13 @@ impl Iterator for NonceRange {
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
+    use std::convert::Infallible;
 
     use aes_gcm::aead::{Aead, KeyInit, Payload};
     use proptest::prelude::*;
     use rand::SeedableRng;
     use rand::rngs::StdRng;
+    use rand_core::{TryCryptoRng, TryRng};
 
     use super::*;
 
@@ -434,15 +431,37 @@ mod tests {
         assert!(AeadKey::new(AeadAlgorithm::Aes128Gcm, &[0; 32]).is_err());
     }
 
+    /// Draws the same bits each time, so that the numbers alone must differ.
+    struct Constant;
+
+    impl TryRng for Constant {
+        type Error = Infallible;
+
+        fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+            Ok(0x0909_0909)
+        }
+
+        fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+            Ok(0x0909_0909_0909_0909)
+        }
+
+        fn try_fill_bytes(&mut self, out: &mut [u8]) -> Result<(), Infallible> {
+            out.fill(9);
+            Ok(())
+        }
+    }
+
+    impl TryCryptoRng for Constant {}
+
     /// Rule 11 of `docs/format.md`.
     #[test]
     fn nonces_never_repeat_and_the_limit_holds() {
         let mut rng = StdRng::seed_from_u64(1);
-        let (sequence, prefix) = (NonceSequence::new(&mut rng, 10_000), NoncePrefix::draw(&mut rng));
+        let sequence = NonceSequence::new(&mut rng, 10_000);
         let seen: HashSet<Nonce> = std::thread::scope(|scope| {
             let takers: Vec<_> = (0..4)
                 .map(|_| {
-                    let take = |i: u64| sequence.take(prefix, i % 7).expect("left");
+                    let take = |i: u64| sequence.take(&mut Constant, i % 7).expect("left");
                     scope.spawn(move || (0..100).flat_map(take).collect::<Vec<_>>())
                 })
                 .collect();
@@ -450,22 +469,22 @@ mod tests {
         });
         let expected: u64 = 4 * (0..100).map(|i| i % 7).sum::<u64>();
         assert_eq!(seen.len() as u64, expected);
-        assert!(sequence.take(prefix, sequence.left() + 1).is_none());
-        assert!(sequence.take(prefix, sequence.left()).is_some());
-        assert!(sequence.take(prefix, 1).is_none());
+        assert!(sequence.take(&mut rng, sequence.left() + 1).is_none());
+        assert!(sequence.take(&mut rng, sequence.left()).is_some());
+        assert!(sequence.take(&mut rng, 1).is_none());
         assert_eq!(NonceSequence::new(&mut StdRng::seed_from_u64(1), u64::MAX).left(), 1 << 32);
     }
 
     #[test]
     fn the_counter_wraps_within_its_32_bits() {
         let sequence = NonceSequence { start: u32::MAX, taken: AtomicU64::new(0), limit: 3 };
-        let nonces: Vec<Nonce> = sequence.take(NoncePrefix([9; 8]), 3).expect("left").collect();
+        let nonces: Vec<Nonce> = sequence.take(&mut Constant, 3).expect("left").collect();
         assert_eq!(nonces[0].0, [9, 9, 9, 9, 9, 9, 9, 9, 255, 255, 255, 255]);
         assert_eq!(nonces[1].0, [9, 9, 9, 9, 9, 9, 9, 9, 0, 0, 0, 0]);
         let far = NonceSequence { start: 1, taken: AtomicU64::new((1 << 32) - 1), limit: 1 << 32 };
-        let last: Vec<Nonce> = far.take(NoncePrefix([9; 8]), 1).expect("left").collect();
+        let last: Vec<Nonce> = far.take(&mut Constant, 1).expect("left").collect();
         assert_eq!(last[0].0[8..], [0; 4]);
-        assert!(far.take(NoncePrefix([9; 8]), 1).is_none(), "2^32 numbers are taken");
+        assert!(far.take(&mut Constant, 1).is_none(), "2^32 numbers are taken");
     }
 
     /// A restored checkpoint: two copies of one sequence.
@@ -476,7 +495,7 @@ mod tests {
         let mut seen = HashSet::new();
         for sequence in [copy(), copy()] {
             for _ in 0..10 {
-                seen.extend(sequence.take(NoncePrefix::draw(&mut rng), 100).expect("left"));
+                seen.extend(sequence.take(&mut rng, 100).expect("left"));
             }
         }
         assert_eq!(seen.len(), 2_000);

@@ -34,7 +34,7 @@ pub mod tickets;
 
 mod ffi;
 
-pub use aead::{AeadAlgorithm, AeadKey, Nonce, NoncePrefix, NonceSequence};
+pub use aead::{AeadAlgorithm, AeadKey, Nonce, NonceSequence};
 pub use cipher::{CipherAlgorithm, CipherKey, CipherStream};
 pub use digest::{DigestAlgorithm, DigestState};
 pub use ec::{Curve, EcContext, PrivateKey, PublicKey};

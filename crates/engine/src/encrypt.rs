@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use leafseal_crypto::random::fresh_random;
-use leafseal_crypto::{Curve, NoncePrefix, PublicKey, Recipient};
+use leafseal_crypto::random::{fresh_random, system_random};
+use leafseal_crypto::{Curve, PublicKey, Recipient};
 use leafseal_envelope::{
     Envelope, Metadata, ORIGIN_LEAFSEAL, Profile, Role, SealScratch, SealingKey, Value, ValueType, seal_each,
 };
@@ -46,8 +46,6 @@ pub struct Encryptor {
     profile: Profile,
     pub(crate) metadata: Option<Metadata>,
     keying: Keying,
-    /// Of this request's nonces.
-    pub(crate) nonce_prefix: NoncePrefix,
     key: Option<Arc<SealingKey>>,
     /// The table for keying `field`.
     table: Option<Arc<Recipient>>,
@@ -107,7 +105,6 @@ impl Engine {
             profile,
             metadata: role.map(|role| Metadata::new(Some(&role), ORIGIN_LEAFSEAL, self.now_unix_s())),
             keying: options.keying.unwrap_or(self.settings().keying),
-            nonce_prefix: self.nonce_prefix(),
             key: None,
             table: None,
             scratch: SealScratch::default(),
@@ -225,7 +222,7 @@ impl Encryptor {
             let part = &values[done..done + count];
             let shifted = |index: usize, size: usize, out: &mut Vec<u8>| before(done + index, size, out);
             let metadata = self.metadata.as_ref();
-            match key.seal_many(metadata, self.nonce_prefix, part, &mut self.scratch, out, shifted) {
+            match key.seal_many(metadata, &mut system_random(), part, &mut self.scratch, out, shifted) {
                 Ok(()) => done += count,
                 // Another request of the session used up the key: the next iteration gets a fresh one.
                 Err(_) => self.key = None,

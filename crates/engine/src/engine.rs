@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use leafseal_crypto::random::{fresh_random, system_random};
-use leafseal_crypto::{EcContext, NoncePrefix, PublicKey, Recipient, prepare_tables};
+use leafseal_crypto::{EcContext, PublicKey, Recipient, prepare_tables};
 use leafseal_document::{Selection, SelectionBuilder};
 use leafseal_envelope::{Profile, SealingKey};
 use leafseal_keystore::{ApiKey, ApiKeyId, AppName, ClientName, Keystore, PublicKeys};
@@ -436,11 +436,6 @@ impl Engine {
 
     pub(crate) fn gatherer(&self) -> &Gatherer {
         &self.shared.gatherer
-    }
-
-    /// Draws the prefix of a request's nonces.
-    pub(crate) fn nonce_prefix(&self) -> NoncePrefix {
-        NoncePrefix::draw(&mut system_random())
     }
 
     pub(crate) fn now(&self) -> Duration {

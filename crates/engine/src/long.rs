@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use leafseal_crypto::NoncePrefix;
+use leafseal_crypto::random::system_random;
 use leafseal_envelope::{
     Envelope, Form, LongSealing, LongText, Malformed, Metadata, OpenError, OpenedMetadata, Sealed, SealingKey, Value,
     ValueType,
@@ -66,7 +66,7 @@ struct Sealing {
 impl Sealing {
     /// Writes the envelope's beginning; returns `None` if another request used up the key.
     fn begin(
-        (key, prefix): (&SealingKey, NoncePrefix),
+        key: &SealingKey,
         metadata: Option<&Metadata>,
         (value_type, size): (ValueType, usize),
         shape: &impl Shape,
@@ -74,7 +74,7 @@ impl Sealing {
     ) -> Result<Option<Self>, Error> {
         let start = out.len();
         shape.begin(ValueType::String, key.envelope_size(metadata, value_type, size), out)?;
-        let sealing = key.seal_long(metadata, prefix, value_type, out);
+        let sealing = key.seal_long(metadata, &mut system_random(), value_type, out);
         if sealing.is_err() {
             out.truncate(start);
         }
@@ -134,8 +134,8 @@ impl Encryptor {
         let Some(sealing) = &mut long.sealing else {
             self.note_sealed(&[*value]);
             let key = self.key();
-            let (key, of_value) = ((&*key, self.nonce_prefix), (value.value_type, value.text.len()));
-            long.sealing = Sealing::begin(key, self.metadata.as_ref(), of_value, shape, out)?;
+            let of_value = (value.value_type, value.text.len());
+            long.sealing = Sealing::begin(&key, self.metadata.as_ref(), of_value, shape, out)?;
             return Ok(LongStep::More);
         };
         let step = sealing.step(value.text, self.permit.step_bytes_max(), out);
@@ -449,7 +449,7 @@ impl Rewrapper {
             return Ok(LongStep::Left);
         };
         let value = (envelope.value_type, long.open.text().len());
-        long.sealing = Sealing::begin((&key, self.nonce_prefix), metadata.as_ref(), value, shape, out)?;
+        long.sealing = Sealing::begin(&key, metadata.as_ref(), value, shape, out)?;
         Ok(LongStep::More)
     }
 }

@@ -3,7 +3,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use leafseal_crypto::{Curve, NoncePrefix};
+use leafseal_crypto::Curve;
+use leafseal_crypto::random::system_random;
 use leafseal_envelope::{
     Envelope, Form, Malformed, Marking, Metadata, ORIGIN_LEAFSEAL, OpenScratch, OpenedMetadata, Profile, Role,
     SealScratch, SealingKey, Value,
@@ -53,8 +54,6 @@ pub enum Rewrapped<'a> {
 pub struct Rewrapper {
     pub(crate) permit: Permit,
     curve: Option<Curve>,
-    /// Of this request's nonces.
-    pub(crate) nonce_prefix: NoncePrefix,
     pub(crate) openings: RequestOpenings,
     keys: Arc<RequestKeys>,
     open_scratch: OpenScratch,
@@ -78,7 +77,6 @@ impl Engine {
         Ok(Rewrapper {
             permit,
             curve: options.curve,
-            nonce_prefix: self.nonce_prefix(),
             openings: RequestOpenings::new(self),
             keys: Arc::default(),
             open_scratch: OpenScratch::default(),
@@ -101,7 +99,6 @@ impl Rewrapper {
         Self {
             permit: self.permit.clone(),
             curve: self.curve,
-            nonce_prefix: self.nonce_prefix,
             openings: self.openings.fork(),
             keys: Arc::clone(&self.keys),
             open_scratch: OpenScratch::default(),
@@ -183,14 +180,7 @@ impl Rewrapper {
         };
         let ephemeral = EphemeralId::of(&envelope);
         let Self {
-            permit: Permit { engine, app, rights, .. },
-            curve,
-            nonce_prefix,
-            openings,
-            keys,
-            open_scratch,
-            seal_scratch,
-            ..
+            permit: Permit { engine, app, rights, .. }, curve, openings, keys, open_scratch, seal_scratch, ..
         } = self;
         let opening =
             openings.find(ephemeral, || engine.opening(app, ephemeral)).map_err(|malformed| at(malformed.into()))?;
@@ -212,7 +202,7 @@ impl Rewrapper {
         });
         let value = Value { value_type: opened.value_type, text: opened.text.as_bytes() };
         sealing
-            .seal_many(metadata.as_ref(), *nonce_prefix, &[value], seal_scratch, out, |_, _, _| ())
+            .seal_many(metadata.as_ref(), &mut system_random(), &[value], seal_scratch, out, |_, _, _| ())
             .expect("a request's key seals 2^32 values");
         Ok(Outcome::Done)
     }

@@ -10,7 +10,7 @@ use std::os::fd::FromRawFd;
 
 use leafseal_engine::admin::PublicKeys;
 use leafseal_engine::{
-    Caller, Curve, EcContext, EncryptOptions, Engine, Keying, Settings, Value, ValueType, system_random,
+    Caller, Curve, EcContext, EncryptOptions, Encryptor, Engine, Keying, Settings, Value, ValueType, system_random,
 };
 
 const APP: &str = "copied";
@@ -34,19 +34,27 @@ fn engine() -> Engine {
 
 /// Encrypts `count` values in requests of some each, and passes each pair to `each`.
 fn encrypt(engine: &Engine, keying: Keying, count: usize, mut each: impl FnMut(&Pair)) {
-    let value = Value { value_type: ValueType::String, text: b"4111" };
-    let options = EncryptOptions { keying: Some(keying), ..EncryptOptions::new(APP) };
     let mut done = 0;
     while done < count {
-        let mut encryptor = engine.encryptor(&Caller::Owner, &options).expect("permitted");
-        let mut out = Vec::new();
         let size = REQUEST_VALUES.min(count - done);
-        encryptor.encrypt(&vec![value; size], &mut out, |_, _, out| out.push(b'\n')).expect("encrypts");
-        for envelope in out.split(|byte| *byte == b'\n').skip(1) {
-            let start = envelope.iter().skip(3).position(|byte| *byte == b':').expect("a version") + 3 + 1;
-            each(envelope[start..][..PAIR_SIZE].first_chunk().expect("nonce and ephemeral key"));
-        }
+        step(&mut request(engine, keying), size, &mut each);
         done += size;
+    }
+}
+
+fn request(engine: &Engine, keying: Keying) -> Encryptor {
+    let options = EncryptOptions { keying: Some(keying), ..EncryptOptions::new(APP) };
+    engine.encryptor(&Caller::Owner, &options).expect("permitted")
+}
+
+/// Encrypts the next `size` values of a request, and passes each pair to `each`.
+fn step(request: &mut Encryptor, size: usize, mut each: impl FnMut(&Pair)) {
+    let value = Value { value_type: ValueType::String, text: b"4111" };
+    let mut out = Vec::new();
+    request.encrypt(&vec![value; size], &mut out, |_, _, out| out.push(b'\n')).expect("encrypts");
+    for envelope in out.split(|byte| *byte == b'\n').skip(1) {
+        let start = envelope.iter().skip(3).position(|byte| *byte == b':').expect("a version") + 3 + 1;
+        each(envelope[start..][..PAIR_SIZE].first_chunk().expect("nonce and ephemeral key"));
     }
 }
 
@@ -71,25 +79,59 @@ fn copy(work: impl FnOnce(&mut File)) -> File {
 }
 
 #[test]
-fn two_copies_of_an_engine_repeat_no_key_with_a_nonce() {
+fn copies_of_an_engine_repeat_no_key_with_a_nonce() {
     let engine = engine();
+    copies_with_requests_in_flight(&engine);
+    idle_copies(&engine);
+}
+
+fn pairs_of(mut copy: File) -> Vec<Pair> {
+    let mut pairs = Vec::new();
+    copy.read_to_end(&mut pairs).expect("read");
+    let (pairs, rest) = pairs.as_chunks::<PAIR_SIZE>();
+    assert!(rest.is_empty(), "whole pairs");
+    pairs.to_vec()
+}
+
+/// The copies go on with the same requests in another order, so that a request's values get other numbers of the session's key.
+fn copies_with_requests_in_flight(engine: &Engine) {
+    let mut requests = [(); 2].map(|()| request(engine, Keying::Session));
+    let mut seen = HashSet::new();
+    requests.iter_mut().for_each(|request| step(request, REQUEST_VALUES, |pair| assert!(seen.insert(*pair))));
+    let orders = [[0, 0, 1, 1], [1, 0, 0, 1], [1, 1, 0, 0]];
+    for order in orders {
+        let copy = copy(|out| {
+            let mut pairs = Vec::new();
+            for index in order {
+                step(&mut requests[index], REQUEST_VALUES, |pair| pairs.extend_from_slice(pair));
+            }
+            out.write_all(&pairs).expect("written");
+        });
+        let pairs = pairs_of(copy);
+        assert_eq!(pairs.len(), order.len() * REQUEST_VALUES);
+        let repeated = pairs.iter().filter(|pair| !seen.insert(**pair)).count();
+        assert_eq!(repeated, 0, "pairs of key and nonce that another copy used: {order:?}");
+    }
+    assert_eq!(seen.iter().map(|pair| &pair[17..]).collect::<HashSet<_>>().len(), 1, "one key serves all");
+}
+
+/// Each has a share of the values, in requests that begin after it was made.
+fn idle_copies(engine: &Engine) {
     for (keying, count) in [(Keying::Session, VALUES), (Keying::Request, VALUES), (Keying::Field, 5_000)] {
         // The engine has a session, spare keys and tables, whose copies both continue with.
         let mut seen = HashSet::with_capacity(count);
-        encrypt(&engine, keying, 4 * REQUEST_VALUES, |pair| assert!(seen.insert(*pair)));
+        encrypt(engine, keying, 4 * REQUEST_VALUES, |pair| assert!(seen.insert(*pair)));
         let share = (count - seen.len()) / 2;
-        let mut copies = [(); 2].map(|()| {
+        let copies = [(); 2].map(|()| {
             copy(|out| {
                 let mut pairs = Vec::new();
-                encrypt(&engine, keying, share, |pair| pairs.extend_from_slice(pair));
+                encrypt(engine, keying, share, |pair| pairs.extend_from_slice(pair));
                 out.write_all(&pairs).expect("written");
             })
         });
-        for copy in &mut copies {
-            let mut pairs = Vec::new();
-            copy.read_to_end(&mut pairs).expect("read");
-            assert_eq!(pairs.len(), share * PAIR_SIZE, "{keying:?}");
-            let (pairs, _) = pairs.as_chunks::<PAIR_SIZE>();
+        for copy in copies {
+            let pairs = pairs_of(copy);
+            assert_eq!(pairs.len(), share, "{keying:?}");
             let repeated = pairs.iter().filter(|pair| !seen.insert(**pair)).count();
             assert_eq!(repeated, 0, "{keying:?}: pairs of key and nonce that another copy used");
         }

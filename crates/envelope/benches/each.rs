@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use leafseal_crypto::{Curve, EcContext, NoncePrefix, PrivateKey, Recipient};
+use leafseal_crypto::{Curve, EcContext, PrivateKey, Recipient};
 use leafseal_envelope::{
     Envelope, OpenScratch, OpeningKey, Profile, SealScratch, SealingKey, Value, ValueType, seal_each,
 };
@@ -56,12 +56,11 @@ fn many(context: &EcContext, curve: Curve, rounds: usize, rng: &mut StdRng) {
     let values = [Value { value_type: ValueType::String, text: &TEXT }; MANY];
     let (mut scratch, mut out, mut sealing, mut opening) = (SealScratch::default(), Vec::new(), Vec::new(), Vec::new());
     let (mut open_scratch, mut opening_key) = (OpenScratch::default(), None);
-    let prefix = NoncePrefix::draw(rng);
     for _ in 0..rounds {
         out.clear();
         let start = Instant::now();
         let header = |_, size: usize, out: &mut Vec<u8>| out.extend_from_slice(&[0xd9, size as u8]);
-        key.seal_many(None, prefix, &values, &mut scratch, black_box(&mut out), header).expect("nonces are left");
+        key.seal_many(None, rng, &values, &mut scratch, black_box(&mut out), header).expect("nonces are left");
         sealing.push(start.elapsed().as_nanos() as f64 / MANY as f64);
         let texts: Vec<&[u8]> = out.chunks(out.len() / MANY).map(|text| &text[2..]).collect();
         let opening_key = opening_key.get_or_insert_with(|| {

@@ -5,7 +5,7 @@
 use crc32fast::Hasher;
 use leafseal_crypto::aead::{NONCE_SIZE, SealStream, TAG_SIZE};
 use leafseal_crypto::ec::COMPRESSED_SIZE;
-use leafseal_crypto::{CryptoRng, Curve, EcContext, NoncePrefix, PublicKey, Recipient};
+use leafseal_crypto::{CryptoRng, Curve, EcContext, PublicKey, Recipient};
 
 use crate::format::{Malformed, Marking, ValueType};
 use crate::open::Label;
@@ -125,8 +125,7 @@ impl FileSealing {
     ) -> Self {
         let curve = recipient.public().curve();
         let key = SealingKey::generate(ec, recipient, Profile::plain(curve), 1, rng);
-        let (nonce, stream) =
-            key.stream(NoncePrefix::draw(rng), ValueType::String).expect("a fresh key seals one value");
+        let (nonce, stream) = key.stream(rng, ValueType::String).expect("a fresh key seals one value");
         let start = out.len();
         out.reserve_exact(content_size + FILE_OVERHEAD);
         out.extend_from_slice(FILE_MAGIC);

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use leafseal_crypto::{CryptoRng, Curve, EcContext, NoncePrefix, PrivateKey, PublicKey, Recipient, Secret};
+use leafseal_crypto::{CryptoRng, Curve, EcContext, PrivateKey, PublicKey, Recipient, Secret};
 
 use crate::file::{EncryptedFile, FileCheck, FileSealing};
 use crate::{
@@ -37,8 +37,8 @@ fn fixture(ec: &EcContext, curve: Curve, rng: &mut Counter) -> Fixture {
     let key = SealingKey::generate(ec, &recipient, Profile::plain(curve), 1, rng);
     let value = Value { value_type: ValueType::Number, text: TEXT.as_bytes() };
     let mut envelope = Vec::new();
-    let (prefix, mut scratch) = (NoncePrefix::draw(rng), SealScratch::default());
-    key.seal_many(None, prefix, &[value], &mut scratch, &mut envelope, |_, _, _| ()).expect("a fresh key");
+    let mut scratch = SealScratch::default();
+    key.seal_many(None, rng, &[value], &mut scratch, &mut envelope, |_, _, _| ()).expect("a fresh key");
     let file = seal_file(ec, &recipient, Marking::Live, TEXT.as_bytes(), 5, rng);
     Fixture { private, public, envelope, file }
 }

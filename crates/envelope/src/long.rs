@@ -3,7 +3,7 @@
 //! Decryption has two phases: until the tag is verified nothing inspects the plaintext, so that neither timing nor the position of
 //! a fault reveals anything; then [`LongText`] parses it.
 
-use leafseal_crypto::NoncePrefix;
+use leafseal_crypto::CryptoRng;
 use leafseal_crypto::aead::{OpenStream, SealStream, TAG_SIZE};
 
 use crate::base64::append_base64;
@@ -25,19 +25,20 @@ pub struct LongSealing {
 }
 
 impl SealingKey {
-    /// Begins the envelope of a value. `metadata` must be given exactly when the profile has it. `prefix` is that of the request.
+    /// Begins the envelope of a value. `metadata` must be given exactly when the profile has it. `rng` as for
+    /// [`leafseal_crypto::NonceSequence::take`].
     ///
     /// # Errors
     /// [`KeySpent`].
     pub fn seal_long(
         &self,
         metadata: Option<&Metadata>,
-        prefix: NoncePrefix,
+        rng: &mut dyn CryptoRng,
         value_type: ValueType,
         out: &mut Vec<u8>,
     ) -> Result<LongSealing, KeySpent> {
         assert_eq!(metadata.is_some(), self.profile().version().has_metadata(), "metadata as the profile has it");
-        let (nonce, stream) = self.stream(prefix, value_type)?;
+        let (nonce, stream) = self.stream(rng, value_type)?;
         self.write_head(value_type, &nonce, out);
         let mut sealing = LongSealing { stream, sealed: Vec::new() };
         if let Some(metadata) = metadata {

@@ -1,11 +1,11 @@
-//! Sealing: one key agreement makes a [`SealingKey`] that seals any number of values, each under its own nonce (random bits of the
-//! request and a counter, as the key is fresh). Values are sealed in groups, so that a multi-buffer cipher can take them side by side, and
+//! Sealing: one key agreement makes a [`SealingKey`] that seals any number of values, each under its own nonce (random bits of
+//! each call and a counter, as the key is fresh). Values are sealed in groups, so that a multi-buffer cipher can take them side by side, and
 //! their text is written once, into the caller's buffer.
 
 use leafseal_crypto::aead::{SealItem, SealStream, TAG_SIZE};
 use leafseal_crypto::{
-    AeadAlgorithm, AeadKey, CryptoRng, Curve, EcContext, Encapsulation, Nonce, NoncePrefix, NonceSequence, PublicKey,
-    Recipient, Secret, text_kernel,
+    AeadAlgorithm, AeadKey, CryptoRng, Curve, EcContext, Encapsulation, Nonce, NonceSequence, PublicKey, Recipient,
+    Secret, text_kernel,
 };
 use leafseal_lanes::text::{Frame, Kernel};
 use thiserror::Error;
@@ -155,21 +155,21 @@ impl SealingKey {
     }
 
     /// Appends the envelope of every value to `out`. Before each, `before(index, envelope size, out)` may append bytes in between
-    /// (a header, the bytes of a document). `metadata` must be given exactly when the profile has it. `prefix` is that of the request.
+    /// (a header, the bytes of a document). `metadata` must be given exactly when the profile has it. `rng` as for [`NonceSequence::take`].
     ///
     /// # Errors
     /// [`KeySpent`] when fewer nonces are left than there are values; then nothing was sealed.
     pub fn seal_many(
         &self,
         metadata: Option<&Metadata>,
-        prefix: NoncePrefix,
+        rng: &mut dyn CryptoRng,
         values: &[Value<'_>],
         scratch: &mut SealScratch,
         out: &mut Vec<u8>,
         mut before: impl FnMut(usize, usize, &mut Vec<u8>),
     ) -> Result<(), KeySpent> {
         assert_eq!(metadata.is_some(), self.profile.version.has_metadata(), "metadata as the profile has it");
-        let mut nonces = self.nonces.take(prefix, values.len() as u64).ok_or(KeySpent)?;
+        let mut nonces = self.nonces.take(rng, values.len() as u64).ok_or(KeySpent)?;
         let mut first = 0;
         while first < values.len() {
             let group = &values[first..first + group_size(&values[first..], metadata_size(metadata))];
@@ -223,8 +223,12 @@ impl SealingKey {
     }
 
     /// Begins to seal a value or file in pieces.
-    pub(crate) fn stream(&self, prefix: NoncePrefix, value_type: ValueType) -> Result<(Nonce, SealStream), KeySpent> {
-        let nonce = self.nonces.take(prefix, 1).and_then(|mut range| range.next()).ok_or(KeySpent)?;
+    pub(crate) fn stream(
+        &self,
+        rng: &mut dyn CryptoRng,
+        value_type: ValueType,
+    ) -> Result<(Nonce, SealStream), KeySpent> {
+        let nonce = self.nonces.take(rng, 1).and_then(|mut range| range.next()).ok_or(KeySpent)?;
         Ok((nonce, self.key.seal_stream(&nonce, self.associated_data(value_type))))
     }
 
@@ -254,14 +258,13 @@ pub fn seal_each(
     out: &mut Vec<u8>,
     mut before: impl FnMut(usize, usize, &mut Vec<u8>),
 ) {
-    let prefix = NoncePrefix::draw(rng);
     for (group_index, group) in values.chunks(GROUP_VALUES_MAX).enumerate() {
         let encapsulations = recipient.encapsulate_many(ec, group.len(), rng);
         for (i, (value, encapsulation)) in group.iter().zip(&encapsulations).enumerate() {
             let key = SealingKey::from_encapsulation(encapsulation, recipient.public(), profile, 1, rng);
             let index = group_index * GROUP_VALUES_MAX + i;
             let value = std::slice::from_ref(value);
-            key.seal_many(metadata, prefix, value, scratch, out, |_, size, out| before(index, size, out))
+            key.seal_many(metadata, rng, value, scratch, out, |_, size, out| before(index, size, out))
                 .expect("a fresh key seals one value");
         }
     }

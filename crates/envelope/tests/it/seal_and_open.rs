@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use crate::common::{App, Owned, owned};
 use leafseal_crypto::aead::SealItem;
 use leafseal_crypto::hash::sha256;
-use leafseal_crypto::{AeadAlgorithm, AeadKey, Curve, Nonce, NoncePrefix, PrivateKey, PublicKey, Recipient, Secret};
+use leafseal_crypto::{AeadAlgorithm, AeadKey, Curve, Nonce, PrivateKey, PublicKey, Recipient, Secret};
 use leafseal_envelope::file::{EncryptedFile, FILE_OVERHEAD};
 use leafseal_envelope::fuzzing::{open_file, open_in_pieces, seal_file};
 use leafseal_envelope::{
@@ -28,8 +28,8 @@ fn string(text: &str) -> Value<'_> {
 fn seal(key: &SealingKey, metadata: Option<&Metadata>, values: &[Value<'_>]) -> Vec<String> {
     let mut out = Vec::new();
     let mut ends = Vec::new();
-    let prefix = NoncePrefix::draw(&mut StdRng::seed_from_u64(9));
-    key.seal_many(metadata, prefix, values, &mut SealScratch::default(), &mut out, |index, size, out| {
+    let mut rng = StdRng::seed_from_u64(9);
+    key.seal_many(metadata, &mut rng, values, &mut SealScratch::default(), &mut out, |index, size, out| {
         assert_eq!(index, ends.len());
         ends.push(out.len() + size);
     })
@@ -122,8 +122,7 @@ fn pieces_and_wholes_are_the_same_envelopes() {
         for (value, whole) in values.iter().zip(&wholes) {
             for size in [1, 2, 3, 16, 47, 1000, 100_000] {
                 let mut pieces = Vec::new();
-                let prefix = NoncePrefix::draw(&mut rng);
-                let sealing = key.seal_long(metadata.as_ref(), prefix, value.value_type, &mut pieces);
+                let sealing = key.seal_long(metadata.as_ref(), &mut rng, value.value_type, &mut pieces);
                 let mut sealing = sealing.expect("fresh");
                 value.text.chunks(size).for_each(|piece| sealing.update(piece, &mut pieces));
                 sealing.finish(&mut pieces);
@@ -194,8 +193,8 @@ fn a_spent_key_seals_nothing() {
     let key = SealingKey::generate(&app.ec, &recipient, Profile::plain(Curve::P256), 3, &mut StdRng::seed_from_u64(4));
     let mut out = Vec::new();
     let values = [string("a"); 4];
-    let prefix = NoncePrefix::draw(&mut StdRng::seed_from_u64(4));
-    let result = key.seal_many(None, prefix, &values, &mut SealScratch::default(), &mut out, |_, _, _| ());
+    let mut rng = StdRng::seed_from_u64(4);
+    let result = key.seal_many(None, &mut rng, &values, &mut SealScratch::default(), &mut out, |_, _, _| ());
     assert_eq!((result, out.len()), (Err(KeySpent), 0));
     assert_eq!(seal(&key, None, &values[..3]).len(), 3);
     assert_eq!(key.values_left(), 0);
