@@ -13,6 +13,8 @@ use leafseal_testkit::ScratchStore;
 const VERSION_COUNTS: [usize; 3] = [1, 30, 256];
 const VALUES: usize = 500;
 const COPIES: usize = 2_000;
+/// Versions whose values come in turn in one row.
+const IN_TURN: usize = 9;
 /// Runs of each row, of which the fastest counts.
 const RUNS: usize = 5;
 
@@ -45,6 +47,26 @@ fn documents(engine: &Engine) -> Documents {
         foreign_copies: copies(&EncryptOptions::new("other")),
         forbidden_copies: copies(&forbidden),
     }
+}
+
+/// Gives the app `versions` versions, and encrypts values of the first [`IN_TURN`] of them, or of all if there are fewer, in turn.
+fn in_turn(engine: &Engine, app: &AppName, versions: usize) -> String {
+    let options = EncryptOptions { keying: Some(Keying::Field), ..EncryptOptions::new("acme") };
+    let count = versions.min(IN_TURN);
+    let mut values = Vec::new();
+    for version in 1..=versions {
+        if version <= count {
+            let document = format!("[{}]", vec!["\"4111111111111111\""; VALUES.div_ceil(count)].join(","));
+            let list = encrypted(engine, &options, &document);
+            values.push(list.trim_matches(['[', ']']).split(',').map(str::to_owned).collect::<Vec<_>>());
+        }
+        if version < versions {
+            engine.store().rotate(app).expect("rotated");
+            engine.maintain().expect("refreshed");
+        }
+    }
+    let turn: Vec<&str> = (0..VALUES).map(|i| values[i % count][i / count].as_str()).collect();
+    format!("[{}]", turn.join(","))
 }
 
 /// A client that may decrypt values of another role only.
@@ -95,7 +117,7 @@ fn main() {
         writer.prepare();
         let documents = documents(&writer);
         let acme = AppName::parse("acme").expect("a name");
-        (1..versions).for_each(|_| assert!(writer.store().rotate(&acme).is_ok()));
+        let in_turn = in_turn(&writer, &acme, versions);
         let reader = reader(&writer);
         // The first request of an engine, which knows no version that fitted.
         row(&format!("{VALUES} values of version 1, the first request"), versions, || {
@@ -103,6 +125,9 @@ fn main() {
         });
         let engine = Engine::new(Box::new(store.open()), settings.clone());
         row(&format!("{VALUES} values of version 1"), versions, || decrypted(&engine, &Caller::Owner, &documents.own));
+        row(&format!("{VALUES} values of {IN_TURN} versions in turn"), versions, || {
+            decrypted(&engine, &Caller::Owner, &in_turn)
+        });
         row(&format!("{VALUES} values of another app"), versions, || decrypted(&engine, &reader, &documents.foreign));
         row(&format!("{COPIES} copies of one value of another app"), versions, || {
             decrypted(&engine, &reader, &documents.foreign_copies)

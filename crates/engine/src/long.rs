@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use leafseal_crypto::random::system_random;
 use leafseal_envelope::{
-    Envelope, Form, LongSealing, LongText, Malformed, Metadata, OpenError, OpenedMetadata, Sealed, SealingKey, Value,
-    ValueType,
+    Envelope, EnvelopeDigest, Form, LongSealing, LongText, Malformed, Metadata, OpenError, OpenedMetadata, Sealed,
+    SealingKey, Value, ValueType,
 };
 use zeroize::Zeroize;
 
@@ -172,8 +172,12 @@ pub(crate) struct LongOpen {
 enum Stage {
     #[default]
     Arrived,
+    /// The digest is being computed, to see whether a copy of it failed.
+    Recall(Arc<Opening>, EnvelopeDigest),
     /// The tag is being verified, with one key after the other.
     Search(LongSearch),
+    /// No key opens it: the digest is being computed, to remember that.
+    Remember(EnvelopeDigest),
     /// The tag was correct; the text is being checked.
     Check(Open),
     Open(Open),
@@ -210,28 +214,25 @@ impl LongOpen {
                 let opening = openings
                     .find(ephemeral, || engine.opening(&permit.app, ephemeral))
                     .map_err(OpenError::Malformed)?;
-                let sealed = Sealed::Value(*envelope);
-                self.plaintext.reserve_exact(sealed.plaintext_size());
-                Stage::Search(LongSearch::new(opening, 0))
-            }
-            Stage::Search(mut search) => {
-                let sealed = Sealed::Value(*envelope);
-                let step = search.step(engine, openings.version(), &sealed, size, &mut self.plaintext);
-                let step = step.map_err(Unopened::from);
-                match openings.note_trials(engine, search.take_trials()).and(step) {
-                    Ok(None) => Stage::Search(search),
-                    Ok(Some(form)) => {
-                        openings.note_version(search.opening());
-                        match LongText::new(envelope, &self.plaintext) {
-                            Ok(text) => {
-                                Stage::Check(Open { opening: Arc::clone(search.opening()), form, text, size: 0 })
-                            }
-                            Err(error) => Stage::Wipe(error.into(), 0),
-                        }
-                    }
-                    Err(unopened) => Stage::Wipe(unopened, 0),
+                // One whose key is known costs no more than a digest of it.
+                match opening.known().is_none() && openings.has_failures() {
+                    true => Stage::Recall(opening, envelope.digest_in_pieces()),
+                    false => self.search(opening, envelope),
                 }
             }
+            Stage::Recall(opening, mut digest) => match digest.step(envelope, size) {
+                None => Stage::Recall(opening, digest),
+                Some(digest) if openings.has_failed(&digest) => return Err(OpenError::DecryptFailed.into()),
+                Some(_) => self.search(opening, envelope),
+            },
+            Stage::Search(search) => self.go_on_searching(search, permit, openings, envelope),
+            Stage::Remember(mut digest) => match digest.step(envelope, size) {
+                None => Stage::Remember(digest),
+                Some(digest) => {
+                    openings.note_failed(digest);
+                    Stage::Wipe(OpenError::DecryptFailed.into(), 0)
+                }
+            },
             Stage::Check(mut open) => {
                 let before = open.text.checked();
                 let result = open.text.check(&self.plaintext, size);
@@ -248,6 +249,37 @@ impl LongOpen {
         };
         self.stage = stage;
         Ok(())
+    }
+
+    fn search(&mut self, opening: Arc<Opening>, envelope: &Envelope<'_>) -> Stage {
+        self.plaintext.reserve_exact(Sealed::Value(*envelope).plaintext_size());
+        Stage::Search(LongSearch::new(opening, 0))
+    }
+
+    fn go_on_searching(
+        &mut self,
+        mut search: LongSearch,
+        permit: &Permit,
+        openings: &mut RequestOpenings,
+        envelope: &Envelope<'_>,
+    ) -> Stage {
+        let (engine, sealed) = (&permit.engine, Sealed::Value(*envelope));
+        let step = search.step(engine, openings.version(), &sealed, permit.step_bytes_max(), &mut self.plaintext);
+        let step = step.map_err(Unopened::from);
+        match openings.note_trials(engine, search.take_trials()).and(step) {
+            Ok(None) => Stage::Search(search),
+            Ok(Some(form)) => {
+                openings.note_version(search.opening());
+                match LongText::new(envelope, &self.plaintext) {
+                    Ok(text) => Stage::Check(Open { opening: Arc::clone(search.opening()), form, text, size: 0 }),
+                    Err(error) => Stage::Wipe(error.into(), 0),
+                }
+            }
+            Err(Unopened::Value(OpenError::DecryptFailed)) if search.opening().known().is_none() => {
+                Stage::Remember(envelope.digest_in_pieces())
+            }
+            Err(unopened) => Stage::Wipe(unopened, 0),
+        }
     }
 
     fn open(&self) -> &Open {

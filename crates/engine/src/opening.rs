@@ -18,6 +18,9 @@ use crate::cost::SearchBudget;
 
 /// Versions left to try from which on a table of the ephemeral key's multiples pays off.
 const TABLE_VERSIONS_MIN: usize = 20;
+/// Of the versions that decrypted last, those that are agreed with one after the other, before all others side by side: as many as a table
+/// costs, nearly.
+const ALONE_COUNT_MAX: usize = 16;
 /// Tables at a time, of about 100 KiB each; a search that gets none takes one version after the other.
 const TABLE_COUNT_MAX: usize = 64;
 
@@ -234,6 +237,14 @@ impl Opening {
     }
 }
 
+/// Versions in the order in which they decrypted values last, those that have decrypted none behind.
+fn latest_first<'a>(app: &App, rest: Vec<(u32, &'a KeyPair)>) -> Vec<(u32, &'a KeyPair)> {
+    let versions: Vec<u32> = rest.iter().map(|(version, _)| *version).collect();
+    let mut placed: Vec<_> = app.recent().places(&versions).into_iter().zip(rest).collect();
+    placed.sort_by_key(|(place, _)| *place);
+    placed.into_iter().map(|(_, one)| one).collect()
+}
+
 impl Search {
     fn add(&mut self, version: u32, shared: Secret<SCALAR_SIZE>) {
         self.agreed.push(Agreed { version, shared });
@@ -255,8 +266,9 @@ impl Search {
         budget: &mut SearchBudget,
     ) -> ControlFlow<Next<'o>> {
         let curve = ephemeral.curve();
-        let mut recent = likely.into_iter().chain(app.recent().versions()).filter(|version| self.is_new(*version));
-        let likely = recent.find_map(|version| Some((version, app.pair(curve, version)?)));
+        let latest = app.recent().versions(ALONE_COUNT_MAX);
+        let mut latest = likely.into_iter().chain(latest).filter(|version| self.is_new(*version));
+        let likely = latest.find_map(|version| Some((version, app.pair(curve, version)?)));
         let rest: Vec<(u32, &KeyPair)> = app.versions(curve).filter(|(version, _)| self.is_new(*version)).collect();
         let Some(next) = likely.or_else(|| rest.first().copied()) else {
             self.table = Table::None;
@@ -272,6 +284,7 @@ impl Search {
                 Table::None => {}
                 Table::Working(..) => return ControlFlow::Break(Next::Later),
                 Table::Ready { peer, .. } => {
+                    let rest = latest_first(app, rest);
                     let batch = &rest[..peer.batch_size().min(rest.len())];
                     let privates: Vec<_> = batch.iter().map(|(_, pair)| pair.private()).collect();
                     let shared = peer.agree_each(&privates);

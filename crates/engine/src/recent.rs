@@ -3,32 +3,43 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Versions that are remembered.
-const COUNT_MAX: usize = 8;
+/// Versions that are remembered: as many as a store has by default, so that few are forgotten that are in use.
+const COUNT_MAX: usize = 256;
 
 /// Key versions, the one that decrypted last first. Shared by all requests for an app; no secret.
 #[derive(Debug, Default)]
 pub(crate) struct RecentVersions {
-    /// Versions count from 1; 0 is none.
-    latest_first: Mutex<[u32; COUNT_MAX]>,
+    latest_first: Mutex<Vec<u32>>,
 }
 
 impl RecentVersions {
     /// Records that a value of an ephemeral key that was not known before was of this version.
     pub(crate) fn note(&self, version: u32) {
         let mut versions = self.lock();
-        let place = versions.iter().position(|known| *known == version).unwrap_or(COUNT_MAX - 1);
-        versions[..=place].rotate_right(1);
-        versions[0] = version;
+        match versions.iter().position(|known| *known == version) {
+            Some(place) => versions[..=place].rotate_right(1),
+            None => {
+                versions.truncate(COUNT_MAX - 1);
+                versions.insert(0, version);
+            }
+        }
     }
 
-    /// The versions, latest first.
-    pub(crate) fn versions(&self) -> impl Iterator<Item = u32> {
-        let versions = *self.lock();
-        versions.into_iter().filter(|version| *version != 0)
+    /// The first `count` versions, latest first.
+    pub(crate) fn versions(&self, count: usize) -> Vec<u32> {
+        self.lock().iter().copied().take(count).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, [u32; COUNT_MAX]> {
+    /// How many versions decrypted after each of `versions` did, up to all that are remembered: their places in a search.
+    pub(crate) fn places(&self, versions: &[u32]) -> Vec<usize> {
+        let latest_first = self.lock();
+        let mut places: Vec<(u32, usize)> = latest_first.iter().copied().zip(0..).collect();
+        places.sort_unstable();
+        let place = |version| places.binary_search_by_key(&version, |(known, _)| *known).map(|index| places[index].1);
+        versions.iter().map(|version| place(*version).unwrap_or(latest_first.len())).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<u32>> {
         self.latest_first.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -40,13 +51,16 @@ mod tests {
     #[test]
     fn the_latest_come_first_and_only_some_are_kept() {
         let recent = RecentVersions::default();
-        let versions = || recent.versions().collect::<Vec<_>>();
-        assert_eq!(versions(), []);
+        assert_eq!(recent.versions(8), []);
         [3, 1, 3, 3].into_iter().for_each(|version| recent.note(version));
-        assert_eq!(versions(), [3, 1]);
-        (10..20).for_each(|version| recent.note(version));
-        assert_eq!(versions(), [19, 18, 17, 16, 15, 14, 13, 12]);
+        assert_eq!(recent.versions(8), [3, 1]);
+        assert_eq!(recent.versions(1), [3]);
+        assert_eq!(recent.places(&[4, 1, 3]), [2, 1, 0]);
+        let count = COUNT_MAX as u32;
+        (10..10 + count).for_each(|version| recent.note(version));
+        assert_eq!(recent.versions(usize::MAX), (10..10 + count).rev().collect::<Vec<_>>());
         recent.note(14);
-        assert_eq!(versions(), [14, 19, 18, 17, 16, 15, 13, 12]);
+        assert_eq!(recent.versions(3), [14, 9 + count, 8 + count]);
+        assert_eq!(recent.versions(usize::MAX).len(), COUNT_MAX);
     }
 }

@@ -17,6 +17,9 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::opening::{Agreements, EphemeralId, Next, Opening};
 
+/// Versions that decrypted last among which one is searched that the app still has.
+const LIKELY_COUNT_MAX: usize = 8;
+
 /// A key that opens an envelope.
 pub(crate) struct Found<'o, 's> {
     pub(crate) key: &'o OpeningKey,
@@ -38,6 +41,9 @@ impl From<OpenError> for Unopened {
     }
 }
 
+/// Digests of envelopes that no version opened, as many as there may be opening keys.
+type Failed = LruCache<[u8; SHA256_SIZE], ()>;
+
 /// Opening keys of one request: the last one directly accessible, the others by ephemeral key and shared by all workers of the request.
 pub(crate) struct RequestOpenings {
     last: Option<(EphemeralId, Arc<Opening>)>,
@@ -45,8 +51,8 @@ pub(crate) struct RequestOpenings {
     tried: Option<(EphemeralId, usize)>,
     /// The version of the value before.
     version: Option<u32>,
-    /// Digests of envelopes that no version opened, as many as there may be opening keys.
-    failed: Option<LruCache<[u8; SHA256_SIZE], ()>>,
+    /// As long as there are no `others`, which have it then.
+    failed: Option<Failed>,
     /// Created for the second ephemeral key or the second worker: most requests have one of each.
     others: Option<Arc<Others>>,
     count_max: usize,
@@ -56,6 +62,7 @@ pub(crate) struct RequestOpenings {
 
 struct Others {
     openings: Mutex<LruCache<EphemeralId, Arc<Opening>>>,
+    failed: Mutex<Option<Failed>>,
     tally: Mutex<Tally>,
 }
 
@@ -79,6 +86,10 @@ impl Tally {
 impl Others {
     fn openings(&self) -> MutexGuard<'_, LruCache<EphemeralId, Arc<Opening>>> {
         self.openings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn failed(&self) -> MutexGuard<'_, Option<Failed>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn tally(&self) -> MutexGuard<'_, Tally> {
@@ -178,8 +189,11 @@ impl RequestOpenings {
         }
         let ephemeral = EphemeralId::of(envelope);
         let mut place = self.tried.take_if(|(tried, _)| *tried == ephemeral).map_or(0, |(_, place)| place);
-        if place == 0 && self.has_failed(envelope, budget) {
-            return Err(OpenError::DecryptFailed.into());
+        if place == 0 && self.has_failures() {
+            budget.take_digest(envelope.sealed_size());
+            if self.has_failed(&envelope.digest()) {
+                return Err(OpenError::DecryptFailed.into());
+            }
         }
         let agreements = engine.agreements();
         while budget.allows_trial() {
@@ -188,7 +202,7 @@ impl RequestOpenings {
                 Next::Candidate(candidate) => candidate,
                 Next::Later => break,
                 Next::Nothing => {
-                    self.note_failed(envelope);
+                    self.note_failed(envelope.digest());
                     return Err(OpenError::DecryptFailed.into());
                 }
             };
@@ -220,7 +234,7 @@ impl RequestOpenings {
 
     /// The version that most likely opens the next value.
     pub(crate) fn likely_version(&self, app: &App, curve: Curve) -> Option<u32> {
-        let known = self.version.into_iter().chain(app.recent().versions());
+        let known = self.version.into_iter().chain(app.recent().versions(LIKELY_COUNT_MAX));
         known.into_iter().find(|version| app.pair(curve, *version).is_some()).or_else(|| app.newest_version(curve))
     }
 
@@ -234,15 +248,27 @@ impl RequestOpenings {
         self.version = opening.version();
     }
 
-    fn has_failed(&mut self, envelope: &Envelope<'_>, budget: &mut SearchBudget) -> bool {
-        let Some(failed) = &mut self.failed else { return false };
-        budget.take_digest(envelope.sealed_size());
-        failed.get(&envelope.digest()).is_some()
+    /// Whether a value of the request had no version that opens it.
+    pub(crate) fn has_failures(&mut self) -> bool {
+        self.with_failed(|failed| failed.is_some())
     }
 
-    fn note_failed(&mut self, envelope: &Envelope<'_>) {
+    /// Whether no version opened a copy of the envelope with this digest.
+    pub(crate) fn has_failed(&mut self, digest: &[u8; SHA256_SIZE]) -> bool {
+        self.with_failed(|failed| failed.as_mut().is_some_and(|failed| failed.get(digest).is_some()))
+    }
+
+    /// Records that no version opens the envelope with this digest.
+    pub(crate) fn note_failed(&mut self, digest: [u8; SHA256_SIZE]) {
         let count_max = self.count_max;
-        self.failed.get_or_insert_with(|| growing(count_max)).put(envelope.digest(), ());
+        self.with_failed(|failed| failed.get_or_insert_with(|| growing(count_max)).put(digest, ()));
+    }
+
+    fn with_failed<T>(&mut self, run: impl FnOnce(&mut Option<Failed>) -> T) -> T {
+        match &self.others {
+            None => run(&mut self.failed),
+            Some(others) => run(&mut others.failed()),
+        }
     }
 
     /// Records versions that were tried without success.
@@ -323,7 +349,8 @@ impl RequestOpenings {
             if let Some((id, opening)) = &self.last {
                 openings.put(*id, Arc::clone(opening));
             }
-            Arc::new(Others { openings: Mutex::new(openings), tally: Mutex::new(self.tally) })
+            let failed = Mutex::new(self.failed.take());
+            Arc::new(Others { openings: Mutex::new(openings), failed, tally: Mutex::new(self.tally) })
         })
     }
 

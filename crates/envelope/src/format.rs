@@ -3,7 +3,6 @@
 
 use leafseal_crypto::aead::{NONCE_SIZE, TAG_SIZE};
 use leafseal_crypto::ec::COMPRESSED_SIZE;
-use leafseal_crypto::hash::{SHA256_SIZE, sha256};
 use leafseal_crypto::{Curve, PublicKey, text_kernel};
 pub(crate) use leafseal_lanes::text::encoded_size;
 use leafseal_lanes::text::{NONCE_TEXT_SIZE, decoded_size};
@@ -195,7 +194,7 @@ pub struct Envelope<'a> {
     head: &'a [u8],
     /// The text between IV and ciphertext.
     middle: &'a [u8; MIDDLE_SIZE],
-    ciphertext: &'a [u8],
+    pub(crate) ciphertext: &'a [u8],
 }
 
 impl<'a> Envelope<'a> {
@@ -271,12 +270,6 @@ impl<'a> Envelope<'a> {
 
     pub(crate) fn has_ephemeral(&self, ephemeral: &[u8; COMPRESSED_SIZE]) -> bool {
         is_same(&self.ephemeral, ephemeral)
-    }
-
-    /// SHA-256 of everything that decides whether it opens: equal for copies of one envelope, and for no others.
-    pub fn digest(&self) -> [u8; SHA256_SIZE] {
-        let form = [self.marking as u8, self.value_type as u8];
-        sha256(&[self.version.text().as_bytes(), &form, &self.iv, &self.ephemeral, self.ciphertext])
     }
 
     /// Bytes of ciphertext and tag together.

@@ -11,6 +11,7 @@
 
 mod aad;
 mod base64;
+mod digest;
 mod format;
 mod kdf;
 mod long;
@@ -23,6 +24,7 @@ pub mod file;
 #[doc(hidden)]
 pub mod fuzzing;
 
+pub use digest::EnvelopeDigest;
 pub use format::{ENVELOPE_OVERHEAD, Envelope, Malformed, Marking, ValueType, Version};
 pub use leafseal_crypto::DecryptFailed;
 pub use long::{LongOpening, LongSealing, LongText, Sealed};

@@ -103,6 +103,27 @@ fn values_of_a_few_versions_in_turn_are_found_among_many() {
     assert!(agreements <= 3 * 60, "at most three each: {agreements}");
 }
 
+/// In turn, so that each is of the version that decrypted longest ago.
+#[test]
+fn values_of_many_versions_in_turn_cost_no_more_than_these() {
+    for in_use in [9, 30] {
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        let TestEngine { engine, store: _store, .. } =
+            test_engine_with(Settings { opening_keys_max: 0, ..Settings::default() });
+        for version in 1..=in_use {
+            rotate_to(&engine, version);
+            let mut pair = sealed(&engine, "acme", Curve::P256, 2);
+            second.push(pair.pop().expect("two"));
+            first.push(pair.pop().expect("two"));
+        }
+        rotate_to(&engine, 100);
+        decrypt(&engine, &list(&first)).expect("decrypts");
+        let (agreements, _) = cost(&engine, || decrypt(&engine, &list(&second)).expect("decrypts"));
+        let each = in_use as u64 + batch_size();
+        assert!(agreements <= in_use as u64 * each, "{in_use} versions in use: {agreements}");
+    }
+}
+
 /// No step makes more agreements than fit side by side, and each search ends.
 #[test]
 fn a_search_goes_on_in_short_steps() {
@@ -149,6 +170,51 @@ fn copies_of_a_foreign_envelope_cost_one_search() {
         let encrypts = || drop(encrypt_with(&engine, &skip, &[], &copies(&foreign, 300)).expect("encrypts"));
         assert_eq!(cost(&engine, encrypts), every);
     }
+}
+
+/// What one worker found out, the others of the request know.
+#[test]
+fn workers_share_what_failed() {
+    let make = |engine: &Engine| sealed(engine, "other", Curve::P256, 1).remove(0);
+    let (TestEngine { engine, store: _store, .. }, foreign) = rotated(Settings::default(), VERSIONS, make);
+    let fails = |decryptor: &mut Decryptor| {
+        let mut failures = 0;
+        while failures == 0 {
+            let texts: &[&[u8]] = &[foreign.as_bytes()];
+            decryptor.open_texts(texts, |_, value| failures += usize::from(value.is_err())).expect("goes on");
+        }
+    };
+    let every = (VERSIONS as u64, VERSIONS as u64);
+    let begin = || engine.decryptor(&Caller::Owner, &lenient()).expect("begins");
+    let (mut first, mut early) = (begin(), begin());
+    let mut fork = early.fork();
+    assert_eq!(cost(&engine, || fails(&mut first)), every);
+    assert_eq!(cost(&engine, || fails(&mut first.fork())), (0, 0), "forked after the failure");
+    assert_eq!(cost(&engine, || fails(&mut early)), every);
+    assert_eq!(cost(&engine, || fails(&mut fork)), (0, 0), "forked before it");
+}
+
+/// Long values are tried in pieces, and a copy of one is found by its digest, in pieces, too.
+#[test]
+fn copies_of_a_long_foreign_envelope_cost_one_search() {
+    let settings = Settings { step_bytes_max: 1_000, ..Settings::default() };
+    let options = EncryptOptions { keying: Some(Keying::Field), ..EncryptOptions::new("other") };
+    let make = |engine: &Engine| {
+        let long = format!("[\"{}\",\"{}\"]", "x".repeat(12_000), "y".repeat(12_000));
+        envelopes(&encrypt_with(engine, &options, &[], &long).expect("encrypts"))
+    };
+    let (TestEngine { engine, store: _store, .. }, foreign) = rotated(settings, 3, make);
+    let fails = |values: &[String]| {
+        let report = opened(&engine, &Caller::Owner, &lenient(), &list(values)).expect("goes on");
+        assert_eq!(report.failed, values.len() as u64);
+    };
+    let one = cost(&engine, || fails(&foreign[..1]));
+    assert_eq!(one.0, 3, "an agreement with each version");
+    assert!(one.1 >= 3 * 12, "each piece counts: {}", one.1);
+    let copies = vec![foreign[0].clone(); 50];
+    assert_eq!(cost(&engine, || fails(&copies)), one);
+    let both = [&copies[..], &foreign[1..], &copies[..]].concat();
+    assert_eq!(cost(&engine, || fails(&both)), (2 * one.0, 2 * one.1), "another one is none of them");
 }
 
 /// Other values under a foreign ephemeral key cost trials and no agreements; and an ephemeral key whose first value is damaged still opens
