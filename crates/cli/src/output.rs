@@ -4,6 +4,7 @@
 //! its name when it is complete: directly if no such file exists. To replace a file it first gets a temporary name, which a rename then
 //! moves; only a kill between these two system calls leaves the temporary file, complete. Elsewhere the temporary file has a name from the
 //! start. The new file has the owner, group, permissions and access lists of the file that it replaces before anything is written to it.
+//! What a path names by its descriptor (`/dev/stdout`) is not replaced, but written where it stands.
 
 use std::fs::{File, Metadata};
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -26,7 +27,7 @@ pub(crate) struct Output {
 }
 
 enum Destination {
-    /// Standard output, or a special file.
+    /// Standard output, or another descriptor or special file.
     Direct(File),
     /// A temporary file beside `target` that replaces it at the end. Removed on drop before that.
     Replacing { draft: Draft, target: PathBuf },
@@ -136,6 +137,35 @@ fn existing(path: &Path) -> io::Result<Option<Metadata>> {
     }
 }
 
+/// Symbolic links that are followed to a descriptor, as many as the kernel follows.
+const LINKS_MAX: usize = 40;
+
+/// The open file that `path` names by its descriptor (`/dev/stdout`, `/dev/fd/3`, `/proc/self/fd/1`), if it does. It was opened by another
+/// program, such as the shell, which may have written to it: what is written comes behind that, and the file is not replaced.
+fn descriptor(path: &Path) -> Option<io::Result<File>> {
+    let (folder, number) = descriptor_place(path)?;
+    let own = std::fs::canonicalize("/proc/self/fd").is_ok_and(|own| own == folder);
+    Some(match number {
+        1 if own => io::stdout().as_fd().try_clone_to_owned().map(File::from),
+        2 if own => io::stderr().as_fd().try_clone_to_owned().map(File::from),
+        // Opened again, with an offset of its own.
+        _ => File::options().append(true).open(folder.join(number.to_string())),
+    })
+}
+
+/// The folder of descriptors of a process, and the number of one in it, to which `path` leads.
+fn descriptor_place(path: &Path) -> Option<(PathBuf, u32)> {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        let folder = std::fs::canonicalize(folder_of(&path)).ok()?;
+        if folder.starts_with("/proc") && folder.ends_with("fd") {
+            return Some((folder, path.file_name()?.to_str()?.parse().ok()?));
+        }
+        path = folder.join(std::fs::read_link(&path).ok()?);
+    }
+    None
+}
+
 /// Gives the attributes of the file at `target`, if there is one, to the draft that will replace it.
 fn keep_attributes(draft: &Draft, target: &Path, place: &str) -> Outcome {
     let failure = |error: AttributesError| Failure::writing(place, &io::Error::other(error));
@@ -180,6 +210,9 @@ impl Output {
     fn file(path: &Path) -> Outcome<Self> {
         let failure = |error: io::Error| Failure::writing(path.display(), &error);
         let place = path.display().to_string();
+        if let Some(descriptor) = descriptor(path) {
+            return Ok(Self::new(Destination::Direct(descriptor.map_err(failure)?), place));
+        }
         let target = match existing(path).map_err(failure)? {
             None => path.to_owned(),
             Some(existing) if existing.is_dir() => {

@@ -196,3 +196,26 @@ fn renewed_certificates_and_keys_keep_their_owner() {
         assert_eq!((metadata.uid(), metadata.gid(), metadata.mode() & 0o7777), (1000, 1001, mode));
     }
 }
+
+/// What the shell has opened is not replaced: what follows the command comes behind its output, and the file stays the same.
+#[test]
+fn a_descriptor_is_written_where_it_stands() {
+    let folder = TestFolder::with_app();
+    for path in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "/proc/thread-self/fd/1", "link", "/dev/fd/3"] {
+        let file = folder.write("out.json", "old ");
+        if path == "link" {
+            symlink("/dev/stdout", folder.path("link")).expect("linked");
+        }
+        let before = std::fs::metadata(&file).expect("there").ino();
+        let script = format!(
+            "exec >> out.json 3>&1; echo before; {PROGRAM} encrypt --app acme -o {path} - || exit 1; echo after"
+        );
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).current_dir(folder.0.path());
+        let result = finish(&mut command, DOCUMENT);
+        assert_eq!(result.code, 0, "{path}: {}", result.stderr);
+        let text = String::from_utf8(folder.read("out.json")).expect("UTF-8");
+        assert!(text.starts_with("old before\n[\"ev:") && text.ends_with(":$\"]after\n"), "{path}: {text}");
+        assert_eq!(std::fs::metadata(&file).expect("there").ino(), before, "{path}: the same file");
+    }
+}
