@@ -40,6 +40,7 @@ pub use digest::{DigestAlgorithm, DigestState};
 pub use ec::{Curve, EcContext, PrivateKey, PublicKey};
 pub use ecdsa::{EcdsaPrivateKey, EcdsaPublicKey};
 pub use ffi::allocator::WipingAllocator;
+pub use ffi::fork_barrier::ForkBarrier;
 pub use ffi::process_mark::ProcessMark;
 pub use hash::HashFunction;
 pub use lanes::{CurveLanes, Lanes, LanesUnavailable, text_kernel, use_curve_lanes, use_lanes};

@@ -3,14 +3,16 @@
 //! Rollback journal and `synchronous=EXTRA`, so that a change which was reported is on disk even if the power fails the moment
 //! after; each change is one IMMEDIATE transaction, so that two writers queue instead of meeting half-way
 //! (`docs/decisions/0005-keystore.md`). The file is 0600 and its folder is nobody else's to write; SQLite gives its journal the
-//! mode of the file.
+//! mode of the file. SQLite has locks of the whole process: it is called in sections that no fork cuts ([`ForkBarrier`]).
 
 mod schema;
 
 use std::fs::Metadata;
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use leafseal_crypto::ForkBarrier;
 use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, Transaction, TransactionBehavior, params_from_iter};
@@ -46,10 +48,34 @@ pub struct Sqlite {
 }
 
 struct Inner {
-    connection: Connection,
+    connection: Closing,
     /// The file at the path just before the connection was opened: a replacement in between shows as another file.
     file: FileId,
     replacements: u64,
+}
+
+/// A connection that is closed in a section: SQLite takes global locks for that, too.
+struct Closing(Option<Connection>);
+
+impl Deref for Closing {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.0.as_ref().expect("open until it is dropped")
+    }
+}
+
+impl DerefMut for Closing {
+    fn deref_mut(&mut self) -> &mut Connection {
+        self.0.as_mut().expect("open until it is dropped")
+    }
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        let _section = ForkBarrier::enter();
+        self.0 = None;
+    }
 }
 
 impl SqliteKeystore {
@@ -80,6 +106,7 @@ impl SqliteKeystore {
 
     /// Checks that a store can be made at `path`, in a folder that is created if it is not there.
     pub(crate) fn prepare_new(path: &Path, limits: &Limits) -> Result<(), Error> {
+        let _section = ForkBarrier::enter();
         prepare_path(path, OpenMode::CreateIfMissing)?;
         let connection = connect(path, limits).map_err(|error| opening_error(error, path))?;
         match identify(&connection, path)? {
@@ -105,15 +132,16 @@ impl SqliteKeystore {
 }
 
 impl Sqlite {
-    /// The connection to the file that is at the path now. SQLite itself would go on reading one that has been replaced.
+    /// The connection to the file that is at the path now, and the section in which it is used. SQLite itself would go on reading one that has been replaced.
     ///
     /// A panic in another call rolled its transaction back, so the data behind a poisoned lock is consistent.
-    fn lock(&self) -> Result<MutexGuard<'_, Inner>, Error> {
+    fn lock(&self) -> Result<(MutexGuard<'_, Inner>, ForkBarrier), Error> {
+        let section = ForkBarrier::enter();
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if FileId::of(&metadata(&self.path)?) != inner.file {
             self.reopen(&mut inner)?;
         }
-        Ok(inner)
+        Ok((inner, section))
     }
 
     /// Opens the file that was put in the place of the one that is open, if it is a copy of the same store.
@@ -132,7 +160,7 @@ impl Backend for Sqlite {
     const NAME: &'static str = "SqliteKeystore";
 
     fn read<T>(&self, read: impl Fn(&mut dyn Sql) -> Result<T, Error>) -> Result<T, Error> {
-        let mut inner = self.lock()?;
+        let (mut inner, _section) = self.lock()?;
         let transaction = inner.connection.transaction()?;
         let outcome = read(&mut Statements(&transaction))?;
         transaction.finish()?;
@@ -140,11 +168,12 @@ impl Backend for Sqlite {
     }
 
     fn change<T>(&self, apply: impl FnOnce(&mut dyn Sql) -> Result<T, Error>) -> Result<T, Error> {
-        change(&mut self.lock()?.connection, apply)
+        let (mut inner, _section) = self.lock()?;
+        change(&mut inner.connection, apply)
     }
 
     fn generation(&self) -> Result<Generation, Error> {
-        let inner = self.lock()?;
+        let (inner, _section) = self.lock()?;
         let changes: i64 = inner.connection.query_row("SELECT generation FROM store", [], |row| row.get(0))?;
         Ok(Generation { replacements: inner.replacements, changes: changes.cast_unsigned(), mark: 0 })
     }
@@ -224,6 +253,7 @@ fn create_if_blank(
     limits: &Limits,
     create: impl FnOnce(&mut dyn Sql) -> Result<(), Error>,
 ) -> Result<bool, Error> {
+    let _section = ForkBarrier::enter();
     prepare_path(path, OpenMode::CreateIfMissing)?;
     let mut connection = connect(path, limits).map_err(|error| opening_error(error, path))?;
     if identify(&connection, path)? != schema::Content::Blank {
@@ -241,7 +271,8 @@ fn create_if_blank(
 }
 
 /// Opens the file at `path`, brings it to this program's schema and returns the id of its store.
-fn open_file(path: &Path, limits: &Limits, root_key: RootKeyId) -> Result<(FileId, Connection, StoreId), Error> {
+fn open_file(path: &Path, limits: &Limits, root_key: RootKeyId) -> Result<(FileId, Closing, StoreId), Error> {
+    let _section = ForkBarrier::enter();
     let file = prepare_path(path, OpenMode::Existing)?;
     let mut connection = connect(path, limits).map_err(|error| opening_error(error, path))?;
     match identify(&connection, path)? {
@@ -255,7 +286,7 @@ fn open_file(path: &Path, limits: &Limits, root_key: RootKeyId) -> Result<(FileI
     if found.is_older() {
         change(&mut connection, |sql| common::migrate(sql, &schema::TABLES))?;
     }
-    Ok((file, connection, found.id))
+    Ok((file, Closing(Some(connection)), found.id))
 }
 
 fn identify(connection: &Connection, path: &Path) -> Result<schema::Content, Error> {
