@@ -20,8 +20,11 @@ pub(super) fn choose(root: &mut Node, name: &str) -> Result<(), Problem> {
         Content::Map(pairs) => pairs.clone(),
         Content::Scalar(..) | Content::List(_) => Vec::new(),
     });
-    let found = environments.iter().find(|(key, value)| key.text() == Some(name) && !value.is_nothing());
-    match found {
+    match environments.iter().find(|(key, _)| key.text() == Some(name)) {
+        Some((key, changes)) if changes.is_nothing() => Err(Problem::new(
+            key.place,
+            format_args!("the environment `{}` is empty: write `{{}}` if it changes nothing", short(name)),
+        )),
         Some((_, changes)) => {
             config.overlay(changes);
             Ok(())

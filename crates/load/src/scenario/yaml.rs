@@ -100,9 +100,11 @@ impl Node {
     pub(super) fn overlay(&mut self, changes: &Node) {
         match (&mut self.content, &changes.content) {
             (Content::Map(pairs), Content::Map(changes)) => {
+                let own: HashMap<String, usize> =
+                    pairs.iter().map(|(key, _)| key.text().unwrap_or_default().to_owned()).zip(0..).collect();
                 for (key, value) in changes {
-                    match pairs.iter_mut().find(|(own, _)| own.text() == key.text()) {
-                        Some((_, own)) => own.overlay(value),
+                    match own.get(key.text().unwrap_or_default()) {
+                        Some(index) => pairs[*index].1.overlay(value),
                         None => pairs.push((key.clone(), value.clone())),
                     }
                 }

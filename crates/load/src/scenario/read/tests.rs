@@ -161,7 +161,7 @@ fn an_environment_changes_the_config_that_it_is_in() {
         (None, "4:3: config: the key `target` is missing"),
         (Some("broken"), "12:34: config.phases: must be a list, found `many`"),
         (Some("other"), "2:1: unknown environment `other`: config.environments has local, staging, broken, empty"),
-        (Some("empty"), "2:1: unknown environment `empty`"),
+        (Some("empty"), "13:5: the environment `empty` is empty: write `{}` if it changes nothing"),
     ] {
         let problems = of(name).expect_err(expected);
         assert!(problems.iter().any(|problem| problem.to_string().starts_with(expected)), "{name:?}: {problems:?}");
