@@ -83,16 +83,18 @@ const NAME_BEFORE: &str = concat!("field", "seal");
 /// The only file that may contain the former name.
 const CHANGELOG: &str = "CHANGELOG.md";
 
-/// Commands that would install our packages from a registry, which has none of them before the first release.
-const INSTALLS: [&str; 7] = [
-    concat!("pip install ", "leafseal"),
-    concat!("pip install ", "'leafseal"),
-    concat!("npm install ", "@leafseal"),
-    concat!("npm i ", "@leafseal"),
-    concat!("cargo add ", "leafseal"),
-    concat!("cargo install ", "leafseal"),
-    concat!("go get ", "github.com/leafseal"),
-];
+/// Programs that install packages from a registry.
+const INSTALLERS: [&str; 14] =
+    ["pip", "pip3", "pipx", "uv", "uvx", "poetry", "npm", "npx", "yarn", "pnpm", "bun", "cargo", "go", "micropip"];
+
+/// The start of the names that our packages have in registries, which have none of them before the first release.
+const PACKAGES: [&str; 4] = ["leafseal", "@leafseal/", "github.com/leafseal/", "artillery-engine-e3"];
+
+/// Their subcommands that do.
+const INSTALLS: [&str; 7] = ["install", "i", "add", "get", "binstall", "exec", "dlx"];
+
+/// What makes cargo install from elsewhere.
+const ELSEWHERE: [&str; 2] = ["--path", "--git"];
 
 /// Extensions of files in which notes of unfinished work are ours.
 const CODE: [&str; 9] = ["rs", "toml", "sh", "py", "js", "mjs", "ts", "java", "yml"];
@@ -159,9 +161,24 @@ fn registries(source: &Source) -> Vec<Finding> {
 }
 
 fn installs(source: &Source) -> Vec<Finding> {
-    let found = INSTALLS.iter().flat_map(|command| source.text.match_indices(command));
+    let found = source.lines().filter_map(|(line, text)| Some((line, installed(text)?)));
     let instead = "refer to docs/guides/packages.md: no registry has our packages yet";
-    found.map(|(at, command)| Finding::new(source, source.line_of(at), format!("`{command}`"), instead)).collect()
+    found.map(|(line, package)| Finding::new(source, line, format!("an installation of {package}"), instead)).collect()
+}
+
+/// Our package that a command in this line would install from a registry.
+fn installed(line: &str) -> Option<&str> {
+    let words: Vec<&str> =
+        line.split([' ', '\t', '`', '"', '\'', '(', ')', ',', '[', ']']).filter(|word| !word.is_empty()).collect();
+    let program = words.iter().position(|word| INSTALLERS.contains(&word.rsplit('/').next().unwrap_or_default()))?;
+    let command = &words[program..];
+    let is_run_at_once = ["uvx", "npx"].contains(&command[0]);
+    let installs = is_run_at_once || command.iter().skip(1).take(2).any(|word| INSTALLS.contains(word));
+    if !installs || command.iter().any(|word| ELSEWHERE.contains(word)) {
+        return None;
+    }
+    let is_file = |word: &str| [".whl", ".tgz", ".tar.gz", ".jar"].iter().any(|ending| word.ends_with(ending));
+    command.iter().skip(1).copied().find(|word| PACKAGES.iter().any(|name| word.starts_with(name)) && !is_file(word))
 }
 
 fn undone(source: &Source) -> Vec<Finding> {
@@ -268,11 +285,48 @@ mod tests {
 
     #[test]
     fn no_document_installs_from_a_registry_what_is_not_there() {
-        for command in INSTALLS {
-            let text = in_file("docs/a.md", &format!("Run\n`{command}`."));
-            assert!(text.starts_with(&format!("docs/a.md:2: `{command}`; refer to")), "{text}");
+        let packages = [
+            "leafseal",
+            "'leafseal[spark]'",
+            "\"leafseal\"",
+            "leafseal==0.1.0",
+            "@leafseal/client",
+            "artillery-engine-e3",
+        ];
+        let commands = [
+            "pip install",
+            "pip3 install -U",
+            "python3 -m pip install",
+            ".venv/bin/pip install",
+            "uv add",
+            "uv pip install",
+            "uvx",
+            "poetry add",
+            "npm install --save-dev",
+            "npm i -g",
+            "npx",
+            "yarn add",
+            "pnpm add",
+            "cargo add",
+            "cargo install --locked",
+            "go get",
+        ];
+        for (command, package) in commands.iter().flat_map(|command| packages.map(|package| (command, package))) {
+            let text = in_file("docs/a.md", &format!("Run\n`{command} {package}`."));
+            assert!(text.starts_with("docs/a.md:2: an installation of "), "{command} {package}: {text}");
         }
-        assert_eq!(in_file("docs/a.md", "npm install ../leafseal-client-0.1.0.tgz"), "");
+        for fine in [
+            "npm install ../leafseal-client-0.1.0.tgz",
+            "npm install ../leafseal/target/leafseal-wire-0.1.0.tgz ../leafseal/target/leafseal-client-0.1.0.tgz",
+            "pip install ../../target/wheels/leafseal-*.whl",
+            "pip install \"$(ls target/wheels/leafseal-*.whl)[spark]\"",
+            "cargo install --locked --path crates/cli leafseal-cli",
+            "cargo test -p leafseal-cli",
+            "go test ./leafseal",
+            "the installed leafseal",
+        ] {
+            assert_eq!(in_file("docs/a.md", fine), "", "{fine}");
+        }
     }
 
     #[test]
