@@ -4,11 +4,11 @@
 //! Prints a table: milliseconds of CPU time of one request, and its key agreements.
 
 use std::collections::BTreeSet;
-use std::time::Instant;
 
 use leafseal_engine::admin::{AppName, ClientName, NewClient, Operation, RoleName, Roles};
 use leafseal_engine::{Caller, DecryptOptions, EncryptOptions, Engine, Keying, OnFailure, Progress, Settings};
 use leafseal_testkit::ScratchStore;
+use rustix::time::{ClockId, clock_gettime};
 
 const VERSION_COUNTS: [usize; 3] = [1, 30, 256];
 const VALUES: usize = 500;
@@ -83,23 +83,21 @@ fn reader(engine: &Engine) -> Caller {
     engine.client("reader", [0; 32]).expect("granted")
 }
 
-/// Nanoseconds that this thread has run; of the clock where the system does not count them.
-fn thread_time(start: Instant) -> f64 {
-    let counted = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
-    let counted = counted.and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
-    counted.unwrap_or_else(|| start.elapsed().as_nanos() as f64)
+/// Nanoseconds that this thread has run.
+fn thread_time() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
 /// Milliseconds and key agreements of a request.
 fn decrypted(engine: &Engine, caller: &Caller, document: &str) -> (f64, u64) {
     let options = DecryptOptions { on_failure: OnFailure::Leave, ..DecryptOptions::new("acme") };
     let before = engine.counters().opening_agreements;
-    let clock = Instant::now();
-    let start = thread_time(clock);
+    let start = thread_time();
     let mut work = engine.decrypt_document(caller, &options, None, document.len()).expect("begins");
     let mut out = Vec::new();
     while work.step(document.as_bytes(), &mut out).expect("decrypts") == Progress::More {}
-    ((thread_time(clock) - start) / 1e6, engine.counters().opening_agreements - before)
+    ((thread_time() - start) / 1e6, engine.counters().opening_agreements - before)
 }
 
 fn row(name: &str, versions: usize, run: impl Fn() -> (f64, u64)) {
