@@ -199,8 +199,16 @@ def during(keys: str) -> object:
     return {"parent": outcome, "fork": in_fork}
 
 
+def drawn(keys: str) -> object:
+    """Nonces and keys, and what the C library's function draws."""
+    library = ctypes.create_string_buffer(8)
+    LIBC.getrandom(library, 8, 0)
+    with leafseal.Engine.from_public_keys(keys) as engine:
+        return {"library": library.raw.hex(), "pairs": pairs(engine, keying="field")}
+
+
 if __name__ == "__main__":
-    scenario = {"during": during, "first": first_of_namespace, "again": number_again, "cloned": cloned, "restored": restored}[sys.argv[1]]
+    scenario = {"drawn": drawn, "during": during, "first": first_of_namespace, "again": number_again, "cloned": cloned, "restored": restored}[sys.argv[1]]
     try:
         print(json.dumps(scenario(sys.argv[2])))
     except PermissionError as error:

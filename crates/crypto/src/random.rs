@@ -6,16 +6,52 @@
 //!
 //! The primitives of this crate take a generator as a parameter. `cargo xtask tidy` refuses generators from elsewhere.
 
-use rand::rngs::{StdRng, SysRng};
-use rand::{CryptoRng, SeedableRng};
-use rand_core::UnwrapErr;
+use std::convert::Infallible;
+
+use rand::rngs::StdRng;
+use rand::{CryptoRng, SeedableRng, TryCryptoRng, TryRng};
+
+/// Draws by a system call each.
+struct SystemRandom;
+
+#[cfg(target_os = "linux")]
+use crate::ffi::kernel_random::fill;
+
+/// Elsewhere the library `rand` has the system's function.
+#[cfg(not(target_os = "linux"))]
+fn fill(out: &mut [u8]) {
+    rand::rngs::SysRng.try_fill_bytes(out).expect("the system has random numbers");
+}
+
+impl TryRng for SystemRandom {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        let mut bytes = [0; 4];
+        fill(&mut bytes);
+        Ok(u32::from_ne_bytes(bytes))
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        let mut bytes = [0; 8];
+        fill(&mut bytes);
+        Ok(u64::from_ne_bytes(bytes))
+    }
+
+    fn try_fill_bytes(&mut self, out: &mut [u8]) -> Result<(), Infallible> {
+        fill(out);
+        Ok(())
+    }
+}
+
+impl TryCryptoRng for SystemRandom {}
 
 /// The kernel's generator: a system call of about 0.5 µs for each draw. It has no state, so it can be kept.
 ///
 /// # Panics
 /// A draw panics if the kernel has no random numbers, which it has from early boot on.
 pub fn system_random() -> impl CryptoRng + Send + 'static {
-    UnwrapErr(SysRng)
+    SystemRandom
 }
 
 /// A generator for the draws of one operation: ChaCha, seeded by the kernel now. Drop it with the operation.

@@ -1,0 +1,24 @@
+//! The kernel's random generator by its system call.
+//!
+//! The C library's function does not do: from version 2.41 on glibc's reads the vDSO of Linux 6.11, a generator in the memory of the process,
+//! which a copy of the process has too. The kernel empties its page in forks, a restored checkpoint has it back.
+
+use std::io::{Error, ErrorKind};
+
+/// Fills `out`.
+///
+/// # Panics
+/// If the kernel has no random numbers, which it has from early boot on, since Linux 3.17.
+pub(crate) fn fill(mut out: &mut [u8]) {
+    while !out.is_empty() {
+        // SAFETY: the call writes at most as many bytes as `out` has, and reads nothing.
+        let filled = unsafe { libc::syscall(libc::SYS_getrandom, out.as_mut_ptr(), out.len(), 0) };
+        match usize::try_from(filled) {
+            Ok(filled) => out = &mut out[filled..],
+            Err(_) => {
+                let error = Error::last_os_error();
+                assert_eq!(error.kind(), ErrorKind::Interrupted, "the kernel has random numbers: {error}");
+            }
+        }
+    }
+}
