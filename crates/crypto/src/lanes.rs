@@ -8,6 +8,8 @@ use leafseal_lanes::gcm::Kernel;
 use leafseal_lanes::{chacha, ec, rsa, sha256, text};
 use thiserror::Error;
 
+use crate::ffi::fork_barrier::init;
+
 /// The implementations that a process may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Lanes {
@@ -121,7 +123,7 @@ pub struct LanesUnavailable(&'static str);
 /// The kernels of this CPU that give the known answers, the fastest first; looked for once.
 fn usable() -> &'static [Kernel] {
     static USABLE: OnceLock<Vec<Kernel>> = OnceLock::new();
-    USABLE.get_or_init(|| Kernel::detect().into_iter().filter(|kernel| kernel.is_right()).collect())
+    init::<Vec<Kernel>>(&USABLE, || Kernel::detect().into_iter().filter(|kernel| kernel.is_right()).collect())
 }
 
 /// The choice, and its kernel.
@@ -133,7 +135,7 @@ static SERVING: OnceLock<(Lanes, Option<Kernel>)> = OnceLock::new();
 /// [`LanesUnavailable`], also when another choice serves already.
 pub fn use_lanes(choice: Lanes) -> Result<(), LanesUnavailable> {
     let kernel = choice.kernel()?;
-    let (_, serving) = SERVING.get_or_init(|| (choice, kernel));
+    let (_, serving) = init(&SERVING, || (choice, kernel));
     let is_chosen = serving.map(Kernel::name) == kernel.map(Kernel::name);
     is_chosen.then_some(()).ok_or(LanesUnavailable(choice.name()))
 }
@@ -144,7 +146,7 @@ pub(crate) fn serving() -> Option<Kernel> {
 }
 
 fn chosen() -> (Lanes, Option<Kernel>) {
-    *SERVING.get_or_init(|| (Lanes::Auto, Lanes::Auto.kernel().ok().flatten()))
+    *init(&SERVING, || (Lanes::Auto, Lanes::Auto.kernel().ok().flatten()))
 }
 
 static SERVING_CURVES: OnceLock<Option<ec::Kernel>> = OnceLock::new();
@@ -155,14 +157,14 @@ static SERVING_CURVES: OnceLock<Option<ec::Kernel>> = OnceLock::new();
 /// As [`use_lanes`].
 pub fn use_curve_lanes(choice: CurveLanes) -> Result<(), LanesUnavailable> {
     let kernel = choice.kernel()?;
-    let serving = SERVING_CURVES.get_or_init(|| kernel);
+    let serving = init(&SERVING_CURVES, || kernel);
     let is_chosen = serving.map(ec::Kernel::name) == kernel.map(ec::Kernel::name);
     is_chosen.then_some(()).ok_or(LanesUnavailable(choice.name()))
 }
 
 /// The kernel that serves the curves, chosen now where nobody has.
 pub(crate) fn serving_curves() -> Option<ec::Kernel> {
-    *SERVING_CURVES.get_or_init(|| CurveLanes::Auto.kernel().ok().flatten())
+    *init(&SERVING_CURVES, || CurveLanes::Auto.kernel().ok().flatten())
 }
 
 /// The kernel for RSA signatures: that of the instructions that serve the curves, where it has one.
@@ -176,21 +178,21 @@ pub(crate) fn chacha_beside(gcm: Option<Kernel>) -> Option<chacha::Kernel> {
     static USABLE: OnceLock<Option<chacha::Kernel>> = OnceLock::new();
     let is_wide = gcm.is_some_and(|gcm| gcm.name() == Lanes::Vaes512.name());
     let usable = || chacha::Kernel::detect().filter(|kernel| kernel.is_right());
-    if is_wide { *USABLE.get_or_init(usable) } else { None }
+    if is_wide { *init(&USABLE, usable) } else { None }
 }
 
 /// The kernel for pairs of SHA-256, where lanes serve at all.
 pub(crate) fn serving_sha256() -> Option<sha256::Kernel> {
     static SERVING_SHA256: OnceLock<Option<sha256::Kernel>> = OnceLock::new();
     let usable = || serving().and_then(|_| sha256::Kernel::detect()).filter(|kernel| kernel.is_right());
-    *SERVING_SHA256.get_or_init(usable)
+    *init(&SERVING_SHA256, usable)
 }
 
 /// The kernel for base64: the fastest, but none of a later generation than the process was configured to use.
 #[inline]
 pub fn text_kernel() -> text::Kernel {
     static SERVING_TEXT: OnceLock<text::Kernel> = OnceLock::new();
-    *SERVING_TEXT.get_or_init(choose_text)
+    *init(&SERVING_TEXT, choose_text)
 }
 
 #[cold]

@@ -11,6 +11,7 @@ use leafseal_lanes::ec::{self, FixedBase, FixedBaseWork, Point, Scalar};
 use rand_core::CryptoRng;
 
 use crate::ec::{Curve, EcContext, PrivateKey, PublicKey, SCALAR_SIZE, name_in_lanes};
+use crate::ffi::fork_barrier::init;
 use crate::lanes;
 use crate::secret::Secret;
 
@@ -169,7 +170,7 @@ pub(crate) fn generator(kernel: ec::Kernel, of: Curve) -> &'static FixedBase {
         Curve::P256 => &P256,
         Curve::Secp256k1 => &SECP256K1,
     };
-    table.get_or_init(|| FixedBase::generator(kernel, name_in_lanes(of)))
+    init(table, || FixedBase::generator(kernel, name_in_lanes(of)))
 }
 
 #[cfg(test)]

@@ -136,8 +136,8 @@ impl Sqlite {
     ///
     /// A panic in another call rolled its transaction back, so the data behind a poisoned lock is consistent.
     fn lock(&self) -> Result<(MutexGuard<'_, Inner>, ForkBarrier), Error> {
-        let section = ForkBarrier::enter();
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let section = ForkBarrier::enter();
         if FileId::of(&metadata(&self.path)?) != inner.file {
             self.reopen(&mut inner)?;
         }
