@@ -4,8 +4,9 @@
 //! its name when it is complete: directly if no such file exists. To replace a file it first gets a temporary name, which a rename then
 //! moves; only a kill between these two system calls leaves the temporary file, complete. Elsewhere the temporary file has a name from the
 //! start. The new file has the owner, group, permissions and access lists of the file that it replaces before anything is written to it.
-//! What a path names by its descriptor (`/dev/stdout`) is not replaced, but written where it stands.
+//! A file that is standard output or error (`/dev/stdout`) is not replaced, but written where it stands.
 
+use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -137,34 +138,39 @@ fn existing(path: &Path) -> io::Result<Option<Metadata>> {
     }
 }
 
-/// Symbolic links that are followed to a descriptor, as many as the kernel follows.
-const LINKS_MAX: usize = 40;
-
-/// The open file that `path` names by its descriptor (`/dev/stdout`, `/dev/fd/3`, `/proc/self/fd/1`), if it does. It was opened by another
-/// program, such as the shell, which may have written to it: what is written comes behind that, and the file is not replaced.
-fn descriptor(path: &Path) -> Option<io::Result<File>> {
-    let (folder, number) = descriptor_place(path)?;
-    let own = std::fs::canonicalize("/proc/self/fd").is_ok_and(|own| own == folder);
-    Some(match number {
-        1 if own => io::stdout().as_fd().try_clone_to_owned().map(File::from),
-        2 if own => io::stderr().as_fd().try_clone_to_owned().map(File::from),
-        // Opened again, with an offset of its own.
-        _ => File::options().append(true).open(folder.join(number.to_string())),
-    })
+/// What to do with a file at the output's path that another program, such as the shell, has opened for this one (`/dev/stdout`, `/dev/fd/3`).
+/// Replaced, what that program writes later would go into the old file.
+enum Opened {
+    /// It is standard output or error: what is written comes behind what is there.
+    Standard(File),
+    /// It is another descriptor, whose place in the file cannot be shared.
+    Other,
 }
 
-/// The folder of descriptors of a process, and the number of one in it, to which `path` leads.
-fn descriptor_place(path: &Path) -> Option<(PathBuf, u32)> {
-    let mut path = path.to_owned();
-    for _ in 0..LINKS_MAX {
-        let folder = std::fs::canonicalize(folder_of(&path)).ok()?;
-        if folder.starts_with("/proc") && folder.ends_with("fd") {
-            return Some((folder, path.file_name()?.to_str()?.parse().ok()?));
+/// Recognises the file by its identity, whatever names or links lead to it.
+fn opened(existing: &Metadata) -> Option<Opened> {
+    use std::os::unix::fs::MetadataExt;
+    let is_existing = |found: &Metadata| (found.dev(), found.ino()) == (existing.dev(), existing.ino());
+    for handle in [io::stdout().as_fd().try_clone_to_owned(), io::stderr().as_fd().try_clone_to_owned()] {
+        let Ok(file) = handle.map(File::from) else { continue };
+        if file.metadata().is_ok_and(|found| is_existing(&found)) {
+            return Some(Opened::Standard(file));
         }
-        path = folder.join(std::fs::read_link(&path).ok()?);
     }
-    None
+    let others = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let mut others = others.filter(|entry| is_written(&entry.file_name()));
+    others.any(|entry| std::fs::metadata(entry.path()).is_ok_and(|found| is_existing(&found))).then_some(Opened::Other)
 }
+
+/// Whether a descriptor of this process is open for writing.
+fn is_written(number: &OsStr) -> bool {
+    let information = std::fs::read_to_string(Path::new("/proc/self/fdinfo").join(number)).unwrap_or_default();
+    let flags = information.lines().find_map(|line| line.strip_prefix("flags:"));
+    flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).is_some_and(|flags| flags & ACCESS_MODE != 0)
+}
+
+/// The bits of a descriptor's flags that are zero for reading alone (`O_ACCMODE`).
+const ACCESS_MODE: u32 = 3;
 
 /// Gives the attributes of the file at `target`, if there is one, to the draft that will replace it.
 fn keep_attributes(draft: &Draft, target: &Path, place: &str) -> Outcome {
@@ -210,16 +216,21 @@ impl Output {
     fn file(path: &Path) -> Outcome<Self> {
         let failure = |error: io::Error| Failure::writing(path.display(), &error);
         let place = path.display().to_string();
-        if let Some(descriptor) = descriptor(path) {
-            return Ok(Self::new(Destination::Direct(descriptor.map_err(failure)?), place));
-        }
         let target = match existing(path).map_err(failure)? {
             None => path.to_owned(),
             Some(existing) if existing.is_dir() => {
                 return Err(Failure::usage(format!("cannot write to {place}: it is a folder")));
             }
             // The target of a symbolic link is replaced, not the link.
-            Some(existing) if existing.is_file() => std::fs::canonicalize(path).map_err(failure)?,
+            Some(existing) if existing.is_file() => match opened(&existing) {
+                None => std::fs::canonicalize(path).map_err(failure)?,
+                Some(Opened::Standard(file)) => return Ok(Self::new(Destination::Direct(file), place)),
+                Some(Opened::Other) => {
+                    return Err(Failure::usage(format!(
+                        "cannot write to {place}: it is a file that is open already: write to standard output and redirect that, as in >&3"
+                    )));
+                }
+            },
             // A device or pipe must not be replaced.
             Some(_) => {
                 let device = File::options().write(true).open(path).map_err(failure)?;

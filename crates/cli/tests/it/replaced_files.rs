@@ -199,23 +199,58 @@ fn renewed_certificates_and_keys_keep_their_owner() {
 
 /// What the shell has opened is not replaced: what follows the command comes behind its output, and the file stays the same.
 #[test]
-fn a_descriptor_is_written_where_it_stands() {
+fn a_redirected_file_is_written_where_it_stands() {
     let folder = TestFolder::with_app();
-    for path in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "/proc/thread-self/fd/1", "link", "/dev/fd/3"] {
+    symlink("/dev/stdout", folder.path("link")).expect("linked");
+    for (redirection, path) in [
+        (">", "/dev/stdout"),
+        (">>", "/dev/stdout"),
+        (">", "/dev/fd/1"),
+        (">", "/proc/self/fd/1"),
+        (">", "/proc/thread-self/fd/1"),
+        (">", "link"),
+        (">", "out.json"),
+        ("2>", "/dev/stderr"),
+    ] {
         let file = folder.write("out.json", "old ");
-        if path == "link" {
-            symlink("/dev/stdout", folder.path("link")).expect("linked");
-        }
         let before = std::fs::metadata(&file).expect("there").ino();
+        let (own, to) = if redirection == "2>" { ("2", " >&2") } else { ("", "") };
+        let redirection = redirection.trim_start_matches('2');
         let script = format!(
-            "exec >> out.json 3>&1; echo before; {PROGRAM} encrypt --app acme -o {path} - || exit 1; echo after"
+            "exec {own}{redirection} out.json; echo before{to}; {PROGRAM} encrypt --app acme -o {path} - || exit 1; echo after{to}"
         );
         let mut command = Command::new("sh");
         command.args(["-c", &script]).current_dir(folder.0.path());
         let result = finish(&mut command, DOCUMENT);
         assert_eq!(result.code, 0, "{path}: {}", result.stderr);
         let text = String::from_utf8(folder.read("out.json")).expect("UTF-8");
-        assert!(text.starts_with("old before\n[\"ev:") && text.ends_with(":$\"]after\n"), "{path}: {text}");
+        let expected = if redirection == ">>" { "old before\n[\"ev:" } else { "before\n[\"ev:" };
+        assert!(text.starts_with(expected) && text.ends_with(":$\"]after\n"), "{path}: {text}");
         assert_eq!(std::fs::metadata(&file).expect("there").ino(), before, "{path}: the same file");
     }
+}
+
+/// Another descriptor has a place in the file that cannot be shared: nothing is written. One for reading is no obstacle.
+#[test]
+fn another_open_file_is_refused() {
+    let folder = TestFolder::with_app();
+    let run = |script: &str| {
+        folder.write("out.json", "old");
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).current_dir(folder.0.path());
+        finish(&mut command, DOCUMENT)
+    };
+    for path in ["/dev/fd/3", "out.json"] {
+        let result = run(&format!(
+            "exec 3>>out.json; {PROGRAM} encrypt --app acme -o {path} -; code=$?; echo after >&3; exit $code"
+        ));
+        assert_ne!(result.code, 0, "{path}");
+        assert!(result.stderr.contains("it is a file that is open already"), "{}", result.stderr);
+        assert_eq!(folder.read("out.json"), b"oldafter\n");
+    }
+    assert_eq!(run(&format!("exec 3<out.json; {PROGRAM} encrypt --app acme -o out.json -")).code, 0);
+    assert!(folder.read("out.json").starts_with(b"[\"ev:"));
+    let piped = run(&format!("{PROGRAM} encrypt --app acme -o /dev/fd/3 - 3>&1 | cat > out.json"));
+    assert_eq!(piped.code, 0, "a pipe has no place: {}", piped.stderr);
+    assert!(folder.read("out.json").starts_with(b"[\"ev:"));
 }
