@@ -55,6 +55,8 @@ pub(crate) struct RequestOpenings {
     failed: Option<Failed>,
     /// Created for the second ephemeral key or the second worker: most requests have one of each.
     others: Option<Arc<Others>>,
+    /// The tally of all workers, kept when the keys change: its bound is one of the request.
+    shared_tally: Option<Arc<Mutex<Tally>>>,
     count_max: usize,
     trials_max: u64,
     tally: Tally,
@@ -63,7 +65,6 @@ pub(crate) struct RequestOpenings {
 struct Others {
     openings: Mutex<LruCache<EphemeralId, Arc<Opening>>>,
     failed: Mutex<Option<Failed>>,
-    tally: Mutex<Tally>,
 }
 
 /// The decryptions of a request, and their cost.
@@ -90,10 +91,6 @@ impl Others {
 
     fn failed(&self) -> MutexGuard<'_, Option<Failed>> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn tally(&self) -> MutexGuard<'_, Tally> {
-        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -141,6 +138,7 @@ impl RequestOpenings {
             version: None,
             failed: None,
             others: None,
+            shared_tally: None,
             count_max: settings.request_opening_keys_max,
             trials_max: settings.request_key_trials_max,
             tally: Tally::default(),
@@ -149,9 +147,7 @@ impl RequestOpenings {
 
     /// Forgets all keys and failures, because the app's keys have changed, but not their cost.
     pub(crate) fn clear(&mut self) {
-        let tally = self.tally();
         (self.last, self.tried, self.version, self.failed, self.others) = (None, None, None, None, None);
-        self.tally = tally;
     }
 
     /// Shares the openings with another worker. Both may compute the agreement for one ephemeral key at the same time; later lookups find
@@ -165,6 +161,7 @@ impl RequestOpenings {
             version: self.version,
             failed: None,
             others: Some(others),
+            shared_tally: self.shared_tally.clone(),
             count_max: self.count_max,
             trials_max: self.trials_max,
             tally: Tally::default(),
@@ -350,7 +347,8 @@ impl RequestOpenings {
                 openings.put(*id, Arc::clone(opening));
             }
             let failed = Mutex::new(self.failed.take());
-            Arc::new(Others { openings: Mutex::new(openings), failed, tally: Mutex::new(self.tally) })
+            self.shared_tally.get_or_insert_with(|| Arc::new(Mutex::new(self.tally)));
+            Arc::new(Others { openings: Mutex::new(openings), failed })
         })
     }
 
@@ -361,13 +359,13 @@ impl RequestOpenings {
 
     /// Adds to the tally of all workers, and returns it.
     fn add(&mut self, part: &Tally) -> Tally {
-        match &self.others {
+        match &self.shared_tally {
             None => {
                 self.tally.add(part);
                 self.tally
             }
-            Some(others) => {
-                let mut tally = others.tally();
+            Some(shared) => {
+                let mut tally = shared.lock().unwrap_or_else(PoisonError::into_inner);
                 tally.add(part);
                 *tally
             }
@@ -375,7 +373,7 @@ impl RequestOpenings {
     }
 
     fn tally(&self) -> Tally {
-        self.others.as_ref().map_or(self.tally, |others| *others.tally())
+        self.shared_tally.as_ref().map_or(self.tally, |shared| *shared.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The number of further values that are expected to fit into a step.

@@ -194,6 +194,28 @@ fn workers_share_what_failed() {
     assert_eq!(cost(&engine, || fails(&mut fork)), (0, 0), "forked before it");
 }
 
+/// A change of the store makes workers forget keys and failures, and not what they have cost.
+#[test]
+fn the_bound_on_trials_is_one_of_the_request() {
+    let settings = Settings { request_key_trials_max: 30, ..Settings::default() };
+    let make = |engine: &Engine| sealed(engine, "other", Curve::P256, 11);
+    let (TestEngine { engine, store: _store, .. }, foreign) = rotated(settings, 3, make);
+    let open = |decryptor: &mut Decryptor, values: &[String]| -> Result<(), Error> {
+        for value in values {
+            let texts: &[&[u8]] = &[value.as_bytes()];
+            while decryptor.open_texts(texts, |_, value| assert!(value.is_err()))? == 0 {}
+        }
+        Ok(())
+    };
+    let mut first = engine.decryptor(&Caller::Owner, &lenient()).expect("begins");
+    let mut second = first.fork();
+    open(&mut first, &foreign[..5]).expect("15 trials");
+    engine.store().rotate(&app("third")).expect("rotated");
+    engine.maintain().expect("refreshed");
+    open(&mut second, &foreign[5..9]).expect("27 trials");
+    assert_eq!(open(&mut first, &foreign[9..]).expect_err("33 trials").kind, ErrorKind::TooLarge);
+}
+
 /// Long values are tried in pieces, and a copy of one is found by its digest, in pieces, too.
 #[test]
 fn copies_of_a_long_foreign_envelope_cost_one_search() {
