@@ -250,6 +250,19 @@ def test_selectors_are_repeated_options_and_report_what_they_matched(api: Api, k
     assert report(call("/encrypt")) is None
 
 
+@pytest.mark.parametrize("kind", ["x-ndjson", "jsonl", "jsonlines", "json-lines", "stream+json"])
+def test_strict_selectors_match_in_each_line(api: Api, key: str, kind: str) -> None:
+    def call(body: bytes) -> apis.Answer:
+        lines = ("--header", f"Content-Type: application/{kind}")
+        return api.curl("/encrypt?select=$.card&strict=true", *basic(key), *lines, data=body)
+    answer = call(b'\n{"card": "1"}\r\n\n{"card": "2"}')
+    assert (answer.status, answer.headers["content-type"]) == (200, f"application/{kind}")
+    assert [line[:13] for line in answer.body.split(b"\n")] == [b"", b'{"card": "ev:', b"", b'{"card": "ev:']
+    refused = call(b'{"card": "1"}\n\n{"cards": [{"card": "2"}]}\n')
+    assert problem(refused) == (422, "unmatched-selector") and refused.json["detail"].startswith("line 3: ")
+    assert call(b"\n" * (1 << 20)).body == b"\n" * (1 << 20)
+
+
 def test_what_is_sealed_already_is_reported_or_left_alone(api: Api, key: str) -> None:
     once = api.curl("/encrypt", *basic(key), *JSON, data=b'"x"').json
     body = json.dumps([once, "plain"]).encode()

@@ -285,6 +285,10 @@ def test_selectors_report_what_they_matched(client: Client) -> None:
     assert "matched" not in client.call("encrypt_document", app=APP, document=document)
     error = refused(client, "encrypt_document", app=APP, select=select, strict=True, document=document)
     assert (error.code, error.retry, error.index) == ("unmatched_selector", "never", 2)
+    lines = '{"card":"1"}\n\n{"cards":[{"card":"2"}]}\n'
+    error = refused(client, "encrypt_document", app=APP, select=["$.card"], strict=True, lines=True, document=lines)
+    assert (error.code, error.index, error.offset) == ("unmatched_selector", 0, 14)
+    assert error.message.startswith("line 3: ")
     good = client.call("decrypt_document", app=APP, select=select[:2], strict=True, document=result["document"])
     assert (good["matched"], json.loads(good["document"])) == ([3001, 2], json.loads(document))
     assert refused(client, "encrypt", app=APP, strict=True, values=[1]).code == "invalid_params"

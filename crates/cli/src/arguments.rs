@@ -399,7 +399,7 @@ pub(crate) struct EncryptArguments {
     /// Skip envelopes that decrypt under this app and role instead of encrypting them again
     #[arg(long, conflicts_with = "file")]
     pub skip_sealed: bool,
-    /// Fail if a selector matches nothing [default: input.strict]
+    /// Fail if a selector matches nothing, in JSON Lines in any line [default: input.strict]
     #[arg(long, conflicts_with = "file")]
     pub strict: bool,
     /// Encrypt the whole input as a file, whatever its format
@@ -433,7 +433,7 @@ pub(crate) struct DecryptArguments {
     /// What to do with an envelope that fails to decrypt; the first failures are listed on standard error
     #[arg(long, value_enum, default_value_t = OnFailureName::Fail, value_name = "WHAT", conflicts_with = "file")]
     pub on_failure: OnFailureName,
-    /// Fail if a selector matches nothing [default: input.strict]
+    /// Fail if a selector matches nothing, in JSON Lines in any line [default: input.strict]
     #[arg(long, conflicts_with = "file")]
     pub strict: bool,
     /// The input is an encrypted file
@@ -459,7 +459,7 @@ pub(crate) struct RewrapArguments {
     /// JSONPath (RFC 9535) of the envelopes to re-encrypt; may be repeated [default: every envelope]
     #[arg(long, value_name = "PATH")]
     pub select: Vec<String>,
-    /// Fail if a selector matches nothing [default: input.strict]
+    /// Fail if a selector matches nothing, in JSON Lines in any line [default: input.strict]
     #[arg(long)]
     pub strict: bool,
     /// The curve of the new envelopes [default: each keeps its own]

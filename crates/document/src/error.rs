@@ -97,6 +97,9 @@ pub enum DocumentErrorKind {
     PatchMove,
     /// A value that an operation puts where selectors look for others, under [`crate::PatchWalk::strict`].
     PatchUnmatched,
+    /// The selector of this number, counted from 0, selected nothing, under [`crate::Walk::strict`]. The offset is the start of the
+    /// document, or of the line that is one.
+    Unmatched(usize),
     /// A value that a filter compares, and that parsers read differently, under [`crate::SelectionBuilder::unambiguous`].
     AmbiguousOperand,
 }
@@ -189,6 +192,7 @@ fn document_message(kind: DocumentErrorKind, offset: usize) -> impl fmt::Display
         DocumentErrorKind::PatchUnmatched => {
             write!(f, "the value at byte {offset} has another shape than the selectors expect at its path")
         }
+        DocumentErrorKind::Unmatched(selector) => write!(f, "selector {selector} matched no value"),
         DocumentErrorKind::AmbiguousOperand => {
             write!(
                 f,

@@ -31,6 +31,7 @@ pub mod form;
 #[doc(hidden)]
 pub mod fuzzing;
 mod limits;
+mod lines;
 mod machine;
 mod match_paths;
 mod nodes;
@@ -49,6 +50,7 @@ pub use error::{
 };
 pub use fold::{OtherCase, folded};
 pub use limits::{DEPTH_CEILING, DOCUMENT_SIZE_CEILING, Limits};
+pub use lines::{LineFinder, NextLine};
 pub use match_paths::MatchPaths;
 pub use nodes::{SelectedNode, Strategy, select};
 pub use patch::{PatchShape, PatchWalk, ShapeWalk};

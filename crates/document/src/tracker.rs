@@ -208,6 +208,16 @@ impl Tracker {
         self.automaton.count(set);
     }
 
+    /// See [`Automaton::begin_covered`].
+    pub(crate) fn begin_covered(&mut self) {
+        self.automaton.begin_covered();
+    }
+
+    /// See [`Automaton::uncovered`].
+    pub(crate) fn uncovered(&self) -> Option<usize> {
+        self.automaton.uncovered()
+    }
+
     /// The number of scalars counted for each query.
     pub(crate) fn matched(&self) -> Vec<u64> {
         self.automaton.matched()

@@ -135,6 +135,8 @@ pub struct Walk {
     stage: Stage,
     /// Whether the paths of matches are recorded.
     records_paths: bool,
+    /// Whether each selector must select something.
+    is_strict: bool,
     /// The number of matches of each selector, once known.
     matched: Vec<u64>,
 }
@@ -206,7 +208,8 @@ impl Walk {
             }
         };
         let (selection, limits) = (selection.clone(), limits.clone());
-        Ok(Walk { selection, purpose, limits, document_size, stage, records_paths: false, matched: Vec::new() })
+        let (records_paths, is_strict) = (false, false);
+        Ok(Walk { selection, purpose, limits, document_size, stage, records_paths, is_strict, matched: Vec::new() })
     }
 
     /// Records the paths of matches, for [`Walk::take_paths`]. Call it before the first batch.
@@ -219,11 +222,19 @@ impl Walk {
         self
     }
 
-    /// Reads the document as JSON Lines: a document on each line, which all have the walk's selection. Limits apply to each line, those
-    /// of the size and of the work of filters to all together. Call it after [`Walk::with_paths`] and before the first batch.
+    /// Fails at the end of the document if a selector selects nothing in it ([`DocumentErrorKind::Unmatched`]). Call it before the first
+    /// batch.
+    pub fn strict(mut self, is_strict: bool) -> Self {
+        self.is_strict = is_strict;
+        self
+    }
+
+    /// Reads the document as JSON Lines: a document on each line that is not blank, which all have the walk's selection. Limits apply to
+    /// each line, those of the size and of the work of filters to all together; [`Walk::strict`] applies to each line. Call it after
+    /// these and [`Walk::with_paths`], and before the first batch.
     pub fn lines(self) -> Self {
         let (selection, limits) = (self.selection.clone(), self.limits.clone());
-        let Walk { purpose, document_size, records_paths, .. } = self;
+        let Walk { purpose, document_size, records_paths, is_strict, .. } = self;
         Walk {
             stage: Stage::Lines(Lines::new(self)),
             selection,
@@ -231,6 +242,7 @@ impl Walk {
             limits,
             document_size,
             records_paths,
+            is_strict,
             matched: Vec::new(),
         }
     }
@@ -238,15 +250,36 @@ impl Walk {
     /// Starts again with a document of another size.
     fn restart(&mut self, document_size: usize) -> Result<(), DocumentError> {
         self.document_size = document_size;
-        let fresh = Pass::checking(&self.limits);
-        match &mut self.stage {
-            Stage::Stream { pass, .. } | Stage::Locate { pass, .. } if !self.selection.needs_lengths() => *pass = fresh,
-            _ => {
-                let walk = Walk::new(document_size, &self.selection, self.purpose, &self.limits)?;
-                *self = if self.records_paths { walk.with_paths() } else { walk };
-            }
+        if !self.continues() {
+            let walk = Walk::new(document_size, &self.selection, self.purpose, &self.limits)?.strict(self.is_strict);
+            *self = if self.records_paths { walk.with_paths() } else { walk };
+            return Ok(());
+        }
+        let (is_strict, fresh) = (self.is_strict, Pass::checking(&self.limits));
+        if let Stage::Stream { pass, .. } | Stage::Locate { pass, .. } = &mut self.stage {
+            *pass = fresh;
+        }
+        if let Some(tracker) = self.tracker().filter(|_| is_strict) {
+            tracker.begin_covered();
         }
         Ok(())
+    }
+
+    /// The tracker of a walk in one pass.
+    fn tracker(&mut self) -> Option<&mut Tracker> {
+        match &mut self.stage {
+            Stage::Stream { matcher, .. } => Some(&mut matcher.tracker),
+            Stage::Locate { locator, .. } => Some(&mut locator.matcher.tracker),
+            _ => None,
+        }
+    }
+
+    /// The first selector that has selected nothing in the document, which is over.
+    fn unmatched(&mut self) -> Option<usize> {
+        match self.continues() {
+            true => self.tracker().and_then(|tracker| tracker.uncovered()),
+            false => self.matched.iter().position(|&matched| matched == 0),
+        }
     }
 
     /// Whether the walk goes on with the next document as it is, and counts the matches of all.
@@ -320,15 +353,21 @@ impl Walk {
         let result = self.advance(document, matches, matches_max.max(1), bytes_max.max(1));
         match result {
             Ok(true) => {
+                let is_lines = matches!(self.stage, Stage::Lines(_));
                 self.end();
-                Ok(Progress::Done)
+                match self.unmatched().filter(|_| self.is_strict && !is_lines) {
+                    Some(selector) => self.fail(DocumentError::new(DocumentErrorKind::Unmatched(selector), 0)),
+                    None => Ok(Progress::Done),
+                }
             }
             Ok(false) => Ok(Progress::More),
-            Err(error) => {
-                self.stage = Stage::Failed(error);
-                Err(error)
-            }
+            Err(error) => self.fail(error),
         }
+    }
+
+    fn fail(&mut self, error: DocumentError) -> Result<Progress, DocumentError> {
+        self.stage = Stage::Failed(error);
+        Err(error)
     }
 
     /// Runs one batch; returns true when the walk is complete.

@@ -159,14 +159,15 @@ pub fn check_document(document: &[u8], limits: &Limits) -> Result<(), Error> {
 }
 
 impl<R: Rewriter> DocumentWork<R> {
-    /// Fails if a selector matches nothing: once everything else is done, and without a result.
+    /// Fails if a selector matches nothing: once everything before the end of the document is done, and without a result.
     pub fn strict(mut self, is_strict: bool) -> Self {
-        self.plan.is_strict = is_strict;
+        self.plan.walk = self.plan.walk.strict(is_strict && self.plan.has_selectors);
         self
     }
 
-    /// Reads the document as JSON Lines. Each selector must match something in one of the lines where the work is strict. Errors and
-    /// paths of failures begin with the number of their line; offsets count from the start of the text.
+    /// Reads the document as JSON Lines. Where the work is strict, each selector must match something in each line that is not blank; call
+    /// [`DocumentWork::strict`] before. Errors and paths of failures begin with the number of their line; offsets count from the start of
+    /// the text.
     pub fn lines(mut self) -> Self {
         self.plan.walk = self.plan.walk.lines();
         self.is_lines = true;
@@ -272,6 +273,10 @@ impl<R: Rewriter> DocumentPart<R> {
 
 /// The error, with the number of its line if the document is read as lines.
 fn in_line(is_lines: bool, document: &[u8], error: Error) -> Error {
+    if !is_lines && error.kind == ErrorKind::UnmatchedSelector {
+        // It concerns the whole document.
+        return Error { offset: None, ..error };
+    }
     let before = error.offset.filter(|_| is_lines).and_then(|offset| document.get(..offset as usize));
     let Some(before) = before else { return error };
     let number = before.split(|&byte| byte == b'\n').count();
@@ -288,8 +293,6 @@ struct Plan {
     has_selectors: bool,
     /// Whether the paths of matches are needed.
     records_paths: bool,
-    /// Whether each selector must match something, which is not known yet.
-    is_strict: bool,
 }
 
 impl Plan {
@@ -319,19 +322,11 @@ impl Plan {
             walked_bytes_max: cost::walked_bytes_max(settings.step_bytes_max),
             has_selectors,
             records_paths,
-            is_strict: false,
         })
     }
 
     fn is_over(&self) -> bool {
-        self.walked == WalkProgress::Done && !self.is_strict
-    }
-
-    /// Checks strict mode, once the whole document is scanned.
-    fn check_matched(&mut self) -> Result<(), Error> {
-        self.is_strict = false;
-        let unmatched = self.walk.matched().iter().position(|&matched| matched == 0);
-        unmatched.filter(|_| self.has_selectors).map_or(Ok(()), |index| Err(Error::unmatched_selector(index)))
+        self.walked == WalkProgress::Done
     }
 
     /// Scans on to the next stretch. It is empty while no match has been found.
@@ -340,9 +335,6 @@ impl Plan {
         stretch.done = 0;
         stretch.copied = self.planned;
         stretch.end = self.planned;
-        if self.walked == WalkProgress::Done {
-            return self.check_matched();
-        }
         let walked = self.walk.next_batch(document, &mut stretch.matches, self.values_max, self.walked_bytes_max);
         self.planned = match (walked, stretch.matches.last()) {
             (Ok(WalkProgress::Done), _) => document.len(),

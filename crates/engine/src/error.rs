@@ -142,6 +142,9 @@ impl From<Malformed> for Error {
 impl From<DocumentError> for Error {
     fn from(error: DocumentError) -> Self {
         let kind = match error.kind {
+            DocumentErrorKind::Unmatched(selector) => {
+                return Self::unmatched_selector(selector).at_offset(error.offset);
+            }
             DocumentErrorKind::TooLarge(_)
             | DocumentErrorKind::TooManyNodes(_)
             | DocumentErrorKind::FilterTooCostly(_)

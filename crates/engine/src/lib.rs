@@ -62,7 +62,9 @@ pub use leafseal_crypto::{
     Curve, CurveLanes, EcContext, Lanes, LanesUnavailable, ProcessMark, PublicKey, WipingAllocator, use_curve_lanes,
     use_lanes,
 };
-pub use leafseal_document::{BYTE_ORDER_MARK, Limits as DocumentLimits, OtherCase, Selection, SelectionBuilder};
+pub use leafseal_document::{
+    BYTE_ORDER_MARK, Limits as DocumentLimits, LineFinder, NextLine, OtherCase, Selection, SelectionBuilder,
+};
 pub use leafseal_envelope::{
     ENVELOPE_OVERHEAD, Marking, ORIGIN_LEAFSEAL, Opened, OpenedMetadata, Role, Value, ValueType,
 };

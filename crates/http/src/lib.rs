@@ -30,9 +30,18 @@ pub use pieces::{BODY_PIECE_SIZE, Pieces};
 pub use problem::Problem;
 pub use settings::{HttpSettings, SettingsError};
 
-/// The media types of JSON Lines, a JSON document on each line.
-pub const JSON_LINES_TYPES: [&str; 4] =
-    ["application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"];
+/// The media types of JSON Lines, a JSON document on each line. Not among them: `application/json-seq` (RFC 7464), whose texts begin with
+/// a record separator and may have line breaks.
+pub const JSON_LINES_TYPES: [&str; 8] = [
+    "application/x-ndjson",
+    "application/ndjson",
+    "application/jsonl",
+    "application/x-jsonl",
+    "application/jsonlines",
+    "application/x-jsonlines",
+    "application/json-lines",
+    "application/stream+json",
+];
 
 /// Entry points for fuzz targets.
 #[cfg(feature = "fuzzing")]

@@ -260,7 +260,7 @@ error_codes! {
     InvalidParams "invalid_params" Never "A field is unknown, missing, duplicated, of the wrong type or out of range.",
     InvalidDocument "invalid_document" Never "The document is not JSON, or is nested too deeply.",
     InvalidSelector "invalid_selector" Never "A selector is not a valid JSONPath.",
-    UnmatchedSelector "unmatched_selector" Never "A selector matched nothing, and `strict` was set.",
+    UnmatchedSelector "unmatched_selector" Never "With `strict`, a selector matched nothing in the document, or in a line of it.",
     AmbiguousName "ambiguous_name" Never "Parsers read a name or a compared value differently: see `other_case` and `unambiguous`.",
     InvalidEnvelope "invalid_envelope" Never "A string or file is not an envelope, or not of a known version.",
     DecryptFailed "decrypt_failed" Never "An envelope did not open: forged, damaged, of another app's key or of a disabled key version.",

@@ -60,7 +60,7 @@ fields! {
     KeyId "key_id" "The id of an API key; no secret.",
     Operations "operations" "What an API key may be used for.",
     Roles "roles" "The data roles that an API key shows.",
-    Strict "strict" "Whether every selector must match something.",
+    Strict "strict" "Whether every selector must match something, in each line of JSON Lines.",
     SkipSealed "skip_sealed" "Whether envelopes that open are left alone.",
     OnFailure "on_failure" "What becomes of an envelope that does not open.",
     Matched "matched" "How many values each selector matched.",

@@ -120,7 +120,7 @@ impl Refusal {
     /// Refuses an unreadable document.
     pub(crate) fn of_document(direction: Direction, error: DocumentError) -> Self {
         match error.kind {
-            DocumentErrorKind::PatchUnmatched => Self::unmatched(direction),
+            DocumentErrorKind::PatchUnmatched | DocumentErrorKind::Unmatched(_) => Self::unmatched(direction, None),
             DocumentErrorKind::AmbiguousName
             | DocumentErrorKind::DuplicateName
             | DocumentErrorKind::AmbiguousOperand => Self::ambiguous_name(direction, error),
@@ -142,10 +142,12 @@ impl Refusal {
         Refusal::new(direction.status(StatusCode::BAD_REQUEST), "unreadable-body", detail)
     }
 
-    /// Refuses a body in which a rule that requires it finds nothing.
-    pub(crate) fn unmatched(direction: Direction) -> Self {
+    /// Refuses a body in which a rule that requires it finds nothing; in JSON Lines, in the line of this number.
+    pub(crate) fn unmatched(direction: Direction, line: Option<u64>) -> Self {
+        let place = line.map_or(String::new(), |line| format!("line {line} of "));
         let detail = format!(
-            "the {} lacks a value that a rule with require_match must find: send it in the shape that the rule's selectors expect",
+            "{place}the {} lacks a value that a rule with require_match must find: send it in the shape that the rule's selectors \
+             expect",
             direction.noun()
         );
         Refusal::new(direction.status(StatusCode::UNPROCESSABLE_ENTITY), "unmatched-selector", detail)
@@ -220,7 +222,7 @@ impl Refusal {
                 let detail = format!("the {}: {}", direction.noun(), error.message);
                 Refusal::new(direction.status(StatusCode::BAD_REQUEST), name, detail)
             }
-            ErrorKind::Engine(Code::UnmatchedSelector) => Refusal::unmatched(direction),
+            ErrorKind::Engine(Code::UnmatchedSelector) => Refusal::unmatched(direction, line_in(&error.message)),
             ErrorKind::Engine(Code::AmbiguousName) => Refusal::ambiguous_name(direction, &error.message),
             // An index or a path means that the error concerns a value, not the relay's permissions.
             ErrorKind::Engine(Code::Forbidden) if error.index.is_some() || error.offset.is_some() => {
@@ -259,6 +261,12 @@ impl Refusal {
     }
 }
 
+/// The number of the line that the engine's message about a line of JSON Lines names: `code: line N: …`.
+fn line_in(message: &str) -> Option<u64> {
+    let (number, _) = message.split_once("line ")?.1.split_once(':')?;
+    number.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -274,6 +282,26 @@ mod tests {
         assert!(after.detail.ends_with("too many"));
         let unread = Refusal::unreadable(Direction::Response, "odd");
         assert_eq!(unread.clone().once_answered(), unread);
+    }
+
+    #[test]
+    fn a_refusal_names_the_line_that_lacks_a_value() {
+        let engine = |message: &str| ClientError {
+            kind: ErrorKind::Engine(ErrorCode::UnmatchedSelector),
+            retry: leafseal_client::Retry::Never,
+            message: message.to_owned(),
+            index: Some(0),
+            offset: None,
+            retry_after: None,
+        };
+        for (message, begin) in [
+            ("unmatched_selector: line 12: selector 0 matched no value", "line 12 of the request lacks"),
+            ("unmatched_selector: selector 0 matched no value", "the request lacks"),
+        ] {
+            let refusal = Refusal::of_engine(Direction::Request, &engine(message));
+            assert_eq!((refusal.status.as_u16(), refusal.code), (422, "unmatched-selector"));
+            assert!(refusal.detail.starts_with(begin), "{refusal:?}");
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::interruption;
 use crate::note::note;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::transform::{Backend, Job, Local, Operation, Remote, Report, connect, transform_lines};
+use crate::transform::{Backend, Job, Local, Operation, Remote, Report, connect, no_match, transform_lines};
 
 /// The type of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,8 +41,9 @@ pub(super) fn encrypt(context: &Context, arguments: EncryptArguments) -> Outcome
         role: arguments.role,
         skip_sealed: arguments.skip_sealed,
         on_failure: OnFailure::Fail,
+        strict: is_strict(context, arguments.strict),
     };
-    rewrite(context, job, content, arguments.strict, &arguments.stream, &arguments.engine)
+    rewrite(context, job, content, &arguments.stream, &arguments.engine)
 }
 
 /// `leafseal decrypt`.
@@ -57,8 +58,9 @@ pub(super) fn decrypt(context: &Context, arguments: DecryptArguments) -> Outcome
         role: arguments.role,
         skip_sealed: false,
         on_failure: arguments.on_failure.on_failure(),
+        strict: is_strict(context, arguments.strict),
     };
-    rewrite(context, job, content, arguments.strict, &arguments.stream, &arguments.engine)
+    rewrite(context, job, content, &arguments.stream, &arguments.engine)
 }
 
 /// `leafseal rewrap`.
@@ -73,8 +75,9 @@ pub(super) fn rewrap(context: &Context, arguments: RewrapArguments) -> Outcome {
         role: None,
         skip_sealed: false,
         on_failure: arguments.on_failure.on_failure(),
+        strict: is_strict(context, arguments.strict),
     };
-    rewrite(context, job, content, arguments.strict, &arguments.stream, &arguments.engine)
+    rewrite(context, job, content, &arguments.stream, &arguments.engine)
 }
 
 fn content(stream: &StreamArguments, file: bool) -> Content {
@@ -86,16 +89,19 @@ fn content(stream: &StreamArguments, file: bool) -> Content {
     }
 }
 
+fn is_strict(context: &Context, is_flagged: bool) -> bool {
+    is_flagged || context.config().input.strict
+}
+
 fn rewrite(
     context: &Context,
     job: Job,
     content: Content,
-    strict: bool,
     stream: &StreamArguments,
     engine: &ConnectArguments,
 ) -> Outcome {
-    let (operation, select, on_failure) = (job.operation, job.select.clone(), job.on_failure);
-    let check = Check { select: &select, is_strict: strict || context.config().input.strict };
+    let (operation, on_failure, check) = (job.operation, job.on_failure, job.clone());
+    let select = &check.select;
     let backend: Box<dyn Backend> = match &engine.connect {
         Some(address) => {
             let limits = context.config().engine.document.clone();
@@ -114,39 +120,17 @@ fn rewrite(
     let start = Instant::now();
     let report = match content {
         Content::Document => document(context, &*backend, &input, &check, output)?,
-        Content::Lines => lines(context, &*backend, &input, &check, output)?,
+        Content::Lines => lines(context, &*backend, &input, output)?,
         Content::File => file(context, &*backend, &input, output)?,
     };
-    warn(&report, &select, on_failure);
+    warn(&report, select, on_failure);
     if stream.form.json {
-        note(summary(operation, &report, &select, start.elapsed().as_secs_f64()));
+        note(summary(operation, &report, select, start.elapsed().as_secs_f64()));
     } else if operation != Operation::Decrypt && content != Content::File {
         let what = if operation == Operation::Encrypt { "value" } else { "envelope" };
         note(format_args!("{} {}", operation.done(), counted(report.count, what)));
     }
     Ok(())
-}
-
-/// The selectors that must have matched.
-struct Check<'a> {
-    select: &'a [String],
-    is_strict: bool,
-}
-
-impl Check<'_> {
-    /// Fails if a selector matched nothing and strict mode is on; call it before the output is put in place.
-    fn apply(&self, report: &Report) -> Outcome {
-        let unmatched = report.unmatched(self.select);
-        if !self.is_strict || unmatched.is_empty() {
-            return Ok(());
-        }
-        let message = unmatched.iter().map(|selector| no_match(selector)).collect::<Vec<_>>().join("; ");
-        Err(Failure::failed(message).advise("correct the selector, or omit --strict (input.strict)"))
-    }
-}
-
-fn no_match(selector: &str) -> String {
-    format!("the selector {selector} matched no value")
 }
 
 /// A count with its noun.
@@ -210,13 +194,7 @@ fn summary(operation: Operation, report: &Report, select: &[String], seconds: f6
     summary
 }
 
-fn document(
-    context: &Context,
-    backend: &dyn Backend,
-    input: &Input,
-    check: &Check<'_>,
-    mut output: Output,
-) -> Outcome<Report> {
+fn document(context: &Context, backend: &dyn Backend, input: &Input, job: &Job, mut output: Output) -> Outcome<Report> {
     let size_max = context.config().engine.document.document_size_max;
     let document = input.read_whole(Bound { size_max, key: "document.document_size_max" })?;
     let lines_start = second_line_start(&document);
@@ -229,7 +207,7 @@ fn document(
         _ => failure,
     })?;
     drop(progress);
-    check.apply(&report)?;
+    job.check(&report)?;
     output.write(&text)?;
     output.finish()?;
     Ok(report)
@@ -242,18 +220,11 @@ fn second_line_start(document: &[u8]) -> Option<usize> {
     Some(line_end + document[line_end..].iter().position(|byte| !byte.is_ascii_whitespace())?)
 }
 
-fn lines(
-    context: &Context,
-    backend: &dyn Backend,
-    input: &Input,
-    check: &Check<'_>,
-    mut output: Output,
-) -> Outcome<Report> {
+fn lines(context: &Context, backend: &dyn Backend, input: &Input, mut output: Output) -> Outcome<Report> {
     let (settings, failures_max) = (&context.config().input, context.config().engine.failure_paths_max);
     let line = Bound { size_max: settings.line_size_max, key: "input.line_size_max" };
     let blocks = input.blocks(line, settings.block_lines_max, settings.block_size_max)?;
     let report = transform_lines(backend, blocks, settings.threads, failures_max, &mut output)?;
-    check.apply(&report)?;
     output.finish()?;
     Ok(report)
 }

@@ -984,7 +984,7 @@ pub(crate) static KEYS: &[Key] = &[
     flag!(
         "input.strict",
         input.strict,
-        "Whether `encrypt`, `decrypt` and `rewrap` fail if a selector matches nothing, as with `--strict`."
+        "Whether `encrypt`, `decrypt` and `rewrap` fail if a selector matches nothing, in JSON Lines in any line, as with `--strict`."
     ),
     choice!("log.level", log.level,
         "The lowest severity that is logged. `dev` logs from `warn` unless this is set.",

@@ -78,10 +78,12 @@ impl Local {
         }
     }
 
-    fn line(&self, document: &[u8], out: &mut Vec<u8>) -> Result<Report, Error> {
+    fn line(&self, document: &[u8], out: &mut Vec<u8>) -> Outcome<Report> {
         let mut work = self.begin(document.len())?;
         while work.step(document, out)? == Step::More {}
-        Ok(work.report())
+        let report = work.report();
+        self.job.check(&report)?;
+        Ok(report)
     }
 }
 
@@ -105,9 +107,9 @@ impl Backend for Local {
             } else {
                 // A line is appended to earlier ones: on failure only its own output is removed.
                 let start = out.len();
-                let of_line = self.line(line, out).map_err(|error| {
+                let of_line = self.line(line, out).map_err(|failure| {
                     out.truncate(start);
-                    crate::failure::Failure::from(error).at(format_args!("line {number}"))
+                    failure.at(format_args!("line {number}"))
                 })?;
                 report.add(of_line.at_line(number), failures_max);
             }

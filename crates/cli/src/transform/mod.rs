@@ -12,7 +12,7 @@ pub(crate) use report::Report;
 
 use leafseal_engine::{BYTE_ORDER_MARK, Curve, Keying, OnFailure};
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::input::Block;
 use crate::progress::Progress;
 
@@ -57,6 +57,26 @@ pub(crate) struct Job {
     pub skip_sealed: bool,
     /// The action for envelopes that fail to decrypt.
     pub on_failure: OnFailure,
+    /// Whether each selector must match something, in each line where the input is lines.
+    pub strict: bool,
+}
+
+impl Job {
+    /// Fails if the job is strict and a selector matched nothing in the document of this report; call it before the output is put in
+    /// place.
+    pub(crate) fn check(&self, report: &Report) -> Outcome {
+        let unmatched = report.unmatched(&self.select);
+        if !self.strict || unmatched.is_empty() {
+            return Ok(());
+        }
+        let message = unmatched.iter().map(|selector| no_match(selector)).collect::<Vec<_>>().join("; ");
+        Err(Failure::failed(message).advise("correct the selector, or omit --strict (input.strict)"))
+    }
+}
+
+/// The report of a selector without a match.
+pub(crate) fn no_match(selector: &str) -> String {
+    format!("the selector {selector} matched no value")
 }
 
 /// Runs a job.
@@ -66,7 +86,7 @@ pub(crate) trait Backend: Sync {
 
     /// Transforms each line that is not blank as a document and appends all to `out`, with their line breaks; returns the combined report.
     ///
-    /// A failure names its line; `out` then contains the lines before it.
+    /// A failure names its line, also that of a line in which a strict job finds nothing; `out` then contains the lines before it.
     fn lines(&self, block: &Block, out: &mut Vec<u8>) -> Outcome<Report>;
 
     /// Transforms a file as a whole.

@@ -212,18 +212,25 @@ impl Backend for Remote {
         while let Some((number, line, line_break, call)) = calls.next() {
             match call {
                 None => out.extend_from_slice(line),
-                Some(call) => match self.connection.runtime.block_on(call).unwrap_or_else(|_| Err(ended())) {
-                    Ok(document) => {
-                        out.extend_from_slice(&document.json);
-                        // Each line has no more paths than the engine's limit; the total is limited where reports are added up.
-                        report.add(Report::from(&document).at_line(number), usize::MAX);
+                Some(call) => {
+                    let done = self.connection.runtime.block_on(call).unwrap_or_else(|_| Err(ended()));
+                    let done = done.map_err(Failure::from).and_then(|document| {
+                        let of_line = Report::from(&document);
+                        self.job.check(&of_line).map(|()| (document, of_line))
+                    });
+                    match done {
+                        Ok((document, of_line)) => {
+                            out.extend_from_slice(&document.json);
+                            // Each line has no more paths than the engine's limit; the total is limited where reports are added up.
+                            report.add(of_line.at_line(number), usize::MAX);
+                        }
+                        Err(failure) => {
+                            // Dropping a handle would let its call continue; results after a failure are not needed.
+                            calls.filter_map(|(.., call)| call).for_each(|call| call.abort());
+                            return Err(failure.at(format_args!("line {number}")));
+                        }
                     }
-                    Err(error) => {
-                        // Dropping a handle would let its call continue; results after a failure are not needed.
-                        calls.filter_map(|(.., call)| call).for_each(|call| call.abort());
-                        return Err(Failure::from(error).at(format_args!("line {number}")));
-                    }
-                },
+                }
             }
             out.extend_from_slice(line_break);
         }

@@ -78,6 +78,12 @@ fn echo(listener: &TcpListener) {
 }
 
 fn call(relay: &Running, path: &str, media_type: &str, body: &[u8]) -> String {
+    let (status, body) = answer(relay, path, media_type, body);
+    assert_eq!(status, "200", "{body}");
+    body
+}
+
+fn answer(relay: &Running, path: &str, media_type: &str, body: &[u8]) -> (String, String) {
     let mut client = TcpStream::connect(relay.ready["api"].as_str().expect("an address")).expect("connected");
     let head = format!(
         "PUT {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: {media_type}\r\nContent-Length: {}\r\n\r\n",
@@ -88,8 +94,7 @@ fn call(relay: &Running, path: &str, media_type: &str, body: &[u8]) -> String {
     client.read_to_end(&mut answer).expect("an answer");
     let answer = String::from_utf8_lossy(&answer);
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-    assert!(head.starts_with("HTTP/1.1 200 "), "{answer}");
-    body.to_owned()
+    (head.split(' ').nth(1).expect("a status").to_owned(), body.to_owned())
 }
 
 #[test]
@@ -105,8 +110,8 @@ fn a_stored_document_that_is_sent_back_is_counted_or_left() {
             "path = \"{path}\"\napp = \"acme\"\nrequest = [{{ action = \"encrypt\", json = [\"$.card\"], form = [\"*\"]{rest} }}]\n"
         )
     };
-    let routes = [rule("/again", ""), rule("/once", ", skip_sealed = true")];
-    let relay = start_relay_to(&test_folder, &engine, &origin, &[&routes[0], &routes[1]]);
+    let routes = [rule("/again", ""), rule("/once", ", skip_sealed = true"), rule("/all", ", require_match = true")];
+    let relay = start_relay_to(&test_folder, &engine, &origin, &[&routes[0], &routes[1], &routes[2]]);
     let sealed_before = |outcome: &str| {
         let sample = format!("leafseal_relay_sealed_before_total{{listener=\"api\",outcome=\"{outcome}\"}}");
         metric(&relay, &sample)
@@ -131,4 +136,8 @@ fn a_stored_document_that_is_sent_back_is_counted_or_left() {
     let lines = call(&relay, "/once", "application/x-ndjson", b"{\"card\":\"1\"}\n\n{\"card\":\"2\"}\n");
     assert_eq!(lines.lines().filter(|line| line.starts_with("{\"card\":\"ev:")).count(), 2, "{lines}");
     assert_eq!(call(&relay, "/once", "application/x-ndjson", lines.as_bytes()), lines);
+    let mixed = b"{\"card\":\"1\"}\n\n[{\"card\":\"2\"}]\n";
+    let (status, refused) = answer(&relay, "/all", "application/x-ndjson", mixed);
+    assert!(status == "422" && refused.contains("unmatched-selector") && refused.contains("line 3 of the request"), "{refused}");
+    assert!(call(&relay, "/all", "application/x-ndjson", b"{\"card\":\"1\"}\n\n").starts_with("{\"card\":\"ev:"));
 }

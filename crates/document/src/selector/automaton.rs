@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use crate::fold::{OtherCase, fold_into, folded};
 use crate::selector::ast::{Query, Reach, Selector, Slice, index_selects};
+use crate::selector::coverage::Coverage;
 use crate::text::{may_unescape_to, unescape};
 
 /// Number of sets above which all but those in use are evicted. Real selectors need a handful; consecutive descendant wildcards can need
@@ -247,6 +248,7 @@ pub(crate) struct Automaton {
     start: SetId,
     /// Scalars by the query that selects them, excluding those counted by set.
     counted: Vec<u64>,
+    coverage: Option<Box<Coverage>>,
     /// States under construction, and a name being unescaped: kept to reuse their memory.
     scratch: Vec<State>,
     name: String,
@@ -259,6 +261,7 @@ impl Automaton {
             ids: HashMap::new(),
             start: SetId::NOTHING,
             counted: Vec::new(),
+            coverage: None,
             scratch: program.starts.to_vec(),
             name: String::new(),
             other_case: program.other_case,
@@ -278,6 +281,29 @@ impl Automaton {
     #[inline(always)]
     pub(crate) fn count(&mut self, set: SetId) {
         self.sets[set.index()].scalars += 1;
+        if self.coverage.is_some() {
+            self.cover(set);
+        }
+    }
+
+    /// From now on a document follows another, in each of which it is of interest which queries select something.
+    pub(crate) fn begin_covered(&mut self) {
+        self.coverage.get_or_insert_default().begin(self.program.queries as usize);
+    }
+
+    /// The first query that has selected nothing since [`Automaton::begin_covered`].
+    pub(crate) fn uncovered(&self) -> Option<usize> {
+        self.coverage.as_ref()?.uncovered()
+    }
+
+    /// Records that the queries which select a value with this set have selected something.
+    fn cover(&mut self, set: SetId) {
+        let Some(coverage) = &mut self.coverage else { return };
+        if !coverage.is_new(set.0) {
+            return;
+        }
+        let states = self.sets[set.index()].states.iter().copied();
+        coverage.cover(states.take_while(|&state| state < self.program.queries));
     }
 
     /// The number of scalars that each query has selected so far, in the order of the queries.
@@ -471,6 +497,9 @@ impl Automaton {
     #[cold]
     pub(crate) fn forget<'a>(&mut self, in_use: impl Iterator<Item = &'a mut SetId>) {
         self.counted = self.matched();
+        if let Some(coverage) = &mut self.coverage {
+            coverage.forget();
+        }
         let old = std::mem::replace(&mut self.sets, vec![Set::new(Arc::new([]))]);
         self.ids.clear();
         for id in in_use.filter(|id| **id != SetId::NOTHING) {

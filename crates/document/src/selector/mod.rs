@@ -3,6 +3,7 @@
 pub(crate) mod ast;
 pub(crate) mod automaton;
 pub(crate) mod code;
+mod coverage;
 mod filter;
 mod iregexp;
 mod overlap;

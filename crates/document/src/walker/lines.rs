@@ -1,29 +1,29 @@
-//! JSON Lines: the walk through a text of several documents, one on each line. Lines of white space alone are skipped.
-//!
-//! A JSON string contains no unescaped line break, so each line break separates documents, whatever a line contains.
+//! The walk through JSON Lines: a text of several documents, one on each line that is not blank.
 
 use std::ops::Range;
 
 use super::*;
+use crate::encoding::BYTE_ORDER_MARK;
+use crate::lines::{LineFinder, NextLine};
 
-/// The work of beginning a line, in bytes that are walked in about that time.
-const LINE_COST: usize = 64;
-/// Bytes in which a line break is searched in about the time in which one is walked.
-const SEARCH_FACTOR: usize = 8;
+/// The work of starting a walk that reads its document more than once, in bytes that are walked in about that time.
+const FRESH_WALK_COST: usize = 1 << 10;
+/// The work of a line for each selector where each must select something, in bytes that are walked in about that time.
+const SELECTOR_COST: usize = 4;
 
 /// The progress through the lines.
 #[derive(Debug)]
 pub(super) struct Lines {
     /// The walk through the current line, and then through the next one.
     walk: Walk,
+    finder: LineFinder,
     /// The bytes of the current line, if it is not complete.
     current: Option<Range<usize>>,
     /// Where the last line that was begun starts, and its number, counted from 1.
     start: usize,
     number: u64,
-    /// Where the next line starts, and how many of its bytes contain no line break.
-    next: usize,
-    searched: usize,
+    /// The work of beginning a line, besides finding it.
+    line_cost: usize,
     /// Matches of the current batch, as positions in the line.
     found: Vec<Match>,
     matched: Vec<u64>,
@@ -32,9 +32,11 @@ pub(super) struct Lines {
 impl Lines {
     /// `walk` has the selection and the limits of the walk through each line.
     pub(super) fn new(walk: Walk) -> Box<Self> {
-        let matched = vec![0; walk.selection.queries().len()];
-        let (found, current) = (Vec::new(), None);
-        Box::new(Lines { walk, current, start: 0, number: 0, next: 0, searched: 0, found, matched })
+        let selectors = walk.selection.queries().len();
+        let strict_cost = if walk.is_strict { selectors * SELECTOR_COST } else { 0 };
+        let line_cost = if walk.continues() { strict_cost } else { FRESH_WALK_COST + strict_cost };
+        let (found, current, finder, matched) = (Vec::new(), None, LineFinder::default(), vec![0; selectors]);
+        Box::new(Lines { walk, finder, current, start: 0, number: 0, line_cost, found, matched })
     }
 
     /// Runs one batch; returns true at the end of the text. A batch that records paths ends with its line.
@@ -49,24 +51,25 @@ impl Lines {
         let mut left = bytes_max;
         while left > 0 && matches.len() < full {
             let Some(line) = self.current.clone() else {
-                if self.next >= text.len() {
-                    return Ok(true);
+                match self.finder.next(text, &mut left) {
+                    NextLine::End => return Ok(true),
+                    NextLine::More => return Ok(false),
+                    NextLine::Line { range, number } => self.begin(text, range, number)?,
                 }
-                self.find(text, &mut left)?;
+                left = left.saturating_sub(self.line_cost);
                 continue;
             };
             let result = self.walk.advance(&text[line.clone()], &mut self.found, full - matches.len(), left);
             let moved = |found: Match| Match { start: line.start + found.start, end: line.start + found.end, ..found };
             matches.extend(self.found.drain(..).map(moved));
-            let is_over = match result {
-                Err(error) if error.kind == DocumentErrorKind::Empty => true,
-                result => result.map_err(|error| DocumentError { offset: line.start + error.offset, ..error })?,
-            };
-            if !is_over {
-                return Ok(false);
+            match result {
+                // A byte order mark alone.
+                Err(error) if error.kind == DocumentErrorKind::Empty => self.current = None,
+                Err(error) => return Err(error.moved(line.start)),
+                Ok(false) => return Ok(false),
+                Ok(true) => self.end_line()?,
             }
             left = left.saturating_sub(line.len());
-            self.end_line();
             if self.walk.records_paths {
                 return Ok(false);
             }
@@ -74,37 +77,32 @@ impl Lines {
         Ok(false)
     }
 
-    /// Searches the end of the next line, and begins it.
-    fn find(&mut self, text: &[u8], left: &mut usize) -> Result<(), DocumentError> {
-        let from = self.next + self.searched;
-        let piece = &text[from..text.len().min(from.saturating_add(left.saturating_mul(SEARCH_FACTOR)))];
-        let end = match memchr::memchr(b'\n', piece) {
-            Some(at) => from + at,
-            None if from + piece.len() == text.len() => text.len(),
-            None => {
-                self.searched += piece.len();
-                *left = 0;
-                return Ok(());
-            }
-        };
-        *left = left.saturating_sub(LINE_COST + (end - from) / SEARCH_FACTOR);
-        (self.start, self.number) = (self.next, self.number + 1);
-        self.current = Some(self.start..end);
-        (self.next, self.searched) = (end + 1, 0);
-        self.walk.restart(end - self.start)
+    fn begin(&mut self, text: &[u8], line: Range<usize>, number: u64) -> Result<(), DocumentError> {
+        if number > 1 && text[line.clone()].starts_with(BYTE_ORDER_MARK) {
+            return Err(DocumentError::new(DocumentErrorKind::ByteOrderMark, line.start));
+        }
+        (self.start, self.number) = (line.start, number);
+        self.walk.restart(line.len())?;
+        self.current = Some(line);
+        Ok(())
     }
 
-    fn end_line(&mut self) {
+    /// Ends a line that was read completely.
+    fn end_line(&mut self) -> Result<(), DocumentError> {
         self.current = None;
         if !self.walk.continues() {
             self.walk.end();
             self.matched.iter_mut().zip(&self.walk.matched).for_each(|(all, of_line)| *all += of_line);
         }
+        match self.walk.unmatched().filter(|_| self.walk.is_strict) {
+            Some(selector) => Err(DocumentError::new(DocumentErrorKind::Unmatched(selector), self.start)),
+            None => Ok(()),
+        }
     }
 
     /// No further match begins before this byte of the text.
     pub(super) fn position(&self) -> usize {
-        self.current.as_ref().map_or(self.next, |line| line.start + self.walk.position())
+        self.current.as_ref().map_or(self.finder.position(), |line| line.start + self.walk.position())
     }
 
     pub(super) fn memory(&self) -> usize {

@@ -111,3 +111,82 @@ fn all_lines_share_the_work_of_filters() {
     let error = lines(many.as_bytes(), selectors, &limits, (1000, 1 << 20)).expect_err("twenty times the work");
     assert!(matches!(error.kind, Kind::FilterTooCostly(_)), "{error}");
 }
+
+/// Walks strictly; returns the fault, by batches of these sizes.
+fn strictly(text: &str, selectors: &[&str], sizes: (usize, usize)) -> Option<(Kind, usize)> {
+    let limits = Limits::default();
+    let walk = || Walk::new(text.len(), &parse(selectors, &limits), Purpose::Encrypt, &limits).expect("it fits");
+    let plain = run(walk().strict(true).lines(), text.as_bytes(), sizes).map(|found| found.2);
+    let located = run(walk().with_paths().strict(true).lines(), text.as_bytes(), sizes).map(|found| found.2);
+    assert_eq!(plain, located);
+    plain.err().map(|error| (error.kind, error.offset))
+}
+
+#[test]
+fn each_line_must_match_where_the_walk_is_strict() {
+    let line = "{\"card\":\"4242\",\"list\":[1,{\"x\":2}]}";
+    let misses = |selector, offset| Some((Kind::Unmatched(selector), offset));
+    for (text, selectors, expected) in [
+        (format!("{line}\n\n {line}\r\n"), &["$.card", "$.list[*].x"][..], None),
+        (format!("{line}\n{{\"list\":[{{\"x\":1}}]}}\n{line}"), &["$.card", "$.list[*].x"], misses(0, line.len() + 1)),
+        (format!("\n\n{line}\n \n{{\"card\":1}}"), &["$.card", "$.list[*].x"], misses(1, line.len() + 5)),
+        (format!("{line}\n{{\"card\":null,\"list\":[9]}}"), &["$.list[-1]", "$.card"], None),
+        (format!("{line}\n{{\"card\":null,\"list\":[]}}"), &["$.card", "$.list[-1]"], misses(1, line.len() + 1)),
+        (format!("{line}\n{{\"list\":[{{\"x\":1}}]}}"), &["$..[?@.x > 1]"], misses(0, line.len() + 1)),
+        (format!("{line}\n{line}\n"), &["$..[?@.x > 1]", "$.card"], None),
+        ("[]\n".to_owned(), &["$"], misses(0, 0)),
+        ("7\n\u{feff}7".to_owned(), &["$"], Some((Kind::ByteOrderMark, 2))),
+        ("\u{feff}\n7".to_owned(), &["$"], None),
+        ("\u{feff}7\n7".to_owned(), &["$"], None),
+        ("\n \r\n".to_owned(), &["$.card"], None),
+        // Two selectors that share a set of the automaton, and many of the same values.
+        (format!("{line}\n{line}"), &["$.card", "$..card", "$.*", "$.card"], None),
+        (format!("[{line},{line}]\n{{\"a\":1,\"b\":1}}"), &["$..x", "$.*"], misses(0, 2 * line.len() + 4)),
+    ] {
+        for sizes in [(1, 1), (1, 1 << 20), (1000, 7), (1000, 1 << 20)] {
+            assert_eq!(strictly(&text, selectors, sizes), expected, "{selectors:?} of {text:?} by {sizes:?}");
+        }
+    }
+}
+
+#[test]
+fn a_strict_walk_fails_at_the_end_of_its_document() {
+    let limits = Limits::default();
+    for selectors in SELECTORS {
+        for (document, is_whole) in [("{\"card\":1,\"list\":[{\"x\":2}]}", true), ("{}", true), ("{\"card\":", false)] {
+            let walk =
+                Walk::new(document.len(), &parse(selectors, &limits), Purpose::Encrypt, &limits).expect("it fits");
+            let lenient = run(walk, document.as_bytes(), (1000, 1 << 20));
+            let walk =
+                Walk::new(document.len(), &parse(selectors, &limits), Purpose::Encrypt, &limits).expect("it fits");
+            let strict = run(walk.with_paths().strict(true), document.as_bytes(), (1000, 1 << 20));
+            match (lenient, strict) {
+                (Ok(lenient), strict) => {
+                    let unmatched = lenient.2.iter().position(|&matched| matched == 0).map(Kind::Unmatched);
+                    assert_eq!(strict.err().map(|error| error.kind), unmatched, "{selectors:?} of {document}");
+                }
+                (Err(error), strict) => assert!(!is_whole && strict.err() == Some(error)),
+            }
+        }
+    }
+}
+
+/// Batches that a walk takes, each of this much work.
+fn batches(text: &[u8], selectors: &[&str], work: usize) -> usize {
+    let limits = Limits::default();
+    let mut walk =
+        Walk::new(text.len(), &parse(selectors, &limits), Purpose::Encrypt, &limits).expect("it fits").lines();
+    let mut matches = Vec::new();
+    (1..).find(|_| walk.next_batch(text, &mut matches, 1000, work).expect("lines") == Progress::Done).expect("it ends")
+}
+
+#[test]
+fn blank_lines_cost_their_bytes_and_others_their_beginning() {
+    const SIZE: usize = 1 << 20;
+    let (newlines, numbers) = (b"\n".repeat(SIZE), b"1\n".repeat(SIZE / 16));
+    for selectors in SELECTORS {
+        assert!(batches(&newlines, selectors, 16 << 10) <= SIZE / (16 << 10) + 1, "{selectors:?}");
+        // Each line has a part of a batch, which therefore stays short.
+        assert!(batches(&numbers, selectors, 16 << 10) >= SIZE / 16 * 64 / (16 << 10), "{selectors:?}");
+    }
+}

@@ -118,7 +118,8 @@ fn every_selector_reports_its_matches_and_strict_mode_fails_for_one_without() {
                 match (strict, unmatched) {
                     (Ok((_, _, report)), None) => assert_eq!(report.matched, expected),
                     (Err(error), Some(index)) => {
-                        assert_eq!((error.kind, error.index), (ErrorKind::UnmatchedSelector, Some(index)));
+                        let place = (error.kind, error.index, error.offset);
+                        assert_eq!(place, (ErrorKind::UnmatchedSelector, Some(index), None));
                     }
                     (strict, _) => panic!("{select:?}: {strict:?}"),
                 }
@@ -307,7 +308,34 @@ fn lines_are_rewritten_as_documents_of_their_own() {
         let (sealed, count, report) = alone(encrypt(false), text).expect("encrypts");
         assert_eq!((count, report.matched), (2, vec![2, 0]));
         assert_eq!(in_parts(encrypt(false), text).expect("encrypts").1, 2);
-        assert_eq!(alone(encrypt(true), text).expect_err("no line has it").kind, ErrorKind::UnmatchedSelector);
+        for strict in [alone(encrypt(true), text), in_parts(encrypt(true), text)] {
+            let error = strict.expect_err("no line has it");
+            assert_eq!(
+                (error.kind, error.index, error.offset, &*error.message),
+                (ErrorKind::UnmatchedSelector, Some(1), Some(0), "line 1: selector 1 matched no value")
+            );
+        }
+        // A line of another shape beside one that matches.
+        let cards = engine.selection(&["$.card"]).expect("valid");
+        for (text, line) in [
+            ("{\"card\":1}\n\n{\"cards\":[{\"card\":2}]}\n", Some("line 3: ")),
+            ("\n{\"card\":1}\n[{\"card\":2}]", Some("line 3: ")),
+            ("{\"card\":1}\n\n{\"card\":2}\n", None),
+            ("\n\n", None),
+        ] {
+            let work = || {
+                let options = EncryptOptions::new("acme");
+                let work = engine.encrypt_document(&Caller::Owner, &options, Some(&cards), text.len());
+                work.expect("begins").strict(true).lines()
+            };
+            for result in [alone(work(), text), in_parts(work(), text)] {
+                match (result, line) {
+                    (Ok(_), None) => {}
+                    (Err(error), Some(line)) => assert!(error.message.starts_with(line), "{error:?}"),
+                    (result, _) => panic!("{text:?}: {result:?}"),
+                }
+            }
+        }
         let decrypt = |text: &str, on_failure| {
             let options = DecryptOptions { on_failure, ..DecryptOptions::new("acme") };
             engine.decrypt_document(&Caller::Owner, &options, None, text.len()).expect("begins").lines()

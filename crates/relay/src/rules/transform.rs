@@ -328,7 +328,7 @@ impl Job<'_> {
     }
 
     /// Has the engine apply a rule to the values of a document, or of the document on each line, that the selectors select; each must
-    /// select one if `is_strict`.
+    /// select one, in each line that is not blank, if `is_strict`.
     async fn document(
         &mut self,
         rule: &Rule,
@@ -374,7 +374,7 @@ impl Job<'_> {
         let cost = if fields.selection.streams() { Cost::of_bytes(document.len(), 16) } else { Cost::UNKNOWN };
         let refused = |fault| match fault {
             RedactFault::Document(error) => Refusal::of_document(self.direction, error),
-            RedactFault::Unmatched => Refusal::unmatched(self.direction),
+            RedactFault::Unmatched(line) => Refusal::unmatched(self.direction, line),
             RedactFault::NoRoom(refusal) => refusal,
         };
         let redaction = Redaction::new(document, &fields.selection, &rule.replacement, (rule.require_match, is_lines));

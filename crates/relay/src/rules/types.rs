@@ -118,7 +118,8 @@ impl MediaTypes {
             return self.lists(essence);
         }
         let is_patch = patches != Patches::Refuse && essence == PATCH_TYPE;
-        !must_hide || !media.is_json() || is_patch || JSON_TYPES.contains(&essence)
+        let is_document = self.kind(media) == Some(TypeKind::Json);
+        !must_hide || !is_document || is_patch || JSON_TYPES.contains(&essence)
     }
 
     /// How a body of this type is read, if it is taken: any listed type that is no form's is JSON.
@@ -219,6 +220,8 @@ mod tests {
             ("application/merge-patch+json", true, false),
             ("application/json-patch+json", false, false),
             ("application/scim+json", false, false),
+            ("application/x-ndjson", true, false),
+            ("application/stream+json", true, false),
             ("application/vnd.api+json", false, true),
             ("application/x-www-form-urlencoded", true, false),
         ] {
@@ -229,6 +232,11 @@ mod tests {
         assert!(none.take(&media("application/json-patch+json"), true, Patches::Operations));
         assert_eq!(listed.kind(&media("application/x-amz-json-1.1")), Some(TypeKind::Json));
         assert_eq!(none.kind(&media("application/x-amz-json-1.1")), None);
+        for lines in JSON_LINES_TYPES {
+            assert_eq!(none.kind(&media(lines)), Some(TypeKind::JsonLines), "{lines}");
+            assert_eq!(TypeKind::of_listed(lines), TypeKind::JsonLines, "{lines}");
+            assert!(none.take(&media(lines), true, Patches::Refuse), "{lines}");
+        }
     }
 
     #[test]

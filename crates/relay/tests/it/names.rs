@@ -13,6 +13,7 @@ use leafseal_http::{
 
 const FORM: &str = "application/x-www-form-urlencoded";
 const JSON: &str = "application/json";
+const LINES: &str = "application/x-ndjson";
 const PARTS: &str = "multipart/form-data; boundary=B";
 
 /// The value that an upstream would read.
@@ -401,6 +402,7 @@ async fn a_rule_that_requires_a_match_refuses_other_shapes() {
         (JSON, r#"[{"cards":[{"number":"4242"}]}]"#.to_owned()),
         (JSON, r#"{"Order":{"cards":[{"number":"4242"}]}}"#.to_owned()),
         (JSON, r#"{"cards":[]}"#.to_owned()),
+        (LINES, "{\"cards\":[{\"number\":\"4242\"}]}\n{\"cards\":{\"number\":\"4242\"}}".to_owned()),
         (FORM, "x=4242".to_owned()),
         (PARTS, part("x")),
     ] {
@@ -409,6 +411,7 @@ async fn a_rule_that_requires_a_match_refuses_other_shapes() {
     }
     for (content_type, body) in [
         (JSON, r#"{"cards":[{"number":"4242"},{}]}"#.to_owned()),
+        (LINES, "{\"cards\":[{\"number\":\"4242\"}]}\n\n".to_owned()),
         (FORM, "card=4242".to_owned()),
         (PARTS, part("card")),
     ] {

@@ -186,6 +186,11 @@ fn json_lines_are_processed_line_by_line() {
     assert_eq!(test_server.post_lines("/decrypt", &sealed.body).body, text);
     let again = test_server.post_lines("/encrypt?select=$.card&skip_sealed=true", &sealed.body);
     assert!(again.body == sealed.body && again.head.contains("\"skipped\":2"), "{}", again.head);
+    let refused = test_server.post_lines("/encrypt?select=$.card&strict=true", b"{\"card\": 1}\n\n{\"cards\": [1]}\n");
+    let problem: Value = serde_json::from_slice(&refused.body).expect("JSON");
+    assert_eq!((refused.status, refused.code().as_str()), (422, "unmatched-selector"));
+    assert!(problem["detail"].as_str().expect("text").starts_with("line 3: "), "{problem}");
+    assert_eq!(test_server.post_lines("/encrypt?select=$.card&strict=true", text).status, 200);
     // Envelopes, one on each line.
     let envelopes: Vec<u8> = lines
         .iter()

@@ -34,7 +34,7 @@ impl Job<'_> {
         let read = self.offload().run_in_slices(cost, reading, ReadUrlencoded::step).await;
         let form = read.map_err(|fault| self.of_form(&fault))?;
         if is_strict && form.texts.is_empty() {
-            return Err(Refusal::unmatched(self.direction));
+            return Err(Refusal::unmatched(self.direction, None));
         }
         let texts = self.texts(rule, "form value", Arc::clone(&form.texts), &mut work).await?;
         let is_new = !Arc::ptr_eq(&texts, &form.texts);
@@ -57,7 +57,7 @@ impl Job<'_> {
         let texts = self.texts(rule, "form value", Arc::clone(&form.texts), &mut work).await?;
         let (body, ranges) = form.files();
         if rule.require_match && texts.is_empty() && ranges.is_empty() {
-            return Err(Refusal::unmatched(self.direction));
+            return Err(Refusal::unmatched(self.direction, None));
         }
         let mut files = Vec::with_capacity(ranges.len());
         for range in ranges {

@@ -3,8 +3,8 @@
 use std::ops::{ControlFlow, Range};
 
 use leafseal_document::{
-    DocumentError, Limits as DocumentLimits, Match, PatchShape, PatchWalk, Progress, Purpose, Selection, ShapeWalk,
-    Walker, escape_into,
+    DocumentError, Limits as DocumentLimits, LineFinder, Match, NextLine, PatchShape, PatchWalk, Progress, Purpose,
+    Selection, ShapeWalk, Walker, escape_into,
 };
 
 use super::*;
@@ -33,8 +33,7 @@ struct ShapeSearch {
 /// A search for lines in the shape of a patch.
 struct LineSearch {
     body: Buffer,
-    /// Where the next line starts.
-    next: usize,
+    lines: LineFinder,
     /// The current line, if it may have that shape.
     line: Option<(Range<usize>, ShapeWalk)>,
 }
@@ -66,22 +65,33 @@ impl ShapeSearch {
 }
 
 impl LineSearch {
+    fn new(body: Buffer) -> Self {
+        LineSearch { body, lines: LineFinder::default(), line: None }
+    }
+
+    /// Looks at a line, or at as many as a step permits.
     fn step(mut self) -> ControlFlow<(bool, Buffer), Self> {
         let body = self.body.as_ref();
-        match self.line.take() {
-            Some((line, mut walk)) => match walk.advance(&body[line.clone()], STEP_SIZE) {
-                Ok(None) => self.line = Some((line, walk)),
-                Ok(Some(Some(_))) => return ControlFlow::Break((true, self.body)),
-                // The rules refuse a line that is no JSON.
-                Ok(Some(None)) | Err(_) => {}
-            },
-            None if self.next >= body.len() => return ControlFlow::Break((false, self.body)),
-            None => {
-                let rest = &body[self.next..];
-                let end = self.next + memchr::memchr(b'\n', rest).unwrap_or(rest.len());
-                let line = self.next..end;
-                self.next = end + 1;
-                self.line = ShapeWalk::new(&body[line.clone()], &DocumentLimits::default()).map(|walk| (line, walk));
+        let mut left = STEP_SIZE;
+        while left > 0 {
+            if let Some((line, mut walk)) = self.line.take() {
+                match walk.advance(&body[line.clone()], left) {
+                    Ok(None) => {
+                        self.line = Some((line, walk));
+                        break;
+                    }
+                    Ok(Some(Some(_))) => return ControlFlow::Break((true, self.body)),
+                    // The rules refuse a line that is no JSON.
+                    Ok(Some(None)) | Err(_) => left = left.saturating_sub(line.len()),
+                }
+            }
+            match self.lines.next(body, &mut left) {
+                NextLine::End => return ControlFlow::Break((false, self.body)),
+                NextLine::More => break,
+                NextLine::Line { range, .. } => {
+                    let walk = ShapeWalk::new(&body[range.clone()], &DocumentLimits::default());
+                    self.line = walk.map(|walk| (range, walk));
+                }
             }
         }
         ControlFlow::Continue(self)
@@ -137,7 +147,7 @@ impl Job<'_> {
 
     /// Refuses JSON Lines with a line in the shape of a patch: their operations are not read.
     async fn refuse_patches_in_lines(&self, body: Buffer) -> Result<Buffer, Refusal> {
-        let search = LineSearch { body, next: 0, line: None };
+        let search = LineSearch::new(body);
         let cost = Cost::of_bytes(search.body.len(), WALK_FACTOR);
         let (is_patch, body) = self.offload().run_in_slices(cost, search, LineSearch::step).await;
         if is_patch { Err(Refusal::mismatch(self.direction, IS_PATCH_IN_LINE)) } else { Ok(body) }
@@ -224,4 +234,35 @@ fn write<'t>(
         copied = found.end;
     }
     out.extend(&bytes[copied..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::body::buffer::Budget;
+
+    /// Whether lines have the shape of a patch, and the number of steps.
+    fn search(text: &[u8]) -> (bool, usize) {
+        let mut body = Buffer::new(Budget::new(&Limits::default()).share(IpAddr::from([127, 0, 0, 1])));
+        body.extend(text).unwrap();
+        let (mut search, mut steps) = (LineSearch::new(body), 1);
+        loop {
+            match search.step() {
+                ControlFlow::Break((is_patch, _)) => return (is_patch, steps),
+                ControlFlow::Continue(next) => (search, steps) = (next, steps + 1),
+            }
+        }
+    }
+
+    #[test]
+    fn a_step_looks_at_many_lines() {
+        const SIZE: usize = 1 << 20;
+        let blank = b"\n".repeat(SIZE);
+        assert_eq!(search(&blank), (false, SIZE / STEP_SIZE));
+        let short = b"{\"op\":1}\n".repeat(SIZE / 9);
+        let (is_patch, steps) = search(&short);
+        assert!(!is_patch && steps <= SIZE / 9 * 128 / STEP_SIZE, "{steps}");
+        let patch = [&blank[..], b"{\"op\":\"add\",\"path\":\"/card\"}", &blank].concat();
+        assert_eq!(search(&patch), (true, SIZE / STEP_SIZE + 1));
+    }
 }

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use leafseal_document::{
-    DocumentError, Limits as DocumentLimits, Match, Progress, Purpose, Selection, Walk, escape_into,
+    DocumentError, DocumentErrorKind, Limits as DocumentLimits, Match, Progress, Purpose, Selection, Walk, escape_into,
 };
 
 use crate::body::buffer::Buffer;
@@ -13,15 +13,9 @@ use crate::refusal::Refusal;
 #[derive(Debug)]
 pub(super) enum RedactFault {
     Document(DocumentError),
-    /// A selector matched nothing, and the rule requires a match of each.
-    Unmatched,
+    /// A selector matched nothing, and the rule requires a match of each; with the number of the line if the document is lines.
+    Unmatched(Option<u64>),
     NoRoom(Refusal),
-}
-
-impl From<DocumentError> for RedactFault {
-    fn from(error: DocumentError) -> Self {
-        RedactFault::Document(error)
-    }
 }
 
 impl From<Refusal> for RedactFault {
@@ -40,8 +34,7 @@ pub(super) struct Redaction {
     copied: usize,
     count: u64,
     matches: Vec<Match>,
-    /// Whether each selector must match something.
-    is_strict: bool,
+    is_lines: bool,
 }
 
 impl Redaction {
@@ -49,7 +42,7 @@ impl Redaction {
     const MATCHES_MAX: usize = 1024;
     const STEP_SIZE: usize = 64 << 10;
 
-    /// `is_lines`: whether it is a document on each line.
+    /// `is_strict`: whether each selector must match something, in each line if the document is lines (`is_lines`).
     ///
     /// # Errors
     /// If the document is too large, or there is no memory for another.
@@ -61,10 +54,11 @@ impl Redaction {
     ) -> Result<Self, RedactFault> {
         let mut token = Vec::new();
         escape_into(replacement, &mut token);
-        let walk = Walk::new(document.len(), selection, Purpose::Encrypt, &DocumentLimits::default())?;
+        let walk = Walk::new(document.len(), selection, Purpose::Encrypt, &DocumentLimits::default());
+        let walk = walk.map_err(RedactFault::Document)?.strict(is_strict);
         let walk = if is_lines { walk.lines() } else { walk };
         let out = Buffer::with_capacity(document.len(), document.share())?;
-        Ok(Redaction { document, walk, token, out, copied: 0, count: 0, matches: Vec::new(), is_strict })
+        Ok(Redaction { document, walk, token, out, copied: 0, count: 0, matches: Vec::new(), is_lines })
     }
 
     /// Breaks with the document and the number of replaced values.
@@ -78,15 +72,18 @@ impl Redaction {
 
     fn advance(&mut self) -> Result<Progress, RedactFault> {
         let bytes = self.document.as_ref();
-        let progress = self.walk.next_batch(bytes, &mut self.matches, Self::MATCHES_MAX, Self::STEP_SIZE)?;
+        let walked = self.walk.next_batch(bytes, &mut self.matches, Self::MATCHES_MAX, Self::STEP_SIZE);
+        let progress = walked.map_err(|error| match error.kind {
+            DocumentErrorKind::Unmatched(_) => {
+                RedactFault::Unmatched(self.is_lines.then(|| line_of(bytes, error.offset)))
+            }
+            _ => RedactFault::Document(error),
+        })?;
         for found in self.matches.drain(..) {
             self.out.extend(&bytes[self.copied..found.start])?;
             self.out.extend(&self.token)?;
             self.copied = found.end;
             self.count += 1;
-        }
-        if progress == Progress::Done && self.is_strict && self.walk.matched().contains(&0) {
-            return Err(RedactFault::Unmatched);
         }
         // Later matches begin behind the position.
         let end = if progress == Progress::Done { bytes.len() } else { self.walk.position().max(self.copied) };
@@ -94,4 +91,9 @@ impl Redaction {
         self.copied = end;
         Ok(progress)
     }
+}
+
+/// The number of the line that begins at this byte, counted from 1.
+fn line_of(bytes: &[u8], start: usize) -> u64 {
+    memchr::memchr_iter(b'\n', &bytes[..start.min(bytes.len())]).count() as u64 + 1
 }

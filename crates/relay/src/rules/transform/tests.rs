@@ -302,3 +302,35 @@ fn json_lines_are_read_line_by_line() {
     }
     assert_eq!(run("application/json", lines), "unreadable-body");
 }
+
+#[test]
+fn a_rule_that_requires_a_match_requires_it_in_each_line() {
+    let rule = "{ action = \"redact\", json = [\"$.card\"], replacement = \"x\", require_match = true }";
+    for kind in leafseal_http::JSON_LINES_TYPES {
+        let run = |body: &[u8]| String::from_utf8(run_on_body(rule, "", &[("content-type", kind)], body).0).unwrap();
+        assert_eq!(run(b"\n{\"card\":1}\r\n \n{\"card\":[2]}"), "\n{\"card\":\"x\"}\r\n \n{\"card\":[\"x\"]}");
+        for other_shape in [
+            &b"{\"card\":1}\n{\"cards\":[{\"card\":2}]}\n"[..],
+            b"[{\"card\":2}]\n{\"card\":1}",
+            b"{\"card\":1}\n4111",
+            b"{}",
+        ] {
+            assert_eq!(run(other_shape), "unmatched-selector", "{kind}");
+        }
+        assert_eq!(run(b"\n\r\n"), "\n\r\n", "{kind}: there is no line");
+    }
+}
+
+#[test]
+fn lines_in_the_shape_of_a_patch_are_found_among_blank_ones() {
+    let rule = "{ action = \"redact\", json = [\"$.card\"], replacement = \"x\" }";
+    let run = |body: &[u8]| {
+        let kind = [("content-type", "application/x-ndjson")];
+        String::from_utf8_lossy(&run_on_body(rule, "", &kind, body).0).into_owned()
+    };
+    let (blank, patch) = ("\n".repeat(200 << 10), r#"{"op":"add","path":"/card","value":4111}"#);
+    let other = format!("{{\"op\":\"{}\"}}", "y".repeat(100 << 10));
+    assert_eq!(run(format!("{blank}{other}\n{blank}{patch}\n{blank}").as_bytes()), "unsupported-body");
+    let passes = format!("{blank}{other}\n{blank}{{\"path\":1}}\n{blank}");
+    assert!(run(passes.as_bytes()) == passes);
+}
