@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -168,3 +169,48 @@ def test_certificates_are_made_for_the_host_that_was_asked_for(setting: Setting,
 def test_nothing_secret_is_logged(setting: Setting) -> None:
     """Runs after all requests of this file; the fixture checks the log of every other file in the same way."""
     check_log(setting)
+
+
+@pytest.mark.parametrize("version", ["--http1.1", "--http2"])
+@pytest.mark.parametrize("route", ["charge", "elsewhere"])
+def test_envelopes_that_reach_a_third_party_sealed_are_reported(
+    setting: Setting, upstream: Upstream, version: str, route: str
+) -> None:
+    """With rules that cannot read them, and where no rule applies."""
+    sealed = json.loads(setting.leafseal.encrypt(APP, b'["4242-card"]'))[0]
+    text, typed = sealed.encode(), "Content-Type: {}"
+    escaped = json.dumps({"card": sealed}).replace(":", "\\u003a").replace('"card"\\u003a', '"card":').encode()
+    lines = json.dumps({"card": sealed}).encode() + b"\n"
+    cases = {
+        "plain": ([typed.format("text/plain")], b"x" * 70_000 + text, {"body": "envelope"}),
+        "odd": ([typed.format("application/json; utf-8")], lines, {"body": "envelope"}),
+        "gzip": ([typed.format("text/plain"), "Content-Encoding: gzip"], gzip.compress(text), {"body": "envelope"}),
+        "deflate": ([typed.format(JSON), "Content-Encoding: deflate"], text, {"body": "unreadable-coding"}),
+        "header": (["X-Token: " + sealed], None, {"head": "envelope"}),
+        "long": ([typed.format("text/plain")], b"x" * (2 << 20), {"body": "beyond-limit"}),
+        "nothing": ([typed.format("text/plain")], b"event: prev:next", {}),
+    }
+    if route == "elsewhere":
+        cases["escaped"] = ([typed.format(JSON)], escaped, {"body": "envelope"})
+        cases["lines"] = ([typed.format("application/x-ndjson")], lines, {"body": "envelope"})
+    else:
+        # Opened by the rules.
+        cases["lines"] = ([typed.format("application/x-ndjson")], lines, {})
+    for name, (fields, body, expected) in cases.items():
+        upstream.clear()
+        upstream.answer = charge
+        path = f"/{route}/{name}{version}"
+        headers = [argument for field in fields for argument in ("--header", field)]
+        answer = through_proxy(setting, setting.url(path), version, *headers, data=body)
+        assert (answer.code, answer.status) == (0, 200), (name, answer.body)
+        line = setting.relay.logged(path)[0]
+        found = {key.removeprefix("sealed_request_"): value for key, value in line.items() if key.startswith("sealed_")}
+        assert found == expected, name
+        if body is not None and not (route == "charge" and name == "lines"):
+            assert upstream.only().body == body, name
+    path = f"/{route}/query{version}"
+    through_proxy(setting, setting.url(f"{path}?card={quote(sealed)}"), version)
+    assert setting.relay.logged(path)[0]["sealed_request_head"] == "envelope"
+    counted = 'leafseal_relay_sealed_forwarded_total{listener="proxy",place="%s"}'
+    assert setting.relay.metric(counted % "request_head") >= 2
+    assert setting.relay.metric(counted % "request_body") >= 3

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
@@ -12,13 +12,14 @@ use hyper::{Method, Version};
 use leafseal_http::{BodyError, Peer, Received};
 use leafseal_net::{LogFormat, LogLine};
 
-use crate::body::envelopes::Found;
 use crate::config::Action;
 use crate::cut::cut;
 use crate::hop_headers;
 use crate::metrics::{ListenerMetrics, SealedBefore};
-use crate::refusal::{Direction, Refusal};
+use crate::place::Place;
+use crate::refusal::Refusal;
 use crate::refusal_log::RefusalLog;
+use crate::sealed::SealedPlaces;
 
 /// Receives the lines of the access log. Called on the threads that carry traffic, so it must not block.
 pub trait AccessLog: Send + Sync + 'static {
@@ -56,8 +57,8 @@ pub(crate) struct Record {
     /// Envelopes that failed to decrypt, and the paths of the first of them.
     unopened: (u64, Vec<String>),
     sealed_before: SealedBefore,
-    /// Results of searches in bodies that no rule reads, by direction.
-    unread: [Option<Arc<OnceLock<Found>>>; 2],
+    /// What searches for envelopes have found, if there were any.
+    sealed: Option<Arc<SealedPlaces>>,
     /// Why the body of the answer was withheld.
     withheld: Option<(&'static str, String)>,
     refusal: Option<(&'static str, String)>,
@@ -95,7 +96,7 @@ impl Record {
             changed: [0; 3],
             unopened: (0, Vec::new()),
             sealed_before: SealedBefore::default(),
-            unread: [None, None],
+            sealed: None,
             withheld: None,
             refusal: None,
             is_whole: false,
@@ -120,9 +121,9 @@ impl Record {
         self.metrics.sealed_before(values);
     }
 
-    /// Returns the place for the result of a search in a body that no rule reads.
-    pub(crate) fn watch_unread(&mut self, direction: Direction) -> Arc<OnceLock<Found>> {
-        Arc::clone(self.unread[direction as usize].get_or_insert_default())
+    /// The place for what searches for envelopes find.
+    pub(crate) fn sealed(&mut self) -> &Arc<SealedPlaces> {
+        self.sealed.get_or_insert_with(|| SealedPlaces::new(&self.metrics))
     }
 
     /// Records that the body of the answer is not forwarded.
@@ -183,9 +184,9 @@ impl Record {
                 line.bare(name, count);
             }
         }
-        for (name, result) in ["unread_request", "unread_response"].into_iter().zip(&self.unread) {
-            if let Some(found) = result.as_ref().and_then(|result| result.get()) {
-                line.text(name, found.as_str());
+        for place in Place::ALL {
+            if let Some(found) = self.sealed.as_ref().and_then(|sealed| sealed.found(place)) {
+                line.text(place.field(), found.as_str());
             }
         }
         for (name, reason) in [("withheld", &self.withheld), ("refused", &self.refusal)] {

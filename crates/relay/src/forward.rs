@@ -6,7 +6,7 @@ use std::time::Duration;
 use http_body_util::BodyExt;
 use hyper::body::Body;
 use hyper::body::Bytes;
-use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::{request, response};
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode, Version};
@@ -15,13 +15,16 @@ use leafseal_http::{Buffers, RequestBody, ResponseBody};
 
 use crate::access::{Record, Recorded};
 use crate::body::coding::Coding;
+use crate::body::envelopes::Found;
 use crate::body::trailers::Guarded;
-use crate::body::unread::Watch;
+use crate::body::watched::{Watch, Watched};
 use crate::config::{Action, Actions, Origin};
 use crate::context::WorkerContext;
 use crate::hop_headers::{self, Source};
+use crate::place::Place;
 use crate::refusal::{Direction, Refusal};
 use crate::rules::transform::{Job, Outcome};
+use crate::sealed;
 use crate::tunnel;
 use crate::upstream::{Sent, UpstreamAnswer, UpstreamError};
 use crate::validators::{self, KnownTags};
@@ -40,6 +43,8 @@ pub(crate) struct ForwardingPlan<'a> {
     pub(crate) response: &'a Actions,
     /// The client, and how it is reported upstream.
     pub(crate) source: Source<'a>,
+    /// Whether the upstream is a third party.
+    pub(crate) is_outbound: bool,
     /// Whether clients of the listener may have weak tags that the relay made.
     pub(crate) has_rules: bool,
 }
@@ -75,7 +80,7 @@ impl Message {
 /// An answer before its record is closed.
 pub(crate) enum Answer {
     /// Streamed from the upstream.
-    Streamed(Response<Guarded<UpstreamAnswer>>),
+    Streamed(Response<Watched<Guarded<UpstreamAnswer>>>),
     /// Created or buffered here.
     Whole(Response<Bytes>),
 }
@@ -117,7 +122,7 @@ impl ForwardingPlan<'_> {
         record.received = Some(message.body.received());
         // Rarely used futures are boxed too.
         let request = match self.request.is_empty() {
-            true => untouched(*message),
+            true => self.untouched(*message, record),
             false => Box::pin(self.rewrite_request(message, &mut asked, record)).await?,
         };
         if self.response.need_the_engine() {
@@ -150,7 +155,7 @@ impl ForwardingPlan<'_> {
             validators::weaken_tag(&mut head.headers);
         }
         match self.response.is_empty() {
-            true => Ok(Answer::Streamed(Response::from_parts(head, Guarded::open(body)))),
+            true => Ok(Answer::Streamed(Response::from_parts(head, Watched::new(Guarded::open(body), None)))),
             false => {
                 let rewritten = Box::pin(self.rewrite_response(head, body, &asked, record)).await;
                 rewritten.map_err(Refusal::once_answered)
@@ -197,13 +202,15 @@ impl ForwardingPlan<'_> {
         };
         note(record, &job);
         asked.has_new_body = job.has_new_body;
-        let body = match outcome? {
+        let outcome = outcome?;
+        if job.is_sealed {
+            record.sealed().note(Place::RequestBody, Found::Envelope);
+        }
+        self.search_head(&head, record);
+        let body = match outcome {
             Outcome::Untouched(body) => {
-                Sent::Client(Guarded::new(body, None, Direction::Request, self.request, record), None)
-            }
-            Outcome::Unread(body, coding) => {
-                let watch = Some(self.watch(Direction::Request, coding, record));
-                Sent::Client(Guarded::new(body, watch, Direction::Request, self.request, record), None)
+                let watch = self.watch(Direction::Request, &head.headers, &body, record);
+                Sent::Client(Watched::new(Guarded::new(body, Direction::Request, self.request, record), watch), None)
             }
             Outcome::Whole(bytes) => Sent::whole(bytes),
         };
@@ -225,8 +232,9 @@ impl ForwardingPlan<'_> {
         let outcome = job.headers(&mut head.headers).await;
         note(record, &job);
         outcome?;
-        let guard =
-            |body, watch, record: &Record| Guarded::new(body, watch, Direction::Response, self.response, record);
+        let guard = |body, watch, record: &Record| {
+            Watched::new(Guarded::new(body, Direction::Response, self.response, record), watch)
+        };
         if asked.method == Method::HEAD || hop_headers::has_no_body(head.status) {
             if reads && job.may_change(&head.headers) {
                 validators::update_for_absent_body(&mut head.headers, &asked.known);
@@ -246,31 +254,64 @@ impl ForwardingPlan<'_> {
             }
             outcome => outcome?,
         };
+        if job.is_sealed {
+            record.sealed().note(Place::ResponseBody, Found::Envelope);
+        }
         Ok(match outcome {
-            Outcome::Untouched(body) => Answer::Streamed(Response::from_parts(head, guard(body, None, record))),
-            Outcome::Unread(body, coding) => {
-                let watch = self.watch(Direction::Response, coding, record);
-                Answer::Streamed(Response::from_parts(head, guard(body, Some(watch), record)))
+            Outcome::Untouched(body) => {
+                let watch = self.watch(Direction::Response, &head.headers, &body, record);
+                Answer::Streamed(Response::from_parts(head, guard(body, watch, record)))
             }
             Outcome::Whole(bytes) => Answer::Whole(response(head, bytes)),
         })
     }
 
-    /// The search for envelopes in a body that no rule reads.
-    fn watch(&self, direction: Direction, coding: Option<Coding>, record: &mut Record) -> Box<Watch> {
-        let tools = self.worker.transforms.search_tools(self.source.peer.address.ip());
-        Watch::new(coding, direction, tools, record)
+    /// Forwards a request to which no rule applies.
+    fn untouched(&self, message: Message, record: &mut Record) -> Box<Request<Sent>> {
+        let Message { head, body } = message;
+        self.search_head(&head, record);
+        let watch = self.watch(Direction::Request, &head.headers, &body, record);
+        let body = Sent::Client(Watched::new(Guarded::open(body), watch), None);
+        Box::new(Request::from_parts(head, body))
+    }
+
+    /// Searches the head of a request for envelopes, as it is forwarded.
+    fn search_head(&self, head: &request::Parts, record: &mut Record) {
+        if self.searches(Place::RequestHead) && sealed::is_in_head(&head.uri, &head.headers) {
+            record.sealed().note(Place::RequestHead, Found::Envelope);
+        }
+    }
+
+    /// The search for envelopes in a message that is streamed, if there is one to search.
+    fn watch(
+        &self,
+        direction: Direction,
+        headers: &HeaderMap,
+        body: &impl Body,
+        record: &mut Record,
+    ) -> Option<Box<Watch>> {
+        let place = Place::body_of(direction);
+        let has_trailers = direction == Direction::Request && self.searches(Place::RequestTrailers);
+        let searches = self.searches(place);
+        if body.is_end_stream() || !(searches || has_trailers) {
+            return None;
+        }
+        let trailers = has_trailers.then_some(Place::RequestTrailers);
+        let watch = Watch::new(place, trailers, Arc::clone(record.sealed()));
+        let tools = || self.worker.transforms.search_tools(self.source.peer.address.ip());
+        Some(if searches { watch.body(Coding::of(headers), tools()) } else { watch })
+    }
+
+    fn searches(&self, place: Place) -> bool {
+        let actions = if place == Place::ResponseBody { self.response } else { self.request };
+        place.is_searched(self.is_outbound, actions)
     }
 
     fn job<'a>(&'a self, direction: Direction, actions: &'a Actions) -> Job<'a> {
         let client = self.source.peer.address.ip();
         let job = Job::new(&self.worker.transforms, direction, actions, self.app, client);
-        Job { key_id: self.key_id, ..job }
+        Job { key_id: self.key_id, searches: self.searches(Place::body_of(direction)), ..job }
     }
-}
-
-fn untouched(message: Message) -> Box<Request<Sent>> {
-    Box::new(Request::from_parts(message.head, Sent::Client(Guarded::open(message.body), None)))
 }
 
 /// Whether an entity tag in the answer is that of its own content, even if that is empty.

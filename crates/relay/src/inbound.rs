@@ -74,6 +74,7 @@ fn plan<'t>(
                 request,
                 response,
                 source,
+                is_outbound: false,
                 has_rules,
             }
         }
@@ -87,6 +88,7 @@ fn plan<'t>(
                 request: &NOTHING,
                 response: &NOTHING,
                 source,
+                is_outbound: false,
                 has_rules,
             }
         }

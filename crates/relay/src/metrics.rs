@@ -14,7 +14,7 @@ use leafseal_net::tls::PrivateKeyFigures;
 use crate::body::buffer::Usage;
 use crate::body::envelopes::Found;
 use crate::config::Action;
-use crate::refusal::Direction;
+use crate::place::Place;
 
 mod engine;
 
@@ -41,8 +41,10 @@ pub(crate) struct ListenerMetrics {
     unopened: AtomicU64,
     resealed: AtomicU64,
     skipped: AtomicU64,
-    /// By direction: bodies that no rule reads with an envelope, and those in which there may be one.
-    unread: [[AtomicU64; 2]; 2],
+    /// Messages with an envelope, by its place.
+    sealed_forwarded: [AtomicU64; Place::ALL.len()],
+    /// Bodies in which there may be one, by place and reason.
+    unsearched: [[AtomicU64; Found::UNSEARCHED.len()]; Place::ALL.len()],
     withheld: CountsByCode,
     refusals: CountsByCode,
 }
@@ -97,9 +99,13 @@ impl ListenerMetrics {
         self.skipped.fetch_add(values.skipped, Ordering::Relaxed);
     }
 
-    /// Counts a body that no rule reads, by what a search found in it.
-    pub(crate) fn unread(&self, direction: Direction, found: Found) {
-        self.unread[direction as usize][usize::from(found == Found::Unknown)].fetch_add(1, Ordering::Relaxed);
+    /// Counts the result of a search for envelopes in what is forwarded.
+    pub(crate) fn searched(&self, place: Place, found: Found) {
+        let counter = match Found::UNSEARCHED.iter().position(|&reason| reason == found) {
+            Some(reason) => &self.unsearched[place as usize][reason],
+            None => &self.sealed_forwarded[place as usize],
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -195,11 +201,6 @@ impl Snapshot {
             "Values that were envelopes before a rule encrypted them, by outcome: resealed, encrypted again; skipped, left unchanged as \
              skip_sealed of the rule requires",
         );
-        const UNREAD: Named = Named::plain(
-            "relay_unread_bodies",
-            "Bodies that passed unread although rules of their direction decrypt, by what a search found: envelope; unknown, no envelope \
-             in the part that could be searched",
-        );
         const WITHHELD: Named =
             Named::plain("relay_withheld_bodies", "Answers that were forwarded without their bodies, by code");
         const REFUSALS: Named = Named::plain("relay_refusals", "Messages that were not forwarded, by code");
@@ -216,21 +217,42 @@ impl Snapshot {
                 .map(|(outcome, count)| ([&*it.name, outcome], count))
         });
         out.counters(SEALED, ["listener", "outcome"], sealed)?;
-        let unread = listeners().flat_map(|listener| {
-            Direction::ALL.into_iter().flat_map(move |direction| {
-                [Found::Envelope, Found::Unknown].into_iter().enumerate().map(move |(kind, found)| {
-                    let count = listener.sum(|it| &it.unread[direction as usize][kind]);
-                    ([&*listener.name, direction.as_str(), found.as_str()], count)
-                })
-            })
-        });
-        out.counters(UNREAD, ["listener", "direction", "found"], unread)?;
+        self.write_searches(out)?;
         out.counters(WITHHELD, ["listener", "code"], by_code(listeners(), |it| &it.withheld))?;
         out.counters(REFUSALS, ["listener", "code"], by_code(listeners(), |it| &it.refusals))?;
         let bodies = listeners().flat_map(|it| {
             [([&*it.name, "received"], it.sum(|it| &it.received)), ([&*it.name, "sent"], it.sum(|it| &it.sent))]
         });
         out.counters(BODIES, ["listener", "direction"], bodies)
+    }
+
+    fn write_searches(&self, out: &mut Writer<'_>) -> fmt::Result {
+        const FORWARDED: Named = Named::plain(
+            "relay_sealed_forwarded",
+            "Messages that were forwarded with an envelope to third parties, or although rules of their direction decrypt bodies, by its \
+             place",
+        );
+        const UNSEARCHED: Named = Named::plain(
+            "relay_unsearched_bodies",
+            "Bodies of such messages that were not searched to their end for envelopes, by reason: beyond-limit, more than \
+             envelope_search_size_max bytes; unreadable-coding, a content coding that the relay does not read, or a damaged one",
+        );
+        let listeners = || self.listeners.iter();
+        let forwarded = listeners().flat_map(|listener| {
+            Place::ALL.map(|place| {
+                ([&*listener.name, place.as_str()], listener.sum(|it| &it.sealed_forwarded[place as usize]))
+            })
+        });
+        out.counters(FORWARDED, ["listener", "place"], forwarded)?;
+        let unsearched = listeners().flat_map(|listener| {
+            Place::BODIES.into_iter().flat_map(move |place| {
+                Found::UNSEARCHED.into_iter().enumerate().map(move |(kind, reason)| {
+                    let count = listener.sum(|it| &it.unsearched[place as usize][kind]);
+                    ([&*listener.name, place.as_str(), reason.as_str()], count)
+                })
+            })
+        });
+        out.counters(UNSEARCHED, ["listener", "place", "reason"], unsearched)
     }
 
     fn write_buffered_bodies(&self, out: &mut Writer<'_>) -> fmt::Result {

@@ -51,7 +51,6 @@ const CODES: [&str; 34] = [
 
 /// The direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
 pub(crate) enum Direction {
     Request,
     Response,
@@ -63,17 +62,6 @@ impl Direction {
         match self {
             Direction::Request => of_request,
             Direction::Response => StatusCode::BAD_GATEWAY,
-        }
-    }
-
-    /// Both directions, in the order of their numbers.
-    pub(crate) const ALL: [Direction; 2] = [Direction::Request, Direction::Response];
-
-    /// The word in logs and metrics.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Direction::Request => "request",
-            Direction::Response => "response",
         }
     }
 

@@ -1,7 +1,8 @@
-//! Finds envelopes in bodies that no rule reads, by how their text begins.
+//! Finds envelopes by how their text begins.
 //!
-//! The search covers UTF-8 and other supersets of ASCII, also where the colons are percent-encoded as in forms, and encrypted files. It
-//! misses envelopes in UTF-16, in Base64 and in archives, and takes other text that begins like an envelope for one.
+//! The search covers UTF-8 and other supersets of ASCII, also where the colons are percent-encoded once or twice, as in forms and URLs
+//! inside them, or escaped as in JSON, and encrypted files. It misses envelopes in UTF-16, in Base64 and in archives, and takes other text
+//! that begins like an envelope for one.
 
 use std::ops::ControlFlow;
 
@@ -11,8 +12,12 @@ use crate::body::buffer::Buffer;
 
 /// The first bytes of an encrypted file.
 pub(crate) const FILE_START: &[u8] = b"%EVENC";
-/// Bytes kept of earlier pieces: one less than the longest text by which an envelope is recognised, `ev%3Adebug%3A`.
-const TAIL_SIZE: usize = 12;
+/// Bytes kept of earlier pieces: one less than the longest text by which an envelope is recognised, `ev\u003adebug\u003a`.
+const TAIL_SIZE: usize = 18;
+/// The spellings of a colon.
+const COLONS: [&[u8]; 5] = [b":", b"%3A", b"%3a", b"%253A", b"%253a"];
+/// The beginning of a colon as an escape sequence of JSON, before its last digit.
+const ESCAPED_COLON: &[u8] = b"\\u003";
 /// Length of a version in an envelope.
 const VERSION_SIZE: usize = 4;
 
@@ -24,17 +29,23 @@ pub(crate) enum Found {
     Nothing,
     /// An envelope.
     Envelope,
-    /// No envelope in the bytes that were searched; there were more.
-    Unknown,
+    /// No envelope in the bytes that were searched; there were more, or no memory to search them.
+    BeyondLimit,
+    /// The bytes have a content coding that the relay does not read, or one that is damaged.
+    UnreadableCoding,
 }
 
 impl Found {
+    /// Why a body could not be searched, or only in part.
+    pub(crate) const UNSEARCHED: [Found; 2] = [Found::BeyondLimit, Found::UnreadableCoding];
+
     /// The word in logs and metrics.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Found::Nothing => "nothing",
             Found::Envelope => "envelope",
-            Found::Unknown => "unknown",
+            Found::BeyondLimit => "beyond-limit",
+            Found::UnreadableCoding => "unreadable-coding",
         }
     }
 }
@@ -67,7 +78,7 @@ impl EnvelopeSearch {
         if holds_envelope(&self.tail) || holds_envelope(searched) {
             self.found = Found::Envelope;
         } else if searched.len() < piece.len() {
-            self.found = Found::Unknown;
+            self.found = Found::BeyondLimit;
         }
         if searched.len() >= TAIL_SIZE {
             self.tail.clear();
@@ -113,7 +124,7 @@ impl WholeSearch {
 }
 
 /// Whether the bytes contain text that begins like an envelope, or an encrypted file.
-fn holds_envelope(bytes: &[u8]) -> bool {
+pub(crate) fn holds_envelope(bytes: &[u8]) -> bool {
     memmem::find_iter(bytes, b"ev").any(|at| begins_envelope(&bytes[at + 2..]))
         || memmem::find(bytes, FILE_START).is_some()
 }
@@ -130,8 +141,11 @@ fn begins_envelope(rest: &[u8]) -> bool {
 }
 
 fn after_colon(text: &[u8]) -> Option<&[u8]> {
-    let encoded = || [b"%3A", b"%3a"].into_iter().find_map(|colon| text.strip_prefix(colon));
-    text.strip_prefix(b":").or_else(encoded)
+    let escaped = || match text.strip_prefix(ESCAPED_COLON)? {
+        [b'a' | b'A', rest @ ..] => Some(rest),
+        _ => None,
+    };
+    COLONS.into_iter().find_map(|colon| text.strip_prefix(colon)).or_else(escaped)
 }
 
 #[cfg(test)]
@@ -151,6 +165,9 @@ mod tests {
             "card=ev%3ATk9D%3Anumber",
             "ev%3adebug%3aTk9D",
             "ev:debug:RFVC:",
+            "url=https%3A%2F%2Fa%2F%3Fcard%3Dev%253ATk9D%253a",
+            r#"{"card":"ev\u003aTk9D\u003Anumber"}"#,
+            r#"{"card":"ev\u003adebug\u003aTk9D"}"#,
             "\0%EVENC\x03",
             "evev:Tk9D:",
         ] {
@@ -169,7 +186,19 @@ mod tests {
 
     #[test]
     fn other_text_is_no_envelope() {
-        for text in ["", "prev: next", "ev:", "ev:Tk9", "ev:a car:", "EV:Tk9D:", "dev/Tk9D:", "ev%3Bdebug", "%EVEN"] {
+        for text in [
+            "",
+            r"ev\u003bTk9D:",
+            "ev%253BTk9D:",
+            "prev: next",
+            "ev:",
+            "ev:Tk9",
+            "ev:a car:",
+            "EV:Tk9D:",
+            "dev/Tk9D:",
+            "ev%3Bdebug",
+            "%EVEN",
+        ] {
             assert_eq!(search(&[text.as_bytes()], usize::MAX), Found::Nothing, "{text}");
         }
     }
@@ -178,8 +207,8 @@ mod tests {
     fn no_more_bytes_are_searched_than_permitted() {
         let text = b"0123456789ev:Tk9D:";
         assert_eq!(search(&[text], text.len()), Found::Envelope);
-        assert_eq!(search(&[text], text.len() - 1), Found::Unknown);
-        assert_eq!(search(&[&text[..5], &text[5..]], 5), Found::Unknown);
+        assert_eq!(search(&[text], text.len() - 1), Found::BeyondLimit);
+        assert_eq!(search(&[&text[..5], &text[5..]], 5), Found::BeyondLimit);
         assert_eq!(search(&[b"01234"], 5), Found::Nothing);
     }
 }

@@ -6,4 +6,4 @@ pub(crate) mod envelopes;
 pub(crate) mod offload;
 pub(crate) mod trailers;
 mod turns;
-pub(crate) mod unread;
+pub(crate) mod watched;

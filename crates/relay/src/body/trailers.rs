@@ -9,7 +9,6 @@ use hyper::header::{HeaderMap, HeaderName};
 use leafseal_http::BodyError;
 
 use crate::access::Record;
-use crate::body::unread::{Watch, Watched};
 use crate::config::Actions;
 use crate::hop_headers::folded;
 use crate::metrics::ListenerMetrics;
@@ -20,7 +19,7 @@ pub(crate) const HIDDEN_TRAILER: &str = "hidden-trailer";
 
 /// A streamed body without the trailers that rules hide.
 pub(crate) struct Guarded<B> {
-    body: Watched<B>,
+    body: B,
     guard: Option<Box<Guard>>,
 }
 
@@ -40,23 +39,16 @@ pub(crate) fn is_taken_for(one: &HeaderName, other: &HeaderName) -> bool {
 impl<B> Guarded<B> {
     /// Wraps a body for which no rule hides anything.
     pub(crate) fn open(body: B) -> Self {
-        Guarded { body: Watched::new(body, None), guard: None }
+        Guarded { body, guard: None }
     }
 
-    /// `watch` searches a body that no rule reads.
-    pub(crate) fn new(
-        body: B,
-        watch: Option<Box<Watch>>,
-        direction: Direction,
-        actions: &Actions,
-        record: &Record,
-    ) -> Self {
+    pub(crate) fn new(body: B, direction: Direction, actions: &Actions, record: &Record) -> Self {
         let hidden: Vec<HeaderName> = actions.hidden_headers().cloned().collect();
         let guard = (!hidden.is_empty()).then(|| {
             let (listener, metrics) = (Arc::clone(&record.listener), Arc::clone(&record.metrics));
             Box::new(Guard { hidden, direction, listener, metrics })
         });
-        Guarded { body: Watched::new(body, watch), guard }
+        Guarded { body, guard }
     }
 }
 

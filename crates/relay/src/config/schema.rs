@@ -352,8 +352,7 @@ pub struct Limits {
     #[serde(with = "value::count")]
     #[schemars(with = "value::count::Kinded")]
     pub failure_paths_max: usize,
-    /// Maximum number of bytes that are searched for envelopes in a body that passes although no rule can read it, coded and decoded.
-    /// Default 1 MiB.
+    /// Maximum number of bytes that are searched for envelopes in a streamed body, coded and decoded. Default 1 MiB.
     #[serde(with = "value::size")]
     #[schemars(with = "value::size::Kinded")]
     pub envelope_search_size_max: usize,

@@ -278,6 +278,7 @@ impl Tunnel {
             request,
             response,
             source,
+            is_outbound: true,
             has_rules: listener.has_rules,
         };
         plan.run(message, record).await

@@ -33,7 +33,7 @@ use leafseal_http::BodyError;
 use crate::body::buffer::{AnswerShare, Budget, BudgetShare, Buffer, read_whole};
 use crate::body::coding::{Coding, DecodeBounds, DecodeError, Decoding, Encoding};
 use crate::body::offload::{Cost, Offload};
-use crate::body::unread::SearchTools;
+use crate::body::watched::SearchTools;
 use crate::config::{Action, Actions, JsonFields, Limits, Mismatch, OnFailure, Rule};
 use crate::metrics::SealedBefore;
 use crate::refusal::{Direction, Refusal};
@@ -62,7 +62,7 @@ pub(crate) struct TransformContext {
     pub(crate) body_timeout: Duration,
     pub(crate) form: FormLimits,
     pub(crate) failure_paths_max: usize,
-    /// Bytes of a body that no rule reads in which envelopes are searched, coded and decoded.
+    /// Bytes of a streamed body in which envelopes are searched, coded and decoded.
     pub(crate) search_size_max: usize,
 }
 
@@ -84,6 +84,9 @@ pub(crate) struct Job<'a> {
     /// Names of parameters of the query that a rule hides.
     pub(crate) hidden_in_query: Vec<String>,
     pub(crate) sealed_before: SealedBefore,
+    /// Whether a body that is read is searched for envelopes as it will be forwarded, and whether it holds one.
+    pub(crate) searches: bool,
+    pub(crate) is_sealed: bool,
 }
 
 /// Envelopes that failed to decrypt, and the paths of the first of them.
@@ -104,8 +107,6 @@ impl Unopened {
 pub(crate) enum Outcome<B> {
     /// The body is forwarded as it arrives.
     Untouched(B),
-    /// The same, although rules would decrypt a body of a type or coding that they can read; `None` for an unknown coding.
-    Unread(B, Option<Coding>),
     /// The body was read completely; it is replaced, or the same. Its memory is released on drop.
     Whole(Bytes),
 }
@@ -168,6 +169,8 @@ impl<'a> Job<'a> {
             unopened: Unopened::default(),
             hidden_in_query: Vec::new(),
             sealed_before: SealedBefore::default(),
+            searches: false,
+            is_sealed: false,
         }
     }
 }
@@ -219,7 +222,6 @@ impl Job<'_> {
         };
         let only_decrypts = !guards && !actions.hide_in_bodies();
         match actions.mismatch {
-            Mismatch::Pass if only_decrypts && !is_misleading(actions, headers) => Ok(Outcome::Unread(body, coding)),
             Mismatch::Pass if !guards && !is_misleading(actions, headers) => Ok(Outcome::Untouched(body)),
             Mismatch::Refuse if only_decrypts => self.read_unsealed(headers, body, &mismatch).await.map(Outcome::Whole),
             _ => self.read_empty_body(body, &mismatch).await,
@@ -251,6 +253,7 @@ impl Job<'_> {
         let rewritten = self.body(&kind, canonical).await?;
         let rewritten = self.refuse_other_readings(&kind, rewritten).await?;
         let rewritten = self.refuse_embedded(&kind, rewritten).await?;
+        let rewritten = self.search(rewritten).await;
         // Where a rule hides something, an upstream receives the relay's own coding: a decoder might read the client's otherwise.
         self.has_new_body |= coded.is_some() && self.direction == Direction::Request && self.actions.hide_in_bodies();
         let bytes = match (self.has_new_body, coded) {

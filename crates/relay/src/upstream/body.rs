@@ -10,6 +10,7 @@ use leafseal_http::{BodyError, RequestBody};
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::body::trailers::Guarded;
+use crate::body::watched::Watched;
 
 /// Maximum bytes of a buffered body that are passed to a connection at once.
 const PIECE_SIZE: usize = 64 << 10;
@@ -17,7 +18,7 @@ const PIECE_SIZE: usize = 64 << 10;
 /// The body of a request to an upstream.
 pub(crate) enum Sent {
     /// Streamed from the client.
-    Client(Guarded<RequestBody>, Option<Arc<Clock>>),
+    Client(Watched<Guarded<RequestBody>>, Option<Arc<Clock>>),
     /// Buffered, or empty.
     Whole(Option<Bytes>, Option<Arc<Clock>>),
 }

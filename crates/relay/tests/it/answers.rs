@@ -240,10 +240,10 @@ async fn an_envelope_in_a_body_that_no_rule_reads_is_reported() {
             "/deflate",
             &[("content-type", "text/plain"), ("content-encoding", "deflate")],
             vec![data(b"x")],
-            Some("unknown"),
+            Some("unreadable-coding"),
         ),
         ("/none", &[("content-type", "text/plain")], vec![data(b"a preview: nothing")], None),
-        ("/long", &[("content-type", "text/plain")], vec![long], Some("unknown")),
+        ("/long", &[("content-type", "text/plain")], vec![long], Some("beyond-limit")),
     ] {
         for version in VERSIONS {
             let path = format!("{path}-{version:?}").replace(['/', '.'], "");
@@ -254,7 +254,7 @@ async fn an_envelope_in_a_body_that_no_rule_reads_is_reported() {
             let answer = fixture.send_body(version, "POST", &path, fields, frames).await;
             assert_eq!(answer.status.as_u16(), 200, "{path}");
             let line = fixture.relay.log.about(&path).await;
-            assert_eq!(line["unread_request"].as_str(), found, "{line}");
+            assert_eq!(line["sealed_request_body"].as_str(), found, "{line}");
             let received = fixture.last().body;
             // The upstream keeps the framing between the pieces.
             let arrived =
@@ -262,11 +262,14 @@ async fn an_envelope_in_a_body_that_no_rule_reads_is_reported() {
             assert!(sent.iter().all(arrived), "{path}: {} bytes", received.len());
         }
     }
-    let count = |listener, found| {
-        format!("leafseal_relay_unread_bodies_total{{listener=\"{listener}\",direction=\"request\",found=\"{found}\"}}")
-    };
     for listener in ["inbound-0", "inbound-1"] {
-        assert_eq!(fixture.relay.metric(&count(listener, "envelope")).await, 3.0);
-        assert_eq!(fixture.relay.metric(&count(listener, "unknown")).await, 2.0);
+        let sealed = format!("leafseal_relay_sealed_forwarded_total{{listener=\"{listener}\",place=\"request_body\"}}");
+        assert_eq!(fixture.relay.metric(&sealed).await, 3.0);
+        for reason in ["unreadable-coding", "beyond-limit"] {
+            let sample = format!(
+                "leafseal_relay_unsearched_bodies_total{{listener=\"{listener}\",place=\"request_body\",reason=\"{reason}\"}}"
+            );
+            assert_eq!(fixture.relay.metric(&sample).await, 1.0);
+        }
     }
 }

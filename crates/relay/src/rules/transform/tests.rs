@@ -137,7 +137,6 @@ fn run_while_offload_is_taken(rules: &str, headers: &[(&'static str, &'static st
         let outcome = match outcome {
             Ok(Outcome::Whole(bytes)) => String::from_utf8_lossy(&bytes).into_owned(),
             Ok(Outcome::Untouched(_)) => "untouched".to_owned(),
-            Ok(Outcome::Unread(..)) => "unread".to_owned(),
             Err(refusal) => refusal.code.to_owned(),
         };
         (is_inline, outcome)
@@ -215,7 +214,6 @@ fn run_on_body(rules: &str, mismatch: &str, fields: &[(&'static str, &str)], bod
     let bytes = match runtime.block_on(job.run_on_body(&mut headers, body)) {
         Ok(Outcome::Whole(bytes)) => bytes.to_vec(),
         Ok(Outcome::Untouched(_)) => b"untouched".to_vec(),
-        Ok(Outcome::Unread(..)) => b"unread".to_vec(),
         Err(refusal) => refusal.code.as_bytes().to_vec(),
     };
     (bytes, headers)
@@ -247,7 +245,7 @@ fn a_body_that_need_not_be_decrypted_passes_where_rules_only_decrypt() {
     }
     assert_eq!(run_on_body(DECRYPTS, refuse, &fields("deflate"), page).0, b"unsupported-body", "it cannot be searched");
     assert_eq!(run_on_body(DECRYPTS, refuse, &fields("gzip"), page).0, b"unreadable-body");
-    assert_eq!(run_on_body(DECRYPTS, pass, &fields("identity"), sealed).0, b"unread");
+    assert_eq!(run_on_body(DECRYPTS, pass, &fields("identity"), sealed).0, b"untouched");
     let hides = "{ action = \"redact\", json = [\"$\"] }";
     assert_eq!(run_on_body(hides, refuse, &fields("identity"), page).0, b"unsupported-body");
     assert_eq!(run_on_body(hides, pass, &fields("identity"), page).0, b"untouched");

@@ -1,4 +1,4 @@
-//! Bodies of types and codings that no rule reads.
+//! Bodies of types and codings that no rule reads, and envelopes in bodies.
 
 use hyper::header::CONTENT_TYPE;
 
@@ -41,8 +41,7 @@ impl Job<'_> {
         }
         let coding = Coding::of(headers).ok_or_else(|| Refusal::mismatch(self.direction, mismatch))?;
         let (plain, coded) = self.decode(coding, coded).await?;
-        let cost = Cost::of_copy(plain.len());
-        let (plain, is_sealed) = self.offload().run_in_slices(cost, WholeSearch::new(plain), WholeSearch::step).await;
+        let (plain, is_sealed) = self.search_whole(plain).await;
         if is_sealed {
             let detail = format!("it holds an envelope, and {mismatch}");
             return Err(Refusal::mismatch(self.direction, &detail));
@@ -50,5 +49,20 @@ impl Job<'_> {
         let bytes = coded.unwrap_or(plain);
         validators::update_for_same_body(headers, bytes.len());
         Ok(Bytes::from_owner(bytes))
+    }
+
+    /// Searches a body for envelopes, as the rules leave it, where that is of interest.
+    pub(super) async fn search(&mut self, body: Buffer) -> Buffer {
+        if !self.searches {
+            return body;
+        }
+        let (body, is_sealed) = self.search_whole(body).await;
+        self.is_sealed = is_sealed;
+        body
+    }
+
+    async fn search_whole(&self, body: Buffer) -> (Buffer, bool) {
+        let cost = Cost::of_copy(body.len());
+        self.offload().run_in_slices(cost, WholeSearch::new(body), WholeSearch::step).await
     }
 }

@@ -1,0 +1,267 @@
+//! Streamed messages in which nobody can read an envelope: a bounded search finds out whether they hold one.
+//!
+//! A body without a content coding is searched while it passes. A coded one passes too, a copy is kept within the limit, and its last piece
+//! waits until the copy has been decoded and searched. Trailers are searched as they are forwarded.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use hyper::body::{Body, Bytes, Frame, SizeHint};
+use leafseal_http::BodyError;
+
+use crate::body::buffer::{BudgetShare, Buffer};
+use crate::body::coding::{Coding, DecodeBounds, DecodeError, Decoding};
+use crate::body::envelopes::{EnvelopeSearch, Found, WholeSearch};
+use crate::body::offload::{Cost, Offload};
+use crate::place::Place;
+use crate::sealed::{SealedPlaces, is_in_fields};
+
+type PolledFrame = Option<Result<Frame<Bytes>, BodyError>>;
+
+/// A streamed body, and the search in it.
+pub(crate) struct Watched<B> {
+    body: B,
+    watch: Option<Box<Watch>>,
+}
+
+/// The search in one streamed message, and where its results go.
+pub(crate) struct Watch {
+    search: Search,
+    /// The last frame, while it waits for the search.
+    held: Option<PolledFrame>,
+    /// The body's place.
+    place: Place,
+    /// The place of the trailers, if they are searched.
+    trailers: Option<Place>,
+    sealed: Arc<SealedPlaces>,
+}
+
+enum Search {
+    /// The body is searched as it is.
+    Streamed(EnvelopeSearch),
+    /// It is decoded first.
+    Coded(Box<Copy>),
+    /// The copy is being decoded.
+    Decoding(Pin<Box<dyn Future<Output = Found> + Send>>),
+    Done,
+}
+
+/// A copy of a coded body.
+struct Copy {
+    coding: Coding,
+    bytes: Buffer,
+    offload: Offload,
+    bounds: DecodeBounds,
+}
+
+/// What a search needs; the bounds limit the body, coded and decoded.
+pub(crate) struct SearchTools {
+    pub(crate) share: BudgetShare,
+    pub(crate) offload: Offload,
+    pub(crate) bounds: DecodeBounds,
+}
+
+impl Watch {
+    /// Watches for trailers alone.
+    pub(crate) fn new(place: Place, trailers: Option<Place>, sealed: Arc<SealedPlaces>) -> Box<Self> {
+        Box::new(Watch { search: Search::Done, held: None, place, trailers, sealed })
+    }
+
+    /// Watches a body of this coding, too; `None` means an unknown one, in which nothing can be found.
+    pub(crate) fn body(mut self: Box<Self>, coding: Option<Coding>, tools: SearchTools) -> Box<Self> {
+        let SearchTools { share, offload, bounds } = tools;
+        self.search = match coding {
+            None => Search::Done,
+            Some(Coding::Identity) => Search::Streamed(EnvelopeSearch::new(bounds.size_max)),
+            Some(coding) => Search::Coded(Box::new(Copy { coding, bytes: Buffer::new(share), offload, bounds })),
+        };
+        if coding.is_none() {
+            self.end(Found::UnreadableCoding);
+        }
+        self
+    }
+
+    fn end(&mut self, found: Found) {
+        self.search = Search::Done;
+        self.sealed.note(self.place, found);
+    }
+
+    fn read(&mut self, piece: &[u8]) {
+        match &mut self.search {
+            Search::Streamed(search) => {
+                search.read(piece);
+                let found = search.found();
+                if found != Found::Nothing {
+                    self.end(found);
+                }
+            }
+            Search::Coded(copy) => {
+                let fits = copy.bytes.len() + piece.len() <= copy.bounds.size_max;
+                // The copy is not worth refusing a message for.
+                if !fits || copy.bytes.extend(piece).is_err() {
+                    self.end(Found::BeyondLimit);
+                }
+            }
+            Search::Decoding(_) | Search::Done => {}
+        }
+    }
+
+    /// Starts decoding at the end of a coded body; returns false if there is nothing to wait for.
+    fn start_decoding(&mut self) -> bool {
+        match std::mem::replace(&mut self.search, Search::Done) {
+            Search::Coded(copy) => {
+                self.search = Search::Decoding(Box::pin(copy.search()));
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Copy {
+    async fn search(self) -> Found {
+        let Copy { coding, bytes, offload, bounds } = self;
+        let Ok(decoding) = Decoding::new(coding, bytes, bounds) else { return Found::BeyondLimit };
+        let plain = match offload.run_in_slices(Cost::UNKNOWN, decoding, Decoding::step).await {
+            Ok(plain) => plain,
+            Err(DecodeError::Malformed | DecodeError::Window) => return Found::UnreadableCoding,
+            Err(_) => return Found::BeyondLimit,
+        };
+        let cost = Cost::of_copy(plain.len());
+        match offload.run_in_slices(cost, WholeSearch::new(plain), WholeSearch::step).await {
+            (_, true) => Found::Envelope,
+            (_, false) => Found::Nothing,
+        }
+    }
+}
+
+impl<B> Watched<B> {
+    pub(crate) fn new(body: B, watch: Option<Box<Watch>>) -> Self {
+        Watched { body, watch }
+    }
+}
+
+impl<B: Body<Data = Bytes, Error = BodyError> + Unpin> Body for Watched<B> {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<PolledFrame> {
+        let Watched { body, watch } = &mut *self;
+        let Some(watch) = watch else { return Pin::new(body).poll_frame(cx) };
+        loop {
+            if let Search::Decoding(search) = &mut watch.search {
+                let found = ready!(search.as_mut().poll(cx));
+                watch.end(found);
+            }
+            if let Some(frame) = watch.held.take() {
+                return Poll::Ready(frame);
+            }
+            let frame = ready!(Pin::new(&mut *body).poll_frame(cx));
+            if let Some(Ok(frame)) = &frame {
+                match (frame.data_ref(), frame.trailers_ref(), watch.trailers) {
+                    (Some(piece), ..) => watch.read(piece),
+                    (_, Some(fields), Some(place)) if is_in_fields(fields) => watch.sealed.note(place, Found::Envelope),
+                    _ => {}
+                }
+            }
+            let is_whole = match &frame {
+                None => true,
+                Some(Ok(frame)) => frame.is_trailers() || body.is_end_stream(),
+                Some(Err(_)) => false,
+            };
+            if !(is_whole && watch.start_decoding()) {
+                return Poll::Ready(frame);
+            }
+            watch.held = Some(frame);
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream() && self.watch.as_ref().is_none_or(|watch| watch.held.is_none())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let mut hint = self.body.size_hint();
+        let held = self.watch.as_ref().and_then(|watch| watch.held.as_ref()?.as_ref()?.as_ref().ok()?.data_ref());
+        if let (Some(held), Some(exact)) = (held, hint.exact()) {
+            hint.set_exact(exact + held.len() as u64);
+        }
+        hint
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use http_body_util::BodyExt;
+    use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+
+    use super::*;
+    use crate::body::buffer::Budget;
+    use crate::body::coding::fuzzing::encode;
+    use crate::body::offload::OffloadThreads;
+    use crate::config::Limits;
+
+    /// A body of these frames.
+    struct Frames(VecDeque<Frame<Bytes>>);
+
+    impl Body for Frames {
+        type Data = Bytes;
+        type Error = BodyError;
+
+        fn poll_frame(mut self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<PolledFrame> {
+            Poll::Ready(self.0.pop_front().map(Ok))
+        }
+    }
+
+    fn trailers(value: &'static str) -> Frame<Bytes> {
+        let fields = [(HeaderName::from_static("x-card"), HeaderValue::from_static(value))];
+        Frame::trailers(fields.into_iter().collect::<HeaderMap>())
+    }
+
+    /// Forwards a request; returns what was found in its body and its trailers, and the number of forwarded bytes.
+    fn forward(coding: Option<Coding>, frames: Vec<Frame<Bytes>>, size_max: usize) -> ([Option<Found>; 2], usize) {
+        let threads = OffloadThreads::new(1, leafseal_net::SchedulingClass::Normal).unwrap();
+        let share = Budget::new(&Limits::default()).share([127, 0, 0, 1].into());
+        let bounds = DecodeBounds { size_max, expansion_max: 100, expansion_free: 1 << 20 };
+        let tools = SearchTools { share, offload: threads.way(), bounds };
+        let sealed = SealedPlaces::new(&Arc::default());
+        let watch = Watch::new(Place::RequestBody, Some(Place::RequestTrailers), Arc::clone(&sealed));
+        let body = Watched::new(Frames(frames.into()), Some(watch.body(coding, tools)));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let whole = runtime.block_on(body.collect()).unwrap();
+        ([Place::RequestBody, Place::RequestTrailers].map(|place| sealed.found(place)), whole.to_bytes().len())
+    }
+
+    fn data(bytes: &[u8]) -> Frame<Bytes> {
+        Frame::data(Bytes::copy_from_slice(bytes))
+    }
+
+    #[test]
+    fn envelopes_in_streamed_bodies_and_trailers_are_found() {
+        let envelope = b"card: ev:Tk9D:x:$";
+        let zipped = encode(Coding::Gzip, envelope);
+        let (found, size) =
+            forward(Some(Coding::Identity), vec![data(b"card: ev"), data(b":Tk9D:x"), trailers("1")], 99);
+        assert_eq!((found, size), ([Some(Found::Envelope), None], 15));
+        let (found, _) = forward(Some(Coding::Identity), vec![data(b"x"), trailers("ev:Tk9D:x:$")], 99);
+        assert_eq!(found, [None, Some(Found::Envelope)]);
+        let (found, _) = forward(Some(Coding::Identity), vec![data(b"0123456789"), data(envelope)], 12);
+        assert_eq!(found, [Some(Found::BeyondLimit), None]);
+        for (coding, bytes, size_max, expected) in [
+            (Some(Coding::Gzip), &zipped[..], 99, Some(Found::Envelope)),
+            (Some(Coding::Gzip), &encode(Coding::Gzip, b"nothing"), 99, None),
+            (Some(Coding::Gzip), &zipped, 9, Some(Found::BeyondLimit)),
+            (Some(Coding::Gzip), &encode(Coding::Gzip, &envelope.repeat(50)), 99, Some(Found::BeyondLimit)),
+            (Some(Coding::Gzip), &zipped[..zipped.len() - 9], 99, Some(Found::UnreadableCoding)),
+            (Some(Coding::Gzip), envelope, 99, Some(Found::UnreadableCoding)),
+            (None, envelope, 99, Some(Found::UnreadableCoding)),
+        ] {
+            let (first, rest) = bytes.split_at(5);
+            let (found, size) = forward(coding, vec![data(first), data(rest), trailers("ev:Tk9D:x:$")], size_max);
+            assert_eq!((found, size), ([expected, Some(Found::Envelope)], bytes.len()), "{coding:?} {size_max}");
+        }
+    }
+}
