@@ -43,6 +43,7 @@ ROUTES: list[dict[str, object]] = [
     },
     {"path": "/sealed/**", "request": [rule("encrypt", json=CARD_AND_NOTES)]},
     {"path": "/opened/**", "response": [rule("decrypt", json=["$"])]},
+    {"path": "/all-opened/**", "response": [rule("decrypt", json=["$"])], "response_mismatch": "refuse"},
     *(
         {
             "path": f"/{on_failure}/**",

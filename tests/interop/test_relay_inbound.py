@@ -16,7 +16,7 @@ from leafseal import Choices, Leafseal
 from relay_calls import AS_JSON, DOCUMENT, ENVELOPE, JSON, SELECTED, call, opened, simple
 from relay_parts import ROLE, Pki, random_bytes
 from relays import Relay
-from upstream import Upstream, echo, ok
+from upstream import Answer, Upstream, echo, ok
 
 
 @pytest.mark.parametrize("below", ["", "/tls"])
@@ -49,6 +49,35 @@ def test_envelopes_are_opened_for_the_client_alone(
     assert call("/opened/a").body == b'{"a":"x","n":-1.5,"deep":[{"b":true}]}'
     # Without the rule the same response passes unchanged.
     assert call("/elsewhere").body == sealed
+
+
+def test_answers_that_a_decrypting_rule_cannot_read_pass_or_keep_their_meaning(
+    simple: Callable[..., Result], plain_upstream: Upstream, relay: Relay, leafseal: Leafseal
+) -> None:
+    sealed = json.loads(leafseal.encrypt(APP, b'["s3cr3t"]'))[0].encode()
+    for status in (200, 201, 302, 404, 503):
+        for kind in ("text/html", "application/json; charset=utf-16", "text/plain"):
+            fields = [("Content-Type", kind), ("Location", "/next"), ("Retry-After", "7")]
+
+            def answers(path: str, body: bytes, status: int = status, fields: list[tuple[str, str]] = fields) -> Result:
+                plain_upstream.answer = lambda _: Answer(status=status, headers=fields, body=body)
+                return simple(path)
+
+            open_page = answers("/all-opened/a", b"<a>nothing sealed</a>")
+            assert (open_page.status, open_page.body) == (status, b"<a>nothing sealed</a>")
+            closed = answers("/all-opened/a", b"<a>" + sealed)
+            if status == 200:
+                assert closed.status == 502
+            else:
+                assert (closed.status, closed.body, closed.header("leafseal-withheld")) == (status, b"", "unsupported-body")
+                assert (closed.header("location"), closed.header("retry-after")) == ("/next", "7")
+            path = f"/opened/{status}/{kind.partition(';')[0].replace('/', '-')}"
+            passed = answers(path, b"<a>" + sealed)
+            assert (passed.status, passed.body) == (status, b"<a>" + sealed)
+            assert relay.logged(path)[0]["sealed_response_body"] == "envelope"
+    plain_upstream.answer = lambda _: ok(b'{"a":"' + sealed + b'"}', JSON)
+    assert simple("/opened/read").body == b'{"a":"s3cr3t"}'
+    assert "sealed_response_body" not in relay.logged("/opened/read")[0]
 
 
 def test_an_answer_is_sealed_on_its_way_out(

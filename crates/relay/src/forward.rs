@@ -27,7 +27,7 @@ use crate::rules::transform::{Job, Outcome};
 use crate::sealed;
 use crate::tunnel;
 use crate::upstream::{Sent, UpstreamAnswer, UpstreamError};
-use crate::validators::{self, KnownTags};
+use crate::validators::{self, KnownTags, Tags};
 
 /// The field of an answer whose body is withheld; its value is the code of the refusal.
 const WITHHELD: HeaderName = HeaderName::from_static("leafseal-withheld");
@@ -184,6 +184,10 @@ impl ForwardingPlan<'_> {
         if self.response.read_bodies() {
             hop_headers::prepare_for_reading(&mut head.headers);
         }
+        let writes = matches!(head.method, Method::PUT | Method::POST | Method::PATCH | Method::DELETE);
+        if self.response.tags() == Tags::Remove && !writes {
+            validators::remove_conditions(&mut head.headers);
+        }
         head.extensions.clear();
         Ok(upgrade)
     }
@@ -224,7 +228,7 @@ impl ForwardingPlan<'_> {
         asked: &Asked,
         record: &mut Record,
     ) -> Result<Answer, Refusal> {
-        let reads = self.response.read_bodies();
+        let (reads, tags) = (self.response.read_bodies(), self.response.tags());
         if reads && head.status == StatusCode::PARTIAL_CONTENT {
             return Err(Refusal::mismatch(Direction::Response, "it is a part of a document"));
         }
@@ -237,13 +241,16 @@ impl ForwardingPlan<'_> {
         };
         if asked.method == Method::HEAD || hop_headers::has_no_body(head.status) {
             if reads && job.may_change(&head.headers) {
-                validators::update_for_absent_body(&mut head.headers, &asked.known);
+                validators::update_for_absent_body(&mut head.headers, &asked.known, tags);
             }
             return Ok(Answer::Streamed(Response::from_parts(head, guard(body, None, record))));
         }
         let is_content = is_content(&asked.method, head.status);
         if reads && body.is_end_stream() && !is_content {
-            validators::update_for_absent_body(&mut head.headers, &asked.known);
+            validators::update_for_absent_body(&mut head.headers, &asked.known, tags);
+        }
+        if tags == Tags::Remove && !is_content {
+            validators::remove_resource_digests(&mut head.headers);
         }
         let mut job = self.job(Direction::Response, self.response);
         let outcome = job.run_on_body(&mut head.headers, body).await;

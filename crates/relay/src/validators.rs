@@ -3,13 +3,16 @@
 //! A body that a rule changed has other bytes than the upstream's representation, so its entity tag becomes weak and its digests are
 //! removed. Answers without that body (`HEAD`, 304, 204) get the same tag. Clients send the weak tag back in conditions; the upstream
 //! compares the tag that it made, so the relay adds the strong tag beside each weak one.
+//!
+//! A tag may be a digest of the body, with which short values that a rule redacts can be found by trying. Where rules redact, the tag is
+//! therefore removed, and safe requests have no conditions on tags, which would compare a guessed one.
 
 use std::collections::HashSet;
 
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 /// Fields that depend on the body's bytes: invalid once these change.
-const OF_BYTES: [HeaderName; 7] = [
+const OF_BYTES: [HeaderName; 10] = [
     header::ACCEPT_RANGES,
     header::CONTENT_LENGTH,
     HeaderName::from_static("content-digest"),
@@ -17,7 +20,21 @@ const OF_BYTES: [HeaderName; 7] = [
     HeaderName::from_static("digest"),
     HeaderName::from_static("repr-digest"),
     header::TRAILER,
+    HeaderName::from_static("x-goog-hash"),
+    HeaderName::from_static("x-ms-blob-content-md5"),
+    HeaderName::from_static("x-ms-content-crc64"),
 ];
+/// Digests of the resource as the upstream has it, whatever the answer's content is.
+const OF_RESOURCE: [HeaderName; 6] = [
+    header::ETAG,
+    HeaderName::from_static("digest"),
+    HeaderName::from_static("repr-digest"),
+    HeaderName::from_static("x-goog-hash"),
+    HeaderName::from_static("x-ms-blob-content-md5"),
+    HeaderName::from_static("x-ms-content-crc64"),
+];
+/// What the names of further ones begin with: `x-amz-checksum-sha256` and its like.
+const CHECKSUM_START: &str = "x-amz-checksum-";
 /// Conditions by entity tag. `If-Range` is not among them: a part of the upstream's bytes does not complete a changed body.
 const CONDITIONS: [HeaderName; 2] = [header::IF_MATCH, header::IF_NONE_MATCH];
 const WEAK: &[u8] = b"W/";
@@ -101,10 +118,36 @@ fn entity_tags(value: &[u8]) -> Option<Vec<EntityTag<'_>>> {
     }
 }
 
+/// Removes conditions on tags from a request that only reads, and whose answer rules redact: whether a tag is the upstream's would
+/// confirm a guess of what is hidden. The answer is then a whole one.
+pub(crate) fn remove_conditions(headers: &mut HeaderMap) {
+    for name in &CONDITIONS {
+        headers.remove(name);
+    }
+}
+
+/// What becomes of the upstream's tag where a rule changes the body, or may change it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tags {
+    /// It becomes weak.
+    Weaken,
+    /// It is removed: rules redact, and it may be a digest of what they hide.
+    Remove,
+}
+
+impl Tags {
+    fn apply(self, headers: &mut HeaderMap) {
+        match self {
+            Tags::Weaken => weaken_tag(headers),
+            Tags::Remove => drop(headers.remove(header::ETAG)),
+        }
+    }
+}
+
 /// Adapts the header to a body with other bytes.
-pub(crate) fn update_for_new_body(headers: &mut HeaderMap, size: usize) {
+pub(crate) fn update_for_new_body(headers: &mut HeaderMap, size: usize, tags: Tags) {
     remove_digests(headers);
-    weaken_tag(headers);
+    tags.apply(headers);
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(size));
 }
 
@@ -114,13 +157,18 @@ pub(crate) fn update_for_same_body(headers: &mut HeaderMap, size: usize) {
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(size));
 }
 
-/// Adapts the header of an answer without the body that it describes, which a rule may change. The tag stays strong only if the client
-/// has an unchanged body under it.
-pub(crate) fn update_for_absent_body(headers: &mut HeaderMap, known: &KnownTags) {
+/// Adapts the header of an answer without the body that it describes, which a rule may change. A tag that is not removed stays strong only
+/// if the client has an unchanged body under it.
+pub(crate) fn update_for_absent_body(headers: &mut HeaderMap, known: &KnownTags, tags: Tags) {
     remove_digests(headers);
-    if !headers.get(header::ETAG).is_some_and(|tag| known.has_unchanged(tag)) {
-        weaken_tag(headers);
+    if tags == Tags::Remove || !headers.get(header::ETAG).is_some_and(|tag| known.has_unchanged(tag)) {
+        tags.apply(headers);
     }
+}
+
+/// Adapts the header of an answer whose content is not the resource that its tag stands for, and which rules redact.
+pub(crate) fn remove_resource_digests(headers: &mut HeaderMap) {
+    remove_fields(headers, &OF_RESOURCE);
 }
 
 /// Adapts the header to a body that the relay withholds: nothing describes it any more.
@@ -130,7 +178,7 @@ pub(crate) fn update_for_withheld_body(headers: &mut HeaderMap) {
     for name in &OF_CONTENT {
         headers.remove(name);
     }
-    update_for_new_body(headers, 0);
+    update_for_new_body(headers, 0, Tags::Remove);
 }
 
 /// Makes the tag weak: the bytes that it stands for upstream are not those that the client has.
@@ -143,7 +191,14 @@ pub(crate) fn weaken_tag(headers: &mut HeaderMap) {
 }
 
 fn remove_digests(headers: &mut HeaderMap) {
-    for name in &OF_BYTES {
+    remove_fields(headers, &OF_BYTES);
+}
+
+/// Removes these fields, and checksums.
+fn remove_fields(headers: &mut HeaderMap, names: &[HeaderName]) {
+    let is_checksum = |name: &&HeaderName| name.as_str().starts_with(CHECKSUM_START);
+    let checksums: Vec<HeaderName> = headers.keys().filter(is_checksum).cloned().collect();
+    for name in names.iter().chain(&checksums) {
         headers.remove(name);
     }
 }
@@ -189,9 +244,20 @@ mod tests {
 
     #[test]
     fn marks_of_old_bytes_do_not_stay() {
-        let old = [("etag", "\"a\""), ("digest", "x"), ("content-digest", "x"), ("content-length", "9"), ("x", "y")];
+        let old = [
+            ("etag", "\"a\""),
+            ("digest", "x"),
+            ("content-digest", "x"),
+            ("x-amz-checksum-sha256", "x"),
+            ("x-goog-hash", "x"),
+            ("content-length", "9"),
+            ("x", "y"),
+        ];
+        let mut redacted = headers(&old);
+        update_for_new_body(&mut redacted, 12, Tags::Remove);
+        assert_eq!(redacted, headers(&[("x", "y"), ("content-length", "12")]));
         let mut answer = headers(&old);
-        update_for_new_body(&mut answer, 12);
+        update_for_new_body(&mut answer, 12, Tags::Weaken);
         assert_eq!(answer, headers(&[("etag", "W/\"a\""), ("x", "y"), ("content-length", "12")]));
         let mut same = headers(&old);
         update_for_same_body(&mut same, 9);
@@ -213,11 +279,14 @@ mod tests {
         ] {
             let known_tags = KnownTags::of(&headers(&[("if-none-match", known)]));
             let mut answer = headers(&[("etag", "\"v1\""), ("repr-digest", "x"), ("content-length", "9")]);
-            update_for_absent_body(&mut answer, &known_tags);
+            update_for_absent_body(&mut answer, &known_tags, Tags::Weaken);
             assert_eq!(answer, headers(&[("etag", expected)]), "{known}");
+            answer.insert("etag", HeaderValue::from_static("\"v1\""));
+            update_for_absent_body(&mut answer, &known_tags, Tags::Remove);
+            assert!(answer.is_empty(), "{known}: {answer:?}");
         }
         let mut answer = headers(&[("etag", "\"v1\"")]);
-        update_for_absent_body(&mut answer, &KnownTags::default());
+        update_for_absent_body(&mut answer, &KnownTags::default(), Tags::Weaken);
         assert_eq!(answer, headers(&[("etag", "W/\"v1\"")]));
     }
 
@@ -231,6 +300,6 @@ mod tests {
             ("etag", "\"a\""),
         ]);
         update_for_withheld_body(&mut answer);
-        assert_eq!(answer, headers(&[("location", "/login"), ("etag", "W/\"a\""), ("content-length", "0")]));
+        assert_eq!(answer, headers(&[("location", "/login"), ("content-length", "0")]));
     }
 }

@@ -32,6 +32,7 @@ pub use crate::rules::choice::OtherCase;
 use crate::rules::route::{HostPattern, PathPattern};
 use crate::rules::router::{Entry, Router};
 pub use crate::rules::types::{Embedded, MediaTypes, Patches};
+use crate::validators::Tags;
 
 /// The whole configuration.
 #[derive(Clone, Debug)]
@@ -376,6 +377,12 @@ impl Actions {
     /// Whether a rule encrypts or redacts in bodies.
     pub fn hide_in_bodies(&self) -> bool {
         self.rules.iter().any(Rule::hides_in_bodies)
+    }
+
+    /// What becomes of the entity tags of bodies that the rules change.
+    pub(crate) fn tags(&self) -> Tags {
+        let redacts = |rule: &Rule| rule.action == Action::Redact && rule.reads_bodies();
+        if self.rules.iter().any(redacts) { Tags::Remove } else { Tags::Weaken }
     }
 
     /// Whether a rule calls the engine.

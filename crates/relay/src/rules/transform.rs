@@ -265,7 +265,7 @@ impl Job<'_> {
             }
         };
         match self.has_new_body {
-            true => validators::update_for_new_body(headers, bytes.len()),
+            true => validators::update_for_new_body(headers, bytes.len(), self.actions.tags()),
             false => validators::update_for_same_body(headers, bytes.len()),
         }
         Ok(Bytes::from_owner(bytes))

@@ -94,10 +94,12 @@ async fn answer(mut socket: TcpStream, answers: Arc<HashMap<String, String>>, se
     seen.lock().unwrap().push(Seen { head, body: bytes[head_size..].to_vec() });
     let text = answers.get(&path).map_or("HTTP/1.1 200 OK\r\n\r\n", String::as_str);
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
-    let body = if is_head { "" } else { body };
+    // Characters stand for bytes.
+    let body: Vec<u8> = if is_head { Vec::new() } else { body.chars().map(|it| it as u8).collect() };
     let has_length = head.to_ascii_lowercase().contains("content-length") || head.starts_with("HTTP/1.1 304");
     let length = if has_length { String::new() } else { format!("content-length: {}\r\n", body.len()) };
-    let _ = socket.write_all(format!("{head}\r\nconnection: close\r\n{length}\r\n{body}").as_bytes()).await;
+    let head = format!("{head}\r\nconnection: close\r\n{length}\r\n");
+    let _ = socket.write_all(&[head.as_bytes(), &body].concat()).await;
 }
 
 const REDACTS: &str = "[[inbound.route]]\npath = \"/r/**\"\nresponse = [{ action = \"redact\", json = [\"$.card\"] }, \
@@ -152,10 +154,7 @@ async fn status_and_header_of_an_answer_without_a_readable_body_are_forwarded() 
         let answer = fixture.send(version, "GET", "/r/302", &[]).await;
         assert_eq!(answer.headers.get_all("set-cookie").iter().count(), 2);
         assert_eq!((answer.header("x-card"), answer.header("link")), ("[redacted]", "</a>; rel=next"));
-        assert_eq!(
-            (answer.header("alt-svc"), answer.header("content-digest"), answer.header("etag")),
-            ("", "", "W/\"v1\"")
-        );
+        assert_eq!((answer.header("alt-svc"), answer.header("content-digest"), answer.header("etag")), ("", "", ""));
         let answer = fixture.send(version, "GET", "/r/404", &[]).await;
         assert_eq!((answer.status.as_u16(), &*answer.body), (404, &b"{\"card\":\"[redacted]\",\"code\":7}"[..]));
         let answer = fixture.send(version, "GET", "/r/empty", &[]).await;
@@ -171,48 +170,148 @@ async fn status_and_header_of_an_answer_without_a_readable_body_are_forwarded() 
     assert_eq!(fixture.relay.metric(&metric("inbound-0")).await, 5.0);
 }
 
+/// A tag or digest of the upstream's would verify guesses of redacted values.
 #[tokio::test(flavor = "multi_thread")]
-async fn validators_agree_in_all_answers_and_conditions_reach_the_upstream() {
-    let marks = "content-type: application/json\r\netag: \"v1\"\r\ncontent-digest: x\r\nrepr-digest: x\r\ndigest: x";
+async fn no_answer_of_redacting_rules_has_a_tag_or_digest_of_what_they_hide() {
+    const MARKS: [&str; 7] =
+        ["etag", "content-digest", "repr-digest", "digest", "content-md5", "x-amz-checksum-sha256", "x-goog-hash"];
+    let marks = MARKS.map(|name| format!("{name}: {}\r\n", if name == "etag" { "\"v1\"" } else { "x" })).concat();
+    let json = format!("content-type: application/json\r\n{marks}");
     let fixture = Fixture::new(
         REDACTS,
         &[
-            ("/r/changed", &format!("HTTP/1.1 200 OK\r\n{marks}\r\n\r\n{{\"card\":4111}}")),
-            ("/r/same", &format!("HTTP/1.1 200 OK\r\n{marks}\r\n\r\n{{\"name\":\"x\"}}")),
-            ("/r/304", "HTTP/1.1 304 Not Modified\r\netag: \"v1\"\r\nrepr-digest: x\r\n\r\n"),
-            ("/r/412", "HTTP/1.1 412 Precondition Failed\r\netag: \"v2\"\r\n\r\n"),
-            ("/plain", &format!("HTTP/1.1 200 OK\r\n{marks}\r\n\r\n{{\"card\":4111}}")),
+            ("/r/changed", &format!("HTTP/1.1 200 OK\r\n{json}\r\n{{\"card\":4111}}")),
+            ("/r/same", &format!("HTTP/1.1 200 OK\r\n{json}\r\n{{\"name\":\"x\"}}")),
+            ("/r/304", &format!("HTTP/1.1 304 Not Modified\r\n{marks}\r\n")),
+            ("/r/204", &format!("HTTP/1.1 204 No Content\r\n{marks}\r\n")),
+            ("/r/412", &format!("HTTP/1.1 412 Precondition Failed\r\n{marks}\r\n")),
+            ("/r/302", &format!("HTTP/1.1 302 Found\r\ncontent-type: text/html\r\nlocation: /x\r\n{marks}\r\n4111")),
+            ("/plain", &format!("HTTP/1.1 200 OK\r\n{json}\r\n{{\"card\":4111}}")),
         ],
     )
     .await;
-    let digests =
-        |answer: &Answer| ["content-digest", "repr-digest", "digest"].map(|name| answer.header(name).to_owned());
+    let found = |answer: &Answer| MARKS.map(|name| answer.header(name).to_owned()).concat();
     for version in VERSIONS {
-        let answer = fixture.send(version, "GET", "/r/changed", &[]).await;
-        assert_eq!((answer.header("etag"), digests(&answer)), ("W/\"v1\"", ["", "", ""].map(str::to_owned)));
-        let head = fixture.send(version, "HEAD", "/r/changed", &[]).await;
-        assert_eq!((head.header("etag"), digests(&head)), ("W/\"v1\"", digests(&answer)), "{head:?}");
-        let same = fixture.send(version, "GET", "/r/same", &[]).await;
-        assert_eq!((same.header("etag"), digests(&same)), ("\"v1\"", ["x", "x", "x"].map(str::to_owned)), "{same:?}");
-        for (known, received, expected) in [
-            ("W/\"v1\"", "if-none-match: w/\"v1\", \"v1\"\r\n", "W/\"v1\""),
-            ("\"v1\"", "if-none-match: \"v1\"\r\n", "\"v1\""),
-            ("*", "if-none-match: *\r\n", "W/\"v1\""),
+        for (method, path, status) in [
+            ("GET", "/r/changed", 200),
+            ("HEAD", "/r/changed", 200),
+            ("POST", "/r/changed", 200),
+            ("GET", "/r/304", 304),
+            ("DELETE", "/r/204", 204),
+            ("PUT", "/r/412", 412),
+            ("GET", "/r/302", 302),
         ] {
-            let answer = fixture.send(version, "GET", "/r/304", &[("if-none-match", known)]).await;
-            assert_eq!(
-                (answer.status.as_u16(), answer.header("etag"), answer.header("repr-digest")),
-                (304, expected, "")
-            );
+            let answer = fixture.send(version, method, path, &[("if-modified-since", "x")]).await;
+            assert_eq!((answer.status.as_u16(), &*found(&answer)), (status, ""), "{method} {path}: {answer:?}");
+        }
+        let same = fixture.send(version, "GET", "/r/same", &[]).await;
+        assert_eq!(found(&same), "\"v1\"xxxxxx", "nothing is hidden: {same:?}");
+        // The answer to a PUT may say little, and its tag stands for the resource.
+        let put = fixture.send(version, "PUT", "/r/same", &[]).await;
+        assert_eq!(found(&put), "xx", "{put:?}");
+        // A guessed tag is compared neither by the upstream nor by the relay.
+        for (method, field) in
+            [("GET", "if-none-match"), ("HEAD", "if-none-match"), ("PROPFIND", "if-none-match"), ("GET", "if-match")]
+        {
+            let answer = fixture.send(version, method, "/r/304", &[(field, "\"v1\"")]).await;
+            assert_eq!(found(&answer), "");
+            assert!(!fixture.last().head.contains(field), "{}", fixture.last().head);
+        }
+        fixture.send(version, "PUT", "/r/same", &[("if-match", "\"v1\"")]).await;
+        assert!(fixture.last().head.contains("if-match: \"v1\"\r\n"), "{}", fixture.last().head);
+        let plain = fixture.send(version, "HEAD", "/plain", &[]).await;
+        assert_eq!(found(&plain), "\"v1\"xxxxxx", "no rule applies");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn weak_tags_of_the_relay_reach_the_upstream_as_it_made_them() {
+    let routes = "[[inbound.route]]\npath = \"/r/**\"\nrequest = [{ action = \"redact\", json = [\"$.card\"] }]\n\
+        [[inbound.route]]\npath = \"/**\"\n";
+    let stored = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\netag: \"v1\"\r\n\r\n{}";
+    let fixture = Fixture::new(routes, &[("/r/1", stored), ("/plain", stored)]).await;
+    for version in VERSIONS {
+        let body = |card: &'static [u8]| vec![data(b"{\"card\":"), data(card), data(b"}")];
+        let json = [("content-type", "application/json")];
+        let stored = fixture.send_body(version, "PUT", "/r/1", &json, body(b"4111")).await;
+        assert_eq!(stored.header("etag"), "W/\"v1\"", "the client has sent another body: {stored:?}");
+        let same = fixture.send_body(version, "PUT", "/r/1", &json, vec![data(b"{}")]).await;
+        assert_eq!(same.header("etag"), "\"v1\"");
+        for (path, field, value, received) in [
+            ("/r/1", "if-none-match", "W/\"v1\"", "if-none-match: w/\"v1\", \"v1\"\r\n"),
+            ("/r/1", "if-none-match", "\"v1\"", "if-none-match: \"v1\"\r\n"),
+            ("/r/1", "if-none-match", "*", "if-none-match: *\r\n"),
+            // Another route has the tags too.
+            ("/plain", "if-match", "W/\"v1\"", "if-match: w/\"v1\", \"v1\"\r\n"),
+            ("/plain", "if-range", "W/\"v1\"", "if-range: w/\"v1\"\r\n"),
+        ] {
+            fixture.send(version, "GET", path, &[(field, value)]).await;
             assert!(fixture.last().head.contains(received), "{}", fixture.last().head);
         }
-        assert_eq!(fixture.send(version, "PUT", "/r/412", &[]).await.header("etag"), "W/\"v2\"");
-        // Another route has the tags too.
-        fixture.send(version, "PUT", "/plain", &[("if-match", "W/\"v1\""), ("if-range", "W/\"v1\"")]).await;
-        let head = fixture.last().head;
-        assert!(head.contains("if-match: w/\"v1\", \"v1\"\r\n") && head.contains("if-range: w/\"v1\"\r\n"), "{head}");
-        let plain = fixture.send(version, "HEAD", "/plain", &[]).await;
-        assert_eq!((plain.header("etag"), plain.header("digest")), ("\"v1\"", "x"), "no rule applies");
+    }
+}
+
+/// Bodies that no rule can read, of each status and kind.
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_cannot_be_read_keep_what_they_say_without_a_body() {
+    let truncated = {
+        let mut coder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut coder, b"{\"card\":4111}").unwrap();
+        let coded = coder.finish().unwrap();
+        coded[..coded.len() - 6].iter().map(|&byte| char::from(byte)).collect::<String>()
+    };
+    let kinds: [(&str, &str, &str, &str); 6] = [
+        ("html", "content-type: text/html", "<a>4111</a>", "unsupported-body"),
+        ("charset", "content-type: application/json; charset=utf-7", "{\"card\":4111}", "unsupported-body"),
+        ("lines", "content-type: application/x-ndjson", "{\"card\":4111}\n{\"card\":", "unreadable-body"),
+        ("none", "x-no: type", "4111", "unsupported-body"),
+        ("deflate", "content-type: application/json\r\ncontent-encoding: deflate", "4111", "unsupported-body"),
+        ("gzip", "content-type: application/json\r\ncontent-encoding: gzip", &truncated, "unreadable-body"),
+    ];
+    let statuses = [
+        ("301", "location: /new"),
+        ("303", "location: /x"),
+        ("307", "location: /y"),
+        ("400", "x-why: size"),
+        ("403", "x-why: no"),
+        ("429", "retry-after: 7"),
+        ("500", "x-why: fault"),
+        ("503", "retry-after: 9"),
+        ("201", "location: /r/7"),
+        ("202", "location: /job"),
+    ];
+    let mut answers: Vec<(String, String)> = Vec::new();
+    for (kind, fields, body, _) in kinds {
+        for (status, field) in statuses {
+            let answer = format!("HTTP/1.1 {status} X\r\n{field}\r\n{fields}\r\n\r\n{body}");
+            answers.push((format!("/r/{kind}/{status}"), answer));
+        }
+        answers.push((format!("/r/{kind}/200"), format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n{body}")));
+        answers.push((format!("/r/{kind}/304"), format!("HTTP/1.1 304 X\r\n{fields}\r\n\r\n")));
+        answers.push((format!("/r/{kind}/204"), format!("HTTP/1.1 204 X\r\n{fields}\r\n\r\n")));
+    }
+    let answers: Vec<(&str, &str)> = answers.iter().map(|(path, answer)| (&**path, &**answer)).collect();
+    let fixture = Fixture::new(REDACTS, &answers).await;
+    for version in VERSIONS {
+        for (kind, _, _, code) in kinds {
+            for (status, field) in statuses {
+                let path = format!("/r/{kind}/{status}");
+                let answer = fixture.send(version, "GET", &path, &[]).await;
+                let (name, value) = field.split_once(": ").unwrap();
+                assert_eq!((answer.status.as_str(), answer.header(name)), (status, value), "{path}: {answer:?}");
+                assert_eq!((answer.header("leafseal-withheld"), answer.body.len()), (code, 0), "{path}: {answer:?}");
+                let head = fixture.send(version, "HEAD", &path, &[]).await;
+                assert_eq!((head.status.as_str(), head.header(name)), (status, value), "HEAD {path}: {head:?}");
+            }
+            for (status, expected) in [("200", "502"), ("304", "304"), ("204", "204")] {
+                let path = format!("/r/{kind}/{status}");
+                let answer = fixture.send(version, "GET", &path, &[]).await;
+                assert_eq!(answer.status.as_str(), expected, "{path}: {answer:?}");
+                assert!(!String::from_utf8_lossy(&answer.body).contains("4111"), "{path}");
+            }
+            let head = fixture.send(version, "HEAD", &format!("/r/{kind}/200"), &[]).await;
+            assert_eq!(head.status.as_u16(), 200, "{kind}: there is no body to hide");
+        }
     }
 }
 

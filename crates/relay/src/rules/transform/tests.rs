@@ -278,8 +278,7 @@ fn a_body_that_no_rule_changed_keeps_its_bytes_and_validators() {
     }
     for (kind, body) in [(json, &b"{\"card\":1}"[..]), (form, b"card=1")] {
         let (_, headers) = run_on_body(rule, "", &fields(kind, "identity"), body);
-        assert_eq!(headers["etag"], "W/\"v1\"");
-        assert!(marks[1..].iter().all(|(name, _)| !headers.contains_key(*name)), "{headers:?}");
+        assert!(marks.iter().all(|(name, _)| !headers.contains_key(*name)), "{headers:?}");
     }
 }
 
