@@ -70,7 +70,10 @@ type conn struct {
 	hasAnswered bool
 	isLeaving   bool
 	isShutdown  bool
-	err         *Error
+	// expiry leaves the connection when the engine's chain expires.
+	expiry     *time.Timer
+	hasExpired bool
+	err        *Error
 }
 
 func (c *conn) takesRequests() bool {
@@ -164,6 +167,9 @@ func (c *conn) endWith(err *Error, id int64, own *Error) {
 		return
 	}
 	c.err = err
+	if c.expiry != nil {
+		c.expiry.Stop()
+	}
 	c.output = nil
 	c.signal()
 	// Not that of TLS: its Close may wait for a write.
@@ -325,9 +331,41 @@ func (c *conn) leave(reason string) {
 	isNew := !c.isLeaving
 	c.isLeaving = true
 	if reason == "closed" || c.inFlight == 0 {
-		c.end(newError(CodeGoingAway, RetryElsewhere, nil, "the engine left the connection before it started the request"))
+		c.end(c.left())
 	} else if isNew {
 		c.client.pump()
+	}
+}
+
+// left is the error of requests that were not started on a connection that was left.
+func (c *conn) left() *Error {
+	if c.hasExpired {
+		return newError(CodeGoingAway, RetryElsewhere, nil, "a certificate of the engine's chain has expired")
+	}
+	return newError(CodeGoingAway, RetryElsewhere, nil, "the engine left the connection before it started the request")
+}
+
+// leaveAt leaves the connection when the engine's chain expires, of which the last second is valid.
+func (c *conn) leaveAt(expiry time.Time) {
+	c.expiry = time.AfterFunc(time.Until(expiry.Add(time.Second)), func() { c.client.locked(c.expire) })
+}
+
+// expire leaves the connection because a certificate of the engine's chain has expired. Requests of which nothing is written go elsewhere;
+// those in flight are finished.
+func (c *conn) expire() {
+	if c.err != nil {
+		return
+	}
+	c.hasExpired = true
+	c.leave("age")
+	for _, t := range slices.Clone(c.tickets) {
+		if t == nil || t.isStarted {
+			continue
+		}
+		c.output = slices.DeleteFunc(c.output, func(message outgoing) bool { return message.ticket == t })
+		t.isWanted = false
+		t.done <- outcome{err: c.left()}
+		c.vacate(t)
 	}
 }
 

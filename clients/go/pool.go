@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -280,9 +281,24 @@ func (c *Client) dial(engine *engine) {
 		go conn.write()
 		if c.isPoolClosed {
 			conn.end(newError(CodeClosed, RetryNever, nil, "the client is closed"))
+		} else {
+			conn.leaveAt(chainExpiry(secure.ConnectionState().VerifiedChains))
 		}
 		c.pump()
 	})
+}
+
+// chainExpiry returns when the first certificate of the engine's verified chain expires, its authority included. If several chains were
+// verified, the longest-lived one counts.
+func chainExpiry(chains [][]*x509.Certificate) time.Time {
+	var last time.Time
+	for _, chain := range chains {
+		first := slices.MinFunc(chain, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }).NotAfter
+		if first.After(last) {
+			last = first
+		}
+	}
+	return last
 }
 
 func (c *Client) connect(engine *engine) (net.Conn, *tls.Conn, *Error) {

@@ -135,9 +135,16 @@ func startPeer(t testing.TB, engine *testEngine, serve func(conn net.Conn), prot
 	}
 	certificate, err := tls.LoadX509KeyPair(engine.file("server.pem"), engine.file("server.key"))
 	must(t, err)
+	return startPeerWith(t, func() *tls.Certificate { return &certificate }, serve, protocols...)
+}
+
+// startPeerWith starts a peer that shows this certificate on each new connection.
+func startPeerWith(t testing.TB, certificate func() *tls.Certificate, serve func(conn net.Conn), protocols ...string) *peer {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	config := &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: protocols, ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS13}
+	show := func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate(), nil }
+	config := &tls.Config{GetCertificate: show, NextProtos: protocols, ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS13}
 	p := &peer{address: listener.Addr().String()}
 	t.Cleanup(func() { listener.Close() })
 	go func() {
