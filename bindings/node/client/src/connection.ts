@@ -9,6 +9,7 @@ import { type ConnectionOptions, type TLSSocket, checkServerIdentity, connect } 
 import { type Answer, Decoder, encodeCancel } from '@leafseal/wire';
 
 import { LeafsealError, engineError, wireError } from './errors.js';
+import { chainExpiry } from './expiry.js';
 import type { Address, Settings } from './settings.js';
 
 const ALPN = 'leafseal/1';
@@ -18,6 +19,8 @@ const CIPHERS = 'TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY
 const READ_SIZE = 1 << 16;
 /** Idle time in milliseconds after which TCP probes the peer. */
 const KEEP_ALIVE_MS = 30_000;
+/** The longest time that a timer of Node can wait. */
+const TIMER_MAX_MS = 2_147_483_647;
 
 /** Certificates and key of one attempt to connect. */
 export interface Credentials {
@@ -54,6 +57,9 @@ export class Connection {
   isShutdown = false;
   private ended: LeafsealError | undefined;
   private isLeaving = false;
+  /** Fires when the engine's chain expires. */
+  private expiry: NodeJS.Timeout | undefined;
+  private hasExpired = false;
   private isCorked = false;
   private readonly decoder: Decoder;
   private readonly slots: Slot[] = [];
@@ -102,6 +108,8 @@ export class Connection {
     socket.on('error', (error: Error) => connection.end(lost(error, connection.hasAnswered)));
     socket.on('close', () => connection.end(lost(undefined, connection.hasAnswered)));
     if (socket.destroyed) connection.end(lost(undefined, false));
+    // The chain is still valid in its last second.
+    connection.leaveAt(chainExpiry(socket, credentials.ca) + 1_000);
     return connection;
   }
 
@@ -114,7 +122,7 @@ export class Connection {
     return this.ended;
   }
 
-  /** Whether the engine has announced that it leaves the connection. */
+  /** Whether the engine has announced that it leaves the connection, or its chain has expired. */
   get isLeft(): boolean {
     return this.isLeaving;
   }
@@ -161,6 +169,7 @@ export class Connection {
   end(error: LeafsealError): void {
     if (this.ended) return;
     this.ended = error;
+    clearTimeout(this.expiry);
     this.socket.destroy();
     const slots = this.slots.splice(0);
     for (const slot of slots) {
@@ -217,8 +226,23 @@ export class Connection {
     const isNew = !this.isLeaving;
     this.isLeaving = true;
     if (reason === 'closed' || this.inFlight === 0) {
-      this.end(new LeafsealError('going_away', 'the engine left the connection before it started the request', { retry: 'elsewhere' }));
+      const message = this.hasExpired
+        ? 'a certificate of the engine\'s chain has expired'
+        : 'the engine left the connection before it started the request';
+      this.end(new LeafsealError('going_away', message, { retry: 'elsewhere' }));
     } else if (isNew) this.listener.changed();
+  }
+
+  /** Leaves the connection at this time, when a certificate of the engine's chain has expired; requests in flight are finished. */
+  private leaveAt(moment: number): void {
+    if (this.ended) return;
+    const left = moment - Date.now();
+    if (left > 0) {
+      this.expiry = setTimeout(() => this.leaveAt(moment), Math.min(left, TIMER_MAX_MS)).unref();
+      return;
+    }
+    this.hasExpired = true;
+    this.leave('age');
   }
 
   private deliver(answer: Answer): void {

@@ -39,11 +39,12 @@ export async function until(condition, what = String(condition)) {
   throw new Error(`never: ${what}`);
 }
 
-/** A peer with the engine's certificate that handles connections as `serve` does. */
-export async function peer(engine, serve, { alpn = ['leafseal/1'], port = 0 } = {}) {
+/** A peer with the engine's certificate, or that of `shown`, that handles connections as `serve` does. */
+export async function peer(engine, serve, { alpn = ['leafseal/1'], port = 0, shown = undefined } = {}) {
   const read = (name) => readFileSync(engine.file(name));
   const sockets = new Set();
-  const options = { key: read('server.key'), cert: read('server.pem'), ca: read('ca.pem'), requestCert: true, ALPNProtocols: alpn };
+  const optionsOf = ({ key, cert }) => ({ key, cert, ca: read('ca.pem'), requestCert: true, ALPNProtocols: alpn });
+  const options = optionsOf(shown ?? { key: read('server.key'), cert: read('server.pem') });
   const server = createServer(options, (socket) => {
     sockets.add(socket);
     socket.on('error', () => undefined).on('close', () => sockets.delete(socket));
@@ -55,6 +56,8 @@ export async function peer(engine, serve, { alpn = ['leafseal/1'], port = 0 } = 
   const address = `127.0.0.1:${server.address().port}`;
   return {
     address, sockets,
+    /** Shows another certificate on new connections. */
+    show: (next) => server.setSecureContext(optionsOf(next)),
     close: () => {
       for (const socket of sockets) socket.destroy();
       server.close();
@@ -70,7 +73,7 @@ export const KEYS = [0xc0, 0x84, ...['app', APP, 'version'].flatMap(text), 1, ..
 export const UNAVAILABLE = [0x83, ...['code', 'unavailable', 'message', 'no key store', 'retry', 'elsewhere'].flatMap(text), 0xc0];
 
 /** A peer that answers `public_keys` with what `reply` resolves to, and `health`. `asked` counts the former. */
-export async function keysPeer(engine, reply) {
+export async function keysPeer(engine, reply, options = {}) {
   const answering = await peer(engine, (socket) => {
     let rest = Buffer.alloc(0);
     const take = () => {
@@ -88,7 +91,7 @@ export async function keysPeer(engine, reply) {
       rest = Buffer.concat([rest, bytes]);
       while (rest.length > 3 && take());
     });
-  });
+  }, options);
   return Object.assign(answering, { asked: 0 });
 }
 
