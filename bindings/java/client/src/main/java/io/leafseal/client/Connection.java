@@ -7,12 +7,15 @@ import io.leafseal.client.Answers.Response;
 import io.leafseal.client.FrameReader.Frame;
 import java.io.IOException;
 import java.io.OutputStream;
+import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.ThreadFactory;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import javax.net.ssl.SSLException;
 
@@ -43,6 +46,9 @@ final class Connection {
     private boolean isLeaving;
     private boolean isShutdown;
     private boolean isGraceful;
+    /** Fires when the engine's chain expires. */
+    private ScheduledFuture<?> expiry;
+    private boolean hasExpired;
     private LeafsealException error;
 
     /** What a connection reports to its pool, under the lock. */
@@ -99,6 +105,9 @@ final class Connection {
     }
 
     void start(ThreadFactory threads) {
+        // The chain is still valid in its last second.
+        Duration left = Duration.between(Instant.now(), sockets.expiry().plusSeconds(1));
+        expiry = calls.after(TimeUnit.NANOSECONDS.convert(left), this::expire);
         threads.newThread(this::read).start();
         threads.newThread(this::write).start();
     }
@@ -107,7 +116,7 @@ final class Connection {
         return error == null;
     }
 
-    /** Whether the engine has announced that it leaves the connection. */
+    /** Whether the engine has announced that it leaves the connection, or its chain has expired. */
     boolean isLeaving() {
         return isLeaving;
     }
@@ -201,6 +210,9 @@ final class Connection {
             return;
         }
         error = reason;
+        if (expiry != null) {
+            expiry.cancel(false);
+        }
         hasOutput.signal();
         if (!isGraceful) {
             calls.effect(this::closeSocket);
@@ -235,7 +247,7 @@ final class Connection {
     /** The writing thread says goodbye and closes the socket; if it cannot, this does. */
     private void closeLater() {
         try {
-            calls.timer.schedule(this::closeSocket, CLOSE_NANOS, java.util.concurrent.TimeUnit.NANOSECONDS);
+            calls.timer.schedule(this::closeSocket, CLOSE_NANOS, TimeUnit.NANOSECONDS);
         } catch (java.util.concurrent.RejectedExecutionException rejected) {
             closeSocket();
         }
@@ -323,10 +335,38 @@ final class Connection {
         boolean isNew = !isLeaving;
         isLeaving = true;
         if (reason.equals("closed") || inFlight == 0) {
-            String message = "the engine left the connection before it started the request";
-            end(new LeafsealException(LeafsealException.GOING_AWAY, message, Retry.ELSEWHERE, null));
+            end(left());
         } else if (isNew) {
             calls.pump();
+        }
+    }
+
+    /** The error of requests that were not started on a connection that was left. */
+    private LeafsealException left() {
+        String message = hasExpired
+                ? "a certificate of the engine's chain has expired"
+                : "the engine left the connection before it started the request";
+        return new LeafsealException(LeafsealException.GOING_AWAY, message, Retry.ELSEWHERE, null);
+    }
+
+    /**
+     * Leaves the connection because a certificate of the engine's chain has expired. Requests of which nothing is written go elsewhere;
+     * those in flight are finished.
+     */
+    private void expire() {
+        if (error != null) {
+            return;
+        }
+        hasExpired = true;
+        leave("age");
+        for (Slot slot : new ArrayList<>(slots)) {
+            Call<?> call = slot.call;
+            if (call != null && !slot.outgoing.isStarted) {
+                output.remove(slot.outgoing);
+                calls.effect(call.request::release);
+                calls.outcome(call, left(), false);
+                vacate(slot);
+            }
         }
     }
 

@@ -9,7 +9,11 @@ import java.security.KeyStore;
 import java.security.MessageDigest;
 import java.security.Principal;
 import java.security.PrivateKey;
+import java.security.cert.CertPathBuilderException;
+import java.security.cert.Certificate;
+import java.security.cert.CertificateExpiredException;
 import java.security.cert.X509Certificate;
+import java.time.Instant;
 import java.util.Arrays;
 import java.util.List;
 import javax.net.ssl.KeyManager;
@@ -22,7 +26,8 @@ import javax.net.ssl.X509ExtendedKeyManager;
 
 /**
  * TLS 1.3 with a client certificate. The files are read again for each connection; while they are unchanged the context is reused, so that
- * sessions resume.
+ * sessions resume. The JDK does not verify an engine's certificate again when a session resumes, so a context ends with the first chain
+ * that was verified in it.
  */
 final class Tls {
     static final String ALPN = "leafseal/1";
@@ -34,7 +39,7 @@ final class Tls {
     private final Pem certificate;
     private final Pem key;
     private byte[] digest;
-    private SSLContext context;
+    private Context context;
 
     Tls(Pem ca, Pem certificate, Pem key) {
         this.ca = ca;
@@ -42,8 +47,21 @@ final class Tls {
         this.key = key;
     }
 
-    /** A connected socket, and TLS over it. */
-    record Sockets(Socket plain, SSLSocket secure) {}
+    /** A connected socket, TLS over it, and when the engine's chain expires. */
+    record Sockets(Socket plain, SSLSocket secure, Instant expiry) {}
+
+    /** What connections share while the files are unchanged. */
+    private static final class Context {
+        final SSLContext tls;
+        final ChainExpiry chains;
+        /** When the first of the chains expires that were verified with it. */
+        Instant expiry = Instant.MAX;
+
+        Context(SSLContext tls, ChainExpiry chains) {
+            this.tls = tls;
+            this.chains = chains;
+        }
+    }
 
     /**
      * Connects and completes the handshake. The caller closes `plain` to end it early.
@@ -51,7 +69,7 @@ final class Tls {
      * @param name the name that the engine's certificate must be valid for
      */
     Sockets connect(Socket plain, InetSocketAddress address, String name, int timeoutMs) {
-        SSLContext current = context();
+        Context current = context(timeoutMs);
         try {
             plain.setTcpNoDelay(true);
             plain.setOption(StandardSocketOptions.SO_KEEPALIVE, true);
@@ -60,22 +78,32 @@ final class Tls {
             throw new LeafsealException(LeafsealException.CONNECT_FAILED, message(error), Retry.ELSEWHERE, error);
         }
         try {
-            SSLSocket secure = (SSLSocket) current.getSocketFactory().createSocket(plain, name, address.getPort(), true);
+            SSLSocket secure = (SSLSocket) current.tls.getSocketFactory().createSocket(plain, name, address.getPort(), true);
             secure.setSSLParameters(parameters());
             secure.startHandshake();
             if (!ALPN.equals(secure.getApplicationProtocol())) {
                 throw tlsFailed("the server does not support " + ALPN + "; connect to the engine's RPC port", null);
             }
-            return new Sockets(plain, secure);
+            return new Sockets(plain, secure, expiry(current, secure.getSession().getPeerCertificates()));
         } catch (javax.net.ssl.SSLException error) {
             // A peer that closes the connection or is silent is a matter of the network rather than of certificates.
             if (error.getCause() instanceof IOException) {
                 throw new LeafsealException(LeafsealException.CONNECT_FAILED, message(error), Retry.ELSEWHERE, error);
             }
-            throw tlsFailed(message(error), error);
+            throw tlsFailed(explained(error), error);
         } catch (IOException error) {
             throw new LeafsealException(LeafsealException.CONNECT_FAILED, message(error), Retry.ELSEWHERE, error);
         }
+    }
+
+    /** The JDK's message does not say that a certificate has expired. */
+    private static String explained(Throwable error) {
+        for (Throwable cause = error; cause != null; cause = cause.getCause()) {
+            if (cause instanceof CertificateExpiredException) {
+                return "a certificate of the engine's chain has expired (" + cause.getMessage() + ")";
+            }
+        }
+        return message(error);
     }
 
     private static SSLParameters parameters() {
@@ -85,8 +113,21 @@ final class Tls {
         return parameters;
     }
 
-    /** The context for the present content of the files. */
-    private synchronized SSLContext context() {
+    /** When the engine's chain expires. */
+    private synchronized Instant expiry(Context current, Certificate[] sent) {
+        try {
+            Instant expiry = current.chains.of(sent);
+            current.expiry = expiry.isBefore(current.expiry) ? expiry : current.expiry;
+            return expiry;
+        } catch (CertPathBuilderException error) {
+            throw tlsFailed("the authority of the engine's certificate has expired", error);
+        } catch (GeneralSecurityException error) {
+            throw tlsFailed("the engine's certificate cannot be used: " + message(error), error);
+        }
+    }
+
+    /** The context for the present content of the files. Its sessions stay valid for as long as a handshake may take. */
+    private synchronized Context context(int timeoutMs) {
         byte[] authority = ca.read();
         byte[] chain = certificate.read();
         byte[] secret = key.read();
@@ -97,7 +138,8 @@ final class Tls {
                 sha.update(part);
             }
             byte[] seen = sha.digest();
-            if (context == null || !Arrays.equals(seen, digest)) {
+            boolean hasExpired = context != null && !Instant.now().plusMillis(timeoutMs).isBefore(context.expiry);
+            if (context == null || hasExpired || !Arrays.equals(seen, digest)) {
                 context = create(ca.certificates(authority), certificate.certificates(chain), key.privateKey(secret));
                 digest = seen;
             }
@@ -109,7 +151,7 @@ final class Tls {
         }
     }
 
-    private static SSLContext create(X509Certificate[] authorities, X509Certificate[] chain, PrivateKey key)
+    private static Context create(X509Certificate[] authorities, X509Certificate[] chain, PrivateKey key)
             throws GeneralSecurityException, IOException {
         KeyStore trusted = KeyStore.getInstance("PKCS12");
         trusted.load(null, null);
@@ -121,7 +163,7 @@ final class Tls {
         SSLContext created = SSLContext.getInstance("TLSv1.3");
         checkPair(chain[0], key);
         created.init(new KeyManager[] {new Identity(chain, key)}, trust.getTrustManagers(), null);
-        return created;
+        return new Context(created, new ChainExpiry(authorities));
     }
 
     /** The JDK would fail in the handshake, with a message that names neither file. */

@@ -93,7 +93,7 @@ final class Testing {
 
         @Override
         public void serve(SSLSocket socket) throws IOException {
-            FrameReader reader = new FrameReader(socket.getInputStream(), 1 << 20);
+            FrameReader reader = new FrameReader(socket.getInputStream(), 1 << 26);
             try {
                 for (FrameReader.Frame frame = reader.next(); frame != null; frame = reader.next()) {
                     boolean isRefused = refuses.getAsBoolean();
@@ -121,8 +121,13 @@ final class Testing {
         }
 
         Peer(Engine engine, Serving serving, String alpn) {
+            this(managers(engine), serving, alpn);
+        }
+
+        /** A peer that shows the certificates of these managers. */
+        Peer(KeyManager[] shown, Serving serving, String alpn) {
             try {
-                server = (SSLServerSocket) context(engine).getServerSocketFactory().createServerSocket(0, 50, InetAddress.getByName("127.0.0.1"));
+                server = (SSLServerSocket) context(shown).getServerSocketFactory().createServerSocket(0, 50, InetAddress.getByName("127.0.0.1"));
                 SSLParameters parameters = server.getSSLParameters();
                 parameters.setApplicationProtocols(new String[] {alpn});
                 parameters.setNeedClientAuth(true);
@@ -160,18 +165,25 @@ final class Testing {
             thread.start();
         }
 
-        private static SSLContext context(Engine engine) throws Exception {
-            Pem certificate = Pem.file("server", engine.file("server.pem"));
-            Pem key = Pem.file("server key", engine.file("server.key"));
-            var store = java.security.KeyStore.getInstance("PKCS12");
-            store.load(null, null);
-            char[] password = "x".toCharArray();
-            store.setKeyEntry("server", key.privateKey(key.read()), password, certificate.certificates(certificate.read()));
-            var managers = javax.net.ssl.KeyManagerFactory.getInstance("PKIX");
-            managers.init(store, password);
+        private static KeyManager[] managers(Engine engine) {
+            try {
+                Pem certificate = Pem.file("server", engine.file("server.pem"));
+                Pem key = Pem.file("server key", engine.file("server.key"));
+                var store = java.security.KeyStore.getInstance("PKCS12");
+                store.load(null, null);
+                char[] password = "x".toCharArray();
+                store.setKeyEntry("server", key.privateKey(key.read()), password, certificate.certificates(certificate.read()));
+                var managers = javax.net.ssl.KeyManagerFactory.getInstance("PKIX");
+                managers.init(store, password);
+                return managers.getKeyManagers();
+            } catch (Exception error) {
+                throw new IllegalStateException(error);
+            }
+        }
+
+        private static SSLContext context(KeyManager[] shown) throws Exception {
             SSLContext context = SSLContext.getInstance("TLSv1.3");
-            KeyManager[] keys = managers.getKeyManagers();
-            context.init(keys, new TrustManager[] {new AnyClient()}, null);
+            context.init(shown, new TrustManager[] {new AnyClient()}, null);
             return context;
         }
 
