@@ -15,6 +15,7 @@ def mixtures() -> None:
     inside_forms()
     filters()
     shapes()
+    inner_changes()
 
 
 def words() -> None:
@@ -89,6 +90,36 @@ def changes() -> None:
 
 def scim(operation: str) -> str:
     return f'{{"schemas":["urn:ietf:params:scim:api:messages:2.0:PatchOp"],"Operations":[{operation}]}}'
+
+
+def inner_changes() -> None:
+    """Patches that are not the whole body, and operations that only some libraries apply."""
+    add_card = f'{{"op":"add","path":"/card_number","value":"{SECRET}"}}'
+    replace = f'{{"op":"replace","path":"card_number","value":"{SECRET}"}}'
+    for name, body, kind in [
+        ("member", f'{{"patch":[{add_card}]}}', JSON),
+        ("member-nested", f'{{"patch":[{{"op":"replace","path":"/card/number","value":"{SECRET}"}}]}}', JSON),
+        ("member-alone", f'{{"patch":{add_card}}}', JSON),
+        ("member-deep", f'{{"data":{{"changes":[{{"patch":[{add_card}]}}]}}}}', JSON),
+        ("member-upper", f'{{"patch":[{{"Op":"Add","PATH":"/card_number","Value":"{SECRET}"}}]}}', JSON),
+        ("member-escaped", f'{{"patch":[{{"\\u006fp":"\\u0061dd","p\\u0061th":"/card_number","value":"{SECRET}"}}]}}', JSON),
+        ("member-op-twice", f'{{"patch":[{{"op":"x","op":"add","path":"/card_number","value":"{SECRET}"}}]}}', JSON),
+        ("member-root", f'{{"patch":[{{"op":"replace","path":"","value":{FLAT}}}]}}', JSON),
+        ("member-scim", f'{{"patch":{scim(replace)}}}', JSON),
+        ("element", f"[[{add_card}]]", JSON),
+        ("in-value", f'[{{"op":"add","path":"/patch","value":[{add_card}]}}]', JSON),
+        ("lines", f'{{"a":1}}\n{{"patch":[{add_card}]}}\n', "application/x-ndjson"),
+        ("lines-list", f"[{add_card}]\n", "application/x-ndjson"),
+        ("path-list", f'[{{"op":"add","path":["card_number"],"value":"{SECRET}"}}]', JSON),
+        ("path-empty-name", f'[{{"op":"add","path":"//card_number","value":"{SECRET}"}}]', JSON),
+        ("path-empty-name-inside", f'[{{"op":"add","path":"/card//number","value":"{SECRET}"}}]', JSON),
+        ("path-percent", f'[{{"op":"add","path":"/card%5Fnumber","value":"{SECRET}"}}]', JSON),
+        ("op-number", f'[{{"op":0,"path":"/card_number","value":"{SECRET}"}}]', JSON),
+        ("op-digit", f'[{{"op":"0","path":"/card_number","value":"{SECRET}"}}]', JSON),
+        ("op-space", f'[{{"op":" add ","path":"/card_number","value":"{SECRET}"}}]', JSON),
+    ]:
+        for route, ending in ((ALL, ""), (JSON_ONLY, "-at-json")):
+            add("changes", f"inner-{name}{ending}", "a patch that is not the whole body", body, kind, target=route)
 
 
 def inside_forms() -> None:

@@ -53,7 +53,7 @@ pub use limits::{DEPTH_CEILING, DOCUMENT_SIZE_CEILING, Limits};
 pub use lines::{LineFinder, NextLine};
 pub use match_paths::MatchPaths;
 pub use nodes::{SelectedNode, Strategy, select};
-pub use patch::{PatchShape, PatchWalk, ShapeWalk};
+pub use patch::{POINTER_SIZE_MAX, PatchShape, PatchWalk, ShapeWalk};
 pub use path::PATH_SIZE_MAX;
 pub use selector::{Selection, SelectionBuilder};
 pub use text::{escape_into, escape_piece, escaped_size, is_number, unescape, unescape_piece};

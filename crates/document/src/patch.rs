@@ -20,6 +20,9 @@ use operations::{Operation, Operations, Token};
 
 pub use shape::{PatchShape, ShapeWalk};
 
+/// Maximum size of a path in a patch, in escaped form: one is read in a single step.
+pub const POINTER_SIZE_MAX: usize = 8 << 10;
+
 /// Bytes of a walk that finding the place of an operation counts as, in addition to those of its path.
 const OPERATION_BYTES: usize = 128;
 
@@ -33,6 +36,8 @@ pub struct PatchWalk {
     stage: Stage,
     matcher: Box<Matcher>,
     is_strict: bool,
+    /// Whether paths are refused that some readers take for others.
+    is_unambiguous: bool,
 }
 
 #[derive(Debug)]
@@ -87,6 +92,7 @@ impl PatchWalk {
             stage: Stage::Read { pass: Pass::checking(limits), sink: Operations::default() },
             matcher: Box::new(Matcher::new(tracker, purpose)),
             is_strict: false,
+            is_unambiguous: purpose == Purpose::Encrypt,
         })
     }
 
@@ -172,10 +178,14 @@ impl PatchWalk {
     fn look_at(&mut self, document: &[u8], operation: Operation) -> Result<(), DocumentError> {
         let kind = operation.kind(document)?;
         let mut scratch = String::new();
+        let is_unambiguous = self.is_unambiguous;
         let mut place = |token: Token, tracker: &mut Tracker, kept: &mut SetId| {
+            if token.size() > POINTER_SIZE_MAX {
+                return Err(token.error(DocumentErrorKind::PatchPath));
+            }
             let path = unescape(token.of(document), &mut scratch);
             let path = path.map_err(|_| token.error(DocumentErrorKind::PatchPath))?;
-            tracker.at_pointer(path, kept).map_err(|kind| token.error(kind))
+            tracker.at_pointer(path, kept, is_unambiguous).map_err(|kind| token.error(kind))
         };
         let tracker = &mut self.matcher.tracker;
         let (mut from, mut unused) = (SetId::NOTHING, SetId::NOTHING);
@@ -191,8 +201,9 @@ impl PatchWalk {
         let value = if kind.has_value() { Some(operation.required(operation.value)?) } else { operation.value };
         let Some(value) = value else { return Ok(()) };
         let (start, end) = (value.start as usize, value.end as usize);
-        // Selectors that look everywhere look at any value.
-        let lacks_match = self.is_strict && kind.has_value() && to != SetId::NOTHING && to != tracker.start();
+        // Selectors that look everywhere look at any value; one at the root is the whole document.
+        let is_looked_for = to != SetId::NOTHING && (to != tracker.start() || path.is_empty_string());
+        let lacks_match = self.is_strict && kind.has_value() && is_looked_for;
         tracker.begin_at(to);
         let pass = Pass::checked(&self.limits, end - start);
         if let Stage::Look { value, .. } = &mut self.stage {

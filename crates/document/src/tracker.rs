@@ -148,18 +148,28 @@ impl Tracker {
         is_new.then_some(()).ok_or(DocumentErrorKind::DuplicateName)
     }
 
-    /// The set of the value that a JSON Pointer (RFC 6901) leads to. `kept` is another set that stays in use.
+    /// The set of the value that a JSON Pointer (RFC 6901) leads to. `kept` is another set that stays in use. Some readers skip empty names
+    /// and decode the escapes of URIs; a pointer with such a name is refused if it must be unambiguous.
     ///
     /// # Errors
-    /// It is not a pointer, or a name in it is refused because of its case.
-    pub(crate) fn at_pointer(&mut self, pointer: &str, kept: &mut SetId) -> Result<SetId, DocumentErrorKind> {
+    /// It is not a pointer, or a name in it is refused, also because of its case.
+    pub(crate) fn at_pointer(
+        &mut self,
+        pointer: &str,
+        kept: &mut SetId,
+        is_unambiguous: bool,
+    ) -> Result<SetId, DocumentErrorKind> {
         let mut set = self.automaton.start();
         if pointer.is_empty() {
             return Ok(set);
         }
         for token in pointer.strip_prefix('/').ok_or(DocumentErrorKind::PatchPath)?.split('/') {
             let is_escaped = |part: &str| part.starts_with(['0', '1']);
-            if token.contains('\0') || !token.split('~').skip(1).all(is_escaped) {
+            let has_second_reading = || token.is_empty() || has_escape(token);
+            if token.contains('\0')
+                || is_unambiguous && has_second_reading()
+                || !token.split('~').skip(1).all(is_escaped)
+            {
                 return Err(DocumentErrorKind::PatchPath);
             }
             if !set.is_settled() {
@@ -255,4 +265,10 @@ impl Tracker {
             _ => self.settled_depth -= 1,
         }
     }
+}
+
+/// Whether a name has an escape of URIs, `%XX`.
+fn has_escape(name: &str) -> bool {
+    let is_hex = |digits: &str| digits.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+    name.split('%').skip(1).any(is_hex)
 }

@@ -15,7 +15,7 @@ pub(super) fn check_patch(document: &[u8]) {
         for bytes_max in [1, 100] {
             assert_eq!(found(document, &selection, &limits, bytes_max), whole, "in pieces of {bytes_max}");
         }
-        let Some(mut whole) = whole else { continue };
+        let Some(whole) = whole else { continue };
         let Some(SlowValue { kind: SlowKind::Array(operations), .. }) = slow::read(document, limits.depth_max) else {
             panic!("a patch is a list");
         };
@@ -30,12 +30,10 @@ pub(super) fn check_patch(document: &[u8]) {
             }
             expected.extend(found_at(document, path, value, &selection, &limits));
         }
-        whole.sort_unstable();
         assert_eq!(whole, expected, "the values of {selectors:?}");
-        assert!(
-            operations.is_empty() || shape(document, &limits) == Some(PatchShape::Json),
-            "it has the shape of a patch"
-        );
+        let is_found =
+            matches!(shape(document, &limits), Some(PatchShape::Json | PatchShape::Inner | PatchShape::Scim));
+        assert!(operations.is_empty() || is_found, "it has the shape of a patch");
     }
 }
 
@@ -73,7 +71,7 @@ fn found_at(
 }
 
 fn shape(document: &[u8], limits: &Limits) -> Option<PatchShape> {
-    let mut walk = ShapeWalk::new(document, limits)?;
+    let mut walk = ShapeWalk::new(limits);
     loop {
         if let Some(shape) = walk.advance(document, 7).expect("well-formed") {
             return shape;

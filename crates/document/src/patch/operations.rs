@@ -24,6 +24,10 @@ impl Token {
         (self.end - self.start) as usize
     }
 
+    pub(super) fn is_empty_string(self) -> bool {
+        self.size() == 2
+    }
+
     pub(super) fn error(self, kind: DocumentErrorKind) -> DocumentError {
         DocumentError::new(kind, self.start as usize)
     }
@@ -63,6 +67,9 @@ impl Operation {
     pub(super) fn kind(&self, document: &[u8]) -> Result<OperationKind, DocumentError> {
         let op = self.required(self.op)?;
         let mut scratch = String::new();
+        if op.size() > WORD_SIZE_MAX {
+            return Err(op.error(DocumentErrorKind::NotAPatch));
+        }
         match unescape(op.of(document), &mut scratch) {
             Ok("add" | "replace" | "test") => Ok(OperationKind::Value),
             Ok("move" | "copy") => Ok(OperationKind::FromElsewhere),

@@ -1,7 +1,8 @@
 //! Patches: the values of operations that selectors select in the document that a patch changes, and the shapes of patches.
 
 use leafseal_document::{
-    DocumentErrorKind, Limits, OtherCase, PatchShape, PatchWalk, Progress, Purpose, Selection, ShapeWalk,
+    DocumentErrorKind, Limits, OtherCase, POINTER_SIZE_MAX, PatchShape, PatchWalk, Progress, Purpose, Selection,
+    ShapeWalk,
 };
 
 fn selection(selectors: &[&str]) -> Selection {
@@ -84,6 +85,12 @@ fn a_patch_that_readers_could_apply_differently_is_refused() {
         (r#"[{"op":"add","path":"/card/number","value":"4","value":"5"}]"#, DuplicateName),
         (r#"[{"op":"add","path":"card/number","value":"4"}]"#, PatchPath),
         (r#"[{"op":"add","path":"/card/~2number","value":"4"}]"#, PatchPath),
+        (r#"[{"op":"add","path":"/card//number","value":"4"}]"#, PatchPath),
+        (r#"[{"op":"add","path":"//card/number","value":"4"}]"#, PatchPath),
+        (r#"[{"op":"add","path":"/card/number/","value":"4"}]"#, PatchPath),
+        (r#"[{"op":"add","path":"/","value":{"card":{"number":"4"}}}]"#, PatchPath),
+        (r#"[{"op":"add","path":"/card/n%75mber","value":"4"}]"#, PatchPath),
+        (r#"[{"op":"move","from":"/card//number","path":"/x"}]"#, PatchPath),
         ("[{\"op\":\"add\",\"path\":\"/card/number\\u0000\",\"value\":\"4\"}]", PatchPath),
         (r#"[{"op":"add","path":"/Card/number","value":"4"}]"#, AmbiguousName),
         (r#"[{"op":"add","path":"/card","value":{"Number":"4"}}]"#, AmbiguousName),
@@ -96,13 +103,28 @@ fn a_patch_that_readers_could_apply_differently_is_refused() {
     }
     assert_eq!(found(r#"[{"op":"copy","from":"/a/b","path":"/a/pin"}]"#, &["$..pin"]), Err(PatchMove));
     assert_eq!(found(r#"[{"op":"copy","from":"/a/b","path":"/a/c"}]"#, &["$..pin"]), Ok(vec![]));
+    let long = |size: usize| format!(r#"[{{"op":"add","path":"/{}","value":"4"}}]"#, "x".repeat(size));
+    assert_eq!(found(&long(POINTER_SIZE_MAX - 3), card), Ok(vec![]));
+    assert_eq!(found(&long(POINTER_SIZE_MAX - 2), card), Err(PatchPath));
+    assert_eq!(found(r#"[{"op":"add","path":"/100%/a%2x","value":"4"}]"#, card), Ok(vec![]));
     assert!(!selection(&["$.a[?@.b]"]).is_of_names() && !selection(&["$.a[0]"]).is_of_names());
+}
+
+/// What is decrypted may be under any name.
+#[test]
+fn paths_of_values_to_decrypt_may_have_empty_names() {
+    let patch = r#"[{"op":"add","path":"/a//b","value":"ev:4"},{"op":"add","path":"/a/%41","value":"ev:4"}]"#;
+    let selection = selection(&["$.a.*.*", "$.a.*"]);
+    let mut walk = PatchWalk::new(patch.len(), &selection, Purpose::Decrypt, &Limits::default()).unwrap();
+    let mut matches = Vec::new();
+    while walk.next_batch(patch.as_bytes(), &mut matches, 64).unwrap() == Progress::More {}
+    assert_eq!(matches.len(), 2);
 }
 
 #[test]
 fn shapes_of_patches_are_found_as_lenient_readers_see_them() {
     let shape = |document: &str| {
-        let mut walk = ShapeWalk::new(document.as_bytes(), &Limits::default())?;
+        let mut walk = ShapeWalk::new(&Limits::default());
         loop {
             if let Some(shape) = walk.advance(document.as_bytes(), 8).unwrap() {
                 return shape;
@@ -114,20 +136,36 @@ fn shapes_of_patches_are_found_as_lenient_readers_see_them() {
         r#"[1,{"x":1},{"path":"/card","OP":"add"}]"#,
         r#"[{"\u006fp":"add","\u0070ath":"/card"}]"#,
         r#"{"op":"add","path":"/card","value":1}"#,
+        r#"[{"op":" Replace","path":["card","number"]}]"#,
+        r#"[{"op":"0","path":"/card"},{"op":"x"}]"#,
+        r#"[{"op":2,"path":"/card"}]"#,
+        r#"[{"op":"x","op":"add\u0000","path":"/card"}]"#,
     ] {
         assert_eq!(shape(document), Some(PatchShape::Json), "{document}");
     }
     for document in [
         r#"{"schemas":["urn:ietf:params:scim:api:messages:2.0:PatchOp"],"Operations":[{"op":"add","value":{}}]}"#,
         r#"{"operations":{"Op":"add"}}"#,
+        r#"{"a":[{"Operations":[{"op":"replace","value":{}}]}]}"#,
     ] {
         assert_eq!(shape(document), Some(PatchShape::Scim), "{document}");
     }
     for document in [
-        r#"[{"op":"add"},{"path":"/x"}]"#,
         r#"{"a":[{"op":"add","path":"/card"}]}"#,
+        r#"{"a":{"path":"/card","x":[1,{"op":1}],"OP":"Add"}}"#,
+        r#"[[{"op":"add","path":"/card"}]]"#,
+        r#"[{"op":"add","path":"/a","value":[{"op":"add","path":"/card"}]}]"#,
+    ] {
+        assert_eq!(shape(document), Some(PatchShape::Inner), "{document}");
+    }
+    for document in [
+        r#"[{"op":"add"},{"path":"/x"}]"#,
+        r#"[{"op":"http.client","path":"/x"}]"#,
+        r#"{"filters":[{"op":"eq","path":"/x"},{"op":null,"path":"/x"}]}"#,
+        r#"{"ops":["add"],"path":"/x"}"#,
         r#"{"x":{"op":1},"path":"/"}"#,
         r#"{"Operations":1,"x":[{"op":1}]}"#,
+        r#"{"Operations":[{"op":"eq"}]}"#,
         r#""op""#,
     ] {
         assert_eq!(shape(document), None, "{document}");
@@ -145,6 +183,11 @@ fn a_value_in_another_shape_than_selectors_expect_is_refused_where_that_is_set()
         (r#"[{"op":"add","path":"/cards/0/expiry","value":"4"},{"op":"remove","path":"/cards/1"}]"#, cards, false),
         (r#"[{"op":"add","path":"/notes","value":"4"}]"#, cards, false),
         (r#"[{"op":"add","path":"/notes","value":"4"}]"#, &["$..pin"], false),
+        // The value is the whole document.
+        (r#"[{"op":"replace","path":"","value":{"cards":{"number":"4"}}}]"#, cards, true),
+        (r#"[{"op":"replace","path":"","value":[{"pin":"4"}]}]"#, &["$.pin"], true),
+        (r#"[{"op":"replace","path":"","value":{"notes":"4"}}]"#, &["$..pin"], true),
+        (r#"[{"op":"replace","path":"","value":{"cards":[{"number":"4"}]}}]"#, cards, false),
     ] {
         let found = found_strictly(patch, selectors, true);
         assert_eq!(found == Err(DocumentErrorKind::PatchUnmatched), is_refused, "{patch}: {found:?}");

@@ -15,6 +15,7 @@ mod patch;
 mod query;
 mod redact;
 mod unread;
+mod splice;
 
 use std::net::IpAddr;
 use std::sync::Arc;

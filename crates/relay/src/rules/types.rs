@@ -24,7 +24,7 @@ const UNREADABLE: [&str; 2] = ["application/json-seq", "application/geo+json-seq
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Patches {
-    /// Where a rule hides values in JSON, a body in the shape of a JSON Patch or of a SCIM patch is refused, whatever its type.
+    /// Where a rule hides values in JSON, a body that is or holds a JSON Patch or a SCIM patch is refused, whatever its type.
     #[default]
     Refuse,
     /// The paths of operations are compared with the selectors, which must consist of names and wildcards.

@@ -309,6 +309,28 @@ async fn no_patch_passes_the_selectors_by() {
         let plain = post(&mut client, "/cards", Some(JSON), r#"{"card":{"number":"4242"},"op":1}"#).await;
         assert_eq!(outcome(&plain), r#"/cards {"card":{"number":"[redacted]"},"op":1}"#);
     }
+    let inner = [
+        r#"{"patch":[{"op":"add","path":"/card/number","value":"4242"}]}"#,
+        r#"{"a":[{"b":{"Value":"4242","OP":"Add","Path":"/card/number"}}]}"#,
+        r#"[[{"op":"add","path":"/card/number","value":"4242"}]]"#,
+        r#"[{"op":"add","path":"/patch","value":[{"op":"add","path":"/card/number","value":"4242"}]}]"#,
+        r#"[{"op":"add","path":"/card//number","value":"4242"}]"#,
+        r#"[{"op":"add","path":"//number","value":"4242"}]"#,
+        r#"[{"op":"0","path":["card","number"],"value":"4242"}]"#,
+        r#"{"patch":{"Operations":[{"op":"replace","value":{"card.number":"4242"}}]}}"#,
+    ];
+    let lines = [JSON, "application/json-patch+json", "application/x-ndjson"];
+    for rules in [rule.to_owned(), with("operations")] {
+        let (_upstream, test_relay) = test_relay(&rules, "");
+        let mut client = test_relay.client(Version::HTTP_11).await;
+        for (content_type, body) in lines.iter().flat_map(|kind| inner.map(|body| (kind, body))) {
+            let answer = post(&mut client, "/cards", Some(content_type), body).await;
+            assert!(answer.status.is_client_error(), "{content_type} {body}: {answer:?}");
+        }
+        for body in [r#"{"changes":[{"op":"eq","path":"/x"}],"path":"/y"}"#, r#"{"op":"sum","path":"/x"}"#] {
+            assert_eq!(outcome(&post(&mut client, "/cards", Some(JSON), body).await), format!("/cards {body}"));
+        }
+    }
     let (_upstream, of_operations) = test_relay(&with("operations"), "");
     let mut client = of_operations.client(Version::HTTP_11).await;
     let moved = r#"[{"op":"add","path":"/x","value":"4242"},{"op":"move","from":"/x","path":"/card/number"}]"#;

@@ -3,10 +3,10 @@
 use std::ops::{ControlFlow, Range};
 
 use leafseal_document::{
-    DocumentError, Limits as DocumentLimits, LineFinder, Match, NextLine, PatchShape, PatchWalk, Progress, Purpose,
-    Selection, ShapeWalk, Walker, escape_into,
+    Limits as DocumentLimits, LineFinder, Match, NextLine, PatchShape, PatchWalk, Progress, Purpose, ShapeWalk, escape_into,
 };
 
+use super::splice::{Elements, List, Splice, Tokens, WalkFault};
 use super::*;
 use crate::config::Patches;
 
@@ -15,23 +15,30 @@ const STEP_SIZE: usize = 16 << 10;
 
 /// Cost of a walk for each byte, as [`Cost::of_bytes`] counts it.
 const WALK_FACTOR: u64 = 16;
+/// The same for a search of the words that patches contain.
+const SEARCH_FACTOR: u64 = 2;
 
 /// The refusal of a patch whose operations are not read.
 const IS_PATCH: &str = "it has the shape of a JSON Patch (RFC 6902), in which selectors find nothing: set patches = \"operations\" to \
                         compare the paths of its operations with them, or \"document\" if it is no patch";
+const HOLDS_PATCH: &str = "a member or element of it has the shape of a JSON Patch (RFC 6902), in which selectors find nothing: send the \
+                           patch as the body, or set patches = \"document\" if it is none";
 const IS_PATCH_IN_LINE: &str = "one of its lines has the shape of a patch, in which selectors find nothing: set patches = \"document\" \
                                 if it is none";
 const IS_SCIM: &str = "it has the shape of a SCIM patch (RFC 7644), in which selectors find nothing: set patches = \"document\" if it \
                        is none";
 
+/// The work of beginning a line, in bytes that are walked in about that time.
+const LINE_COST: usize = 64;
+
 /// A search for the shape of a body.
-struct ShapeSearch {
+pub(crate) struct ShapeSearch {
     walk: ShapeWalk,
     body: Buffer,
 }
 
 /// A search for lines in the shape of a patch.
-struct LineSearch {
+pub(crate) struct LineSearch {
     body: Buffer,
     lines: LineFinder,
     /// The current line, if it may have that shape.
@@ -39,7 +46,7 @@ struct LineSearch {
 }
 
 /// A search for the selected values of a patch.
-struct Search {
+pub(crate) struct Search {
     walk: PatchWalk,
     body: Buffer,
     matches: Vec<Match>,
@@ -47,14 +54,21 @@ struct Search {
     share: BudgetShare,
 }
 
-/// Why a search ended early.
-enum SearchFault {
-    Document(DocumentError),
-    NoRoom(Refusal),
-}
-
 impl ShapeSearch {
-    fn step(mut self) -> ControlFlow<(Option<PatchShape>, Buffer), Self> {
+    pub(crate) fn new(body: Buffer) -> Self {
+        ShapeSearch { walk: ShapeWalk::new(&DocumentLimits::default()), body }
+    }
+
+    /// Looks for what patches contain; breaks with the search if the body may be one, otherwise with the body.
+    pub(crate) fn look(mut self) -> ControlFlow<Result<Self, Buffer>, Self> {
+        let over = self.walk.advance(self.body.as_ref(), STEP_SIZE);
+        if matches!(over, Ok(Some(_))) {
+            return ControlFlow::Break(Err(self.body));
+        }
+        if self.walk.is_searching() { ControlFlow::Continue(self) } else { ControlFlow::Break(Ok(self)) }
+    }
+
+    pub(crate) fn step(mut self) -> ControlFlow<(Option<PatchShape>, Buffer), Self> {
         match self.walk.advance(self.body.as_ref(), STEP_SIZE) {
             Ok(None) => ControlFlow::Continue(self),
             Ok(Some(shape)) => ControlFlow::Break((shape, self.body)),
@@ -65,56 +79,64 @@ impl ShapeSearch {
 }
 
 impl LineSearch {
-    fn new(body: Buffer) -> Self {
+    pub(crate) fn new(body: Buffer) -> Self {
         LineSearch { body, lines: LineFinder::default(), line: None }
     }
 
     /// Looks at a line, or at as many as a step permits.
-    fn step(mut self) -> ControlFlow<(bool, Buffer), Self> {
+    pub(crate) fn step(mut self) -> ControlFlow<(bool, Buffer), Self> {
         let body = self.body.as_ref();
         let mut left = STEP_SIZE;
         while left > 0 {
-            if let Some((line, mut walk)) = self.line.take() {
-                match walk.advance(&body[line.clone()], left) {
-                    Ok(None) => {
-                        self.line = Some((line, walk));
-                        break;
+            let Some((line, walk)) = &mut self.line else {
+                match self.lines.next(body, &mut left) {
+                    NextLine::End => return ControlFlow::Break((false, self.body)),
+                    NextLine::More => break,
+                    NextLine::Line { range, .. } => {
+                        self.line = Some((range, ShapeWalk::new(&DocumentLimits::default())));
+                        left = left.saturating_sub(LINE_COST);
                     }
-                    Ok(Some(Some(_))) => return ControlFlow::Break((true, self.body)),
-                    // The rules refuse a line that is no JSON.
-                    Ok(Some(None)) | Err(_) => left = left.saturating_sub(line.len()),
                 }
+                continue;
+            };
+            let size = line.len();
+            match walk.advance(&body[line.clone()], left) {
+                Ok(None) => {}
+                Ok(Some(Some(_))) => return ControlFlow::Break((true, self.body)),
+                // The rules refuse a line that is no JSON.
+                Ok(Some(None)) | Err(_) => self.line = None,
             }
-            match self.lines.next(body, &mut left) {
-                NextLine::End => return ControlFlow::Break((false, self.body)),
-                NextLine::More => break,
-                NextLine::Line { range, .. } => {
-                    let walk = ShapeWalk::new(&body[range.clone()], &DocumentLimits::default());
-                    self.line = walk.map(|walk| (range, walk));
-                }
-            }
+            left = left.saturating_sub(size);
         }
         ControlFlow::Continue(self)
     }
 }
 
 impl Search {
-    fn step(mut self) -> ControlFlow<Result<Self, SearchFault>, Self> {
+    pub(crate) fn new(walk: PatchWalk, body: Buffer) -> Result<Self, Refusal> {
+        let share = body.share().another(0)?;
+        Ok(Search { walk, body, matches: Vec::new(), share })
+    }
+
+    /// Runs one step; breaks with the matches, in the order of the document.
+    pub(crate) fn step(mut self) -> ControlFlow<Result<Self, WalkFault>, Self> {
         let progress = match self.walk.next_batch(self.body.as_ref(), &mut self.matches, STEP_SIZE) {
             Ok(progress) => progress,
-            Err(error) => return ControlFlow::Break(Err(SearchFault::Document(error))),
+            Err(error) => return ControlFlow::Break(Err(WalkFault::Document(error))),
         };
         let held = self.walk.memory() + self.matches.capacity() * size_of::<Match>();
         if let Err(refusal) = self.share.grow(held.saturating_sub(self.share.size())) {
-            return ControlFlow::Break(Err(SearchFault::NoRoom(refusal)));
+            return ControlFlow::Break(Err(WalkFault::NoRoom(refusal)));
         }
         match progress {
             Progress::More => ControlFlow::Continue(self),
-            Progress::Done => {
-                self.matches.sort_unstable_by_key(|found| found.start);
-                ControlFlow::Break(Ok(self))
-            }
+            Progress::Done => ControlFlow::Break(Ok(self)),
         }
+    }
+
+    /// What was found, and the share that covers the matches.
+    pub(crate) fn into_parts(self) -> (Buffer, Vec<Match>, BudgetShare) {
+        (self.body, self.matches, self.share)
     }
 }
 
@@ -131,25 +153,32 @@ impl Job<'_> {
         if kind == Kind::JsonLines && hides && patches != Patches::Document {
             return self.refuse_patches_in_lines(body).await.map(|body| (kind, body));
         }
-        if kind != Kind::Json || patches == Patches::Document || !(hides || patches == Patches::Operations) {
+        let is_read = matches!(kind, Kind::Json | Kind::Patch) && patches != Patches::Document;
+        if !is_read || !(hides || patches == Patches::Operations) {
             return Ok((kind, body));
         }
-        let Some(walk) = ShapeWalk::new(body.as_ref(), &DocumentLimits::default()) else { return Ok((kind, body)) };
-        let cost = Cost::of_bytes(body.len(), WALK_FACTOR);
-        let (shape, body) = self.offload().run_in_slices(cost, ShapeSearch { walk, body }, ShapeSearch::step).await;
+        let cost = Cost::of_bytes(body.len(), SEARCH_FACTOR);
+        let search = match self.offload().run_in_slices(cost, ShapeSearch::new(body), ShapeSearch::look).await {
+            Ok(search) => search,
+            Err(body) => return Ok((kind, body)),
+        };
+        let cost = Cost::of_bytes(search.body.len(), WALK_FACTOR);
+        let (shape, body) = self.offload().run_in_slices(cost, search, ShapeSearch::step).await;
+        let refused = |what| Err(Refusal::mismatch(self.direction, what));
         match shape {
-            None => Ok((Kind::Json, body)),
+            None => Ok((kind, body)),
             Some(PatchShape::Json) if patches == Patches::Operations => Ok((Kind::Patch, body)),
-            Some(PatchShape::Json) => Err(Refusal::mismatch(self.direction, IS_PATCH)),
-            Some(PatchShape::Scim) => Err(Refusal::mismatch(self.direction, IS_SCIM)),
+            Some(PatchShape::Json) => refused(IS_PATCH),
+            Some(PatchShape::Inner) if hides => refused(HOLDS_PATCH),
+            Some(PatchShape::Scim) if hides => refused(IS_SCIM),
+            Some(PatchShape::Inner | PatchShape::Scim) => Ok((kind, body)),
         }
     }
 
     /// Refuses JSON Lines with a line in the shape of a patch: their operations are not read.
     async fn refuse_patches_in_lines(&self, body: Buffer) -> Result<Buffer, Refusal> {
-        let search = LineSearch::new(body);
-        let cost = Cost::of_bytes(search.body.len(), WALK_FACTOR);
-        let (is_patch, body) = self.offload().run_in_slices(cost, search, LineSearch::step).await;
+        let cost = Cost::of_bytes(body.len(), WALK_FACTOR);
+        let (is_patch, body) = self.offload().run_in_slices(cost, LineSearch::new(body), LineSearch::step).await;
         if is_patch { Err(Refusal::mismatch(self.direction, IS_PATCH_IN_LINE)) } else { Ok(body) }
     }
 
@@ -161,14 +190,10 @@ impl Job<'_> {
         let walk = walk
             .map_err(|error| Refusal::of_document(self.direction, error))?
             .strict(rule.require_match && rule.hides());
-        let share = body.share().another(0)?;
-        let search = Search { walk, body, matches: Vec::new(), share };
+        let search = Search::new(walk, body)?;
         let cost = Cost::of_bytes(search.body.len(), WALK_FACTOR);
         let found = self.offload().run_in_slices(cost, search, Search::step).await;
-        let Search { body, matches, .. } = found.map_err(|fault| match fault {
-            SearchFault::Document(error) => Refusal::of_document(self.direction, error),
-            SearchFault::NoRoom(refusal) => refusal,
-        })?;
+        let (body, matches, share) = found.map_err(|fault| self.of_walk(fault))?.into_parts();
         if matches.is_empty() {
             return Ok(body);
         }
@@ -177,63 +202,44 @@ impl Job<'_> {
             self.has_new_body = true;
             let mut token = Vec::new();
             escape_into(&rule.replacement, &mut token);
-            let mut out = Buffer::with_capacity(body.len(), body.share())?;
-            let cost = Cost::of_copy(body.len() + matches.len() * token.len());
-            let tokens = move || write(&body, matches.iter(), std::iter::repeat(&*token), &mut out).map(|()| out);
-            return self.offload().run(cost, tokens).await;
+            return self.splice(Splice::new(body, matches, Tokens::Same(token), share)?).await;
         }
-        self.patch_by_engine(rule, body, matches).await
+        self.patch_by_engine(rule, body, (matches, share)).await
     }
 
     /// Sends the found values to the engine as a list of their own, and puts its answer in their places.
-    async fn patch_by_engine(&mut self, rule: &Rule, body: Buffer, matches: Vec<Match>) -> Result<Buffer, Refusal> {
-        let size = 2 + matches.iter().map(|found| found.end - found.start + 1).sum::<usize>();
-        let mut list = Buffer::with_capacity(size, body.share())?;
-        list.extend(b"[")?;
-        for (index, found) in matches.iter().enumerate() {
-            list.extend(if index == 0 { b"" } else { b"," })?;
-            list.extend(&body.as_ref()[found.start..found.end])?;
-        }
-        list.extend(b"]")?;
+    async fn patch_by_engine(
+        &mut self,
+        rule: &Rule,
+        body: Buffer,
+        (matches, share): (Vec<Match>, BudgetShare),
+    ) -> Result<Buffer, Refusal> {
+        let cost = Cost::of_copy(body.len());
+        let list = self.offload().run_in_slices(cost, List::new(body, matches)?, List::step).await?;
+        let (body, matches, list) = list;
         let everything: Arc<[String]> = Arc::new(["$".to_owned()]);
         let answer = self.document(rule, &everything, (false, false), list).await?;
-        let mut out = Buffer::with_capacity(body.len() + answer.len(), body.share())?;
-        let cost = Cost::of_bytes(body.len() + answer.len(), 16);
-        let merge = move || -> Result<Option<Buffer>, Refusal> {
-            let Some(tokens) = elements(answer.as_ref(), matches.len()) else { return Ok(None) };
-            let tokens = tokens.iter().map(|found| &answer.as_ref()[found.start..found.end]);
-            write(&body, matches.iter(), tokens, &mut out)?;
-            Ok(Some(out))
-        };
-        let written = self.offload().run(cost, merge).await?;
-        written.ok_or_else(|| internal("the engine answered with another number of values"))
+        let cost = Cost::of_bytes(answer.len(), WALK_FACTOR);
+        let elements = Elements::new(answer).map_err(|fault| self.of_walk(fault))?;
+        let elements = self.offload().run_in_slices(cost, elements, Elements::step).await;
+        let (answer, places, _places_share) = elements.map_err(|fault| self.of_walk(fault))?;
+        if places.len() != matches.len() {
+            return Err(internal("the engine answered with another number of values"));
+        }
+        self.splice(Splice::new(body, matches, Tokens::Each(answer, places), share)?).await
     }
-}
 
-/// The scalars of a list of `count` scalars.
-fn elements(list: &[u8], count: usize) -> Option<Vec<Match>> {
-    let everything = Selection::everything();
-    let mut walker = Walker::new(list, &everything, Purpose::Encrypt, &DocumentLimits::default()).ok()?;
-    let mut found = Vec::with_capacity(count);
-    while walker.next_batch(&mut found, usize::MAX, usize::MAX).ok()? == Progress::More {}
-    (found.len() == count).then_some(found)
-}
-
-/// Writes the body with other tokens in the places of the matches.
-fn write<'t>(
-    body: &Buffer,
-    matches: impl Iterator<Item = &'t Match>,
-    tokens: impl Iterator<Item = &'t [u8]>,
-    out: &mut Buffer,
-) -> Result<(), Refusal> {
-    let bytes = body.as_ref();
-    let mut copied = 0;
-    for (found, token) in matches.zip(tokens) {
-        out.extend(&bytes[copied..found.start])?;
-        out.extend(token)?;
-        copied = found.end;
+    pub(super) async fn splice(&self, splice: Splice) -> Result<Buffer, Refusal> {
+        let cost = Cost::of_copy(splice.size());
+        self.offload().run_in_slices(cost, splice, Splice::step).await
     }
-    out.extend(&bytes[copied..])
+
+    fn of_walk(&self, fault: WalkFault) -> Refusal {
+        match fault {
+            WalkFault::Document(error) => Refusal::of_document(self.direction, error),
+            WalkFault::NoRoom(refusal) => refusal,
+        }
+    }
 }
 
 #[cfg(test)]
