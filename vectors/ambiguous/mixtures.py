@@ -1,6 +1,9 @@
 """Cases in which a value is not where the type or the rule says: words in Content-Type, patches, JSON in forms, equal
 members beside a filter, and shapes that lenient mappers accept."""
 
+import json
+from urllib.parse import quote
+
 from corpus import ALL, FORM, FORM_ONLY, JSON, JSON_ONLY, MULTIPART, SECRET, add
 from documents import CARD, FLAT
 from forms import END, part
@@ -12,10 +15,11 @@ FIELD = f"card_number={SECRET}"
 def mixtures() -> None:
     words()
     changes()
+    inner_changes()
     inside_forms()
+    inside_strings()
     filters()
     shapes()
-    inner_changes()
 
 
 def words() -> None:
@@ -88,10 +92,6 @@ def changes() -> None:
             add("changes", f"{name}{ending}", "a document of changes", body, kind, target=route)
 
 
-def scim(operation: str) -> str:
-    return f'{{"schemas":["urn:ietf:params:scim:api:messages:2.0:PatchOp"],"Operations":[{operation}]}}'
-
-
 def inner_changes() -> None:
     """Patches that are not the whole body, and operations that only some libraries apply."""
     add_card = f'{{"op":"add","path":"/card_number","value":"{SECRET}"}}'
@@ -122,6 +122,10 @@ def inner_changes() -> None:
             add("changes", f"inner-{name}{ending}", "a patch that is not the whole body", body, kind, target=route)
 
 
+def scim(operation: str) -> str:
+    return f'{{"schemas":["urn:ietf:params:scim:api:messages:2.0:PatchOp"],"Operations":[{operation}]}}'
+
+
 def inside_forms() -> None:
     """JSON that is not the whole body."""
     named = 'form-data; name="payload"'
@@ -147,6 +151,66 @@ def inside_forms() -> None:
         ("file-utf-16", part(file, CARD, "Content-Type: text/plain").encode().replace(CARD.encode(), CARD.encode("utf-16")) + END.encode(), MULTIPART),
     ]:
         add("inside", f"{name}-at-json", "JSON in a form", body, kind, target=JSON_ONLY)
+
+
+def inside_strings() -> None:
+    """JSON in a string, once or several times."""
+    def payload(text: str) -> str:
+        return json.dumps({"payload": text})
+
+    def in_texts(text: str, levels: int) -> str:
+        return text if levels == 0 else json.dumps(in_texts(text, levels - 1))
+
+    escaped = f'{{"card\\u005fnumber":"{SECRET}"}}'
+    units = "".join(f"\\u{ord(letter):04x}" for letter in FLAT)
+    for name, body in [
+        ("card", payload(CARD)),
+        ("flat", payload(FLAT)),
+        ("list", payload(f"[{FLAT}]")),
+        ("inner", payload(f'{{"data":{{"x":[{FLAT}]}}}}')),
+        ("twice", payload(in_texts(FLAT, 1))),
+        ("three-times", payload(in_texts(CARD, 2))),
+        ("many-times", payload(in_texts(FLAT, 9))),
+        ("text-in-text", payload(payload(FLAT))),
+        ("name-escaped", payload(escaped)),
+        ("name-escaped-twice", payload(in_texts(escaped, 1))),
+        ("outer-escapes", f'{{"payload":"{units}"}}'),
+        ("space", payload(f" \r\n\t{FLAT}")),
+        ("byte-order-mark", payload(f"\ufeff{FLAT}")),
+        ("nan", payload(f'{{"a":NaN,"card_number":"{SECRET}"}}')),
+        ("surrogate", payload(f'{{"a":"\\ud800","card_number":"{SECRET}"}}')),
+        ("deep", payload(f'{{"a":{"[" * 200}{"]" * 200},"card_number":"{SECRET}"}}')),
+        ("upper", payload(f'{{"CARD_NUMBER":"{SECRET}"}}')),
+        ("comment", payload(f'/*"*/{FLAT}')),
+        ("comment-inside", payload(f'{{"a":1,/*"*/"card_number":"{SECRET}"/*"*/}}')),
+        ("behind-scalar", payload(f"1\n{FLAT}")),
+        ("behind-document", payload(f'{{"a":1}}{FLAT}')),
+        ("prefix", payload(f")]}}'\n{FLAT}")),
+        ("apostrophes", payload(f"{{'card_number':'{SECRET}'}}")),
+        ("bare-name", payload(f"{{card_number:{SECRET}}}")),
+        ("at-selected-place", json.dumps({"card": f'{{"number":"{SECRET}"}}'})),
+        ("element", json.dumps([FLAT])),
+        ("root", json.dumps(FLAT)),
+    ]:
+        add("inside", f"string-{name}-at-json", "JSON in a string", body, JSON, target=JSON_ONLY)
+        add("inside", f"string-{name}-lines-at-json", "JSON in a string", f'{{"a":1}}\n{body}\n', "application/x-ndjson", target=JSON_ONLY)
+    part_of = 'form-data; name="payload"'
+    for name, text in [
+        ("twice", in_texts(CARD, 1)),
+        ("three-times", in_texts(FLAT, 2)),
+        ("comment", f'/*"*/{CARD}'),
+        ("nan", f'{{"a":NaN,"card_number":"{SECRET}"}}'),
+        ("behind", f'{{"a":1}}{FLAT}'),
+        ("late", f'{{"a":"{"x" * 5000}","card_number":"{SECRET}"}}'),
+    ]:
+        add("inside", f"field-text-{name}-at-json", "JSON in a form", f"payload={quote(text)}", FORM, target=JSON_ONLY)
+        add("inside", f"part-text-{name}-at-json", "JSON in a form", part(part_of, text) + END, MULTIPART, target=JSON_ONLY)
+        file = part(f'{part_of}; filename="f"', text, "Content-Type: text/plain")
+        add("inside", f"file-text-{name}-at-json", "JSON in a form", file + END, MULTIPART, target=JSON_ONLY)
+    notes = ["{name}, card_number: see {card}", "[urgent] card_number: 5", "card_number", '"card_number": 5', "#card_number: 1", '{"a": "card_number"}']
+    for number, note in enumerate(notes):
+        body = json.dumps({"card_number": SECRET, "note": note})
+        add("inside", f"plain-{number}-at-json", "a text that is no JSON with the name", body, JSON, target=JSON_ONLY, accepted=True)
 
 
 def filters() -> None:

@@ -15,7 +15,7 @@ pub enum OtherCase {
 
 /// Folds a character: equal for all characters that any simple folding of Unicode, or upper case followed by lower case, treats as equal.
 /// So `K` (U+212A) is `k`, `ſ` (U+017F) is `s`, and `ı` and `İ` are `i`.
-pub(crate) fn fold_char(character: char) -> char {
+pub fn folded_char(character: char) -> char {
     if character.is_ascii() {
         return character.to_ascii_lowercase();
     }
@@ -31,7 +31,7 @@ pub(crate) fn fold_char(character: char) -> char {
 
 /// Appends a folded name.
 pub(crate) fn fold_into(name: &str, out: &mut String) {
-    out.extend(name.chars().map(fold_char));
+    out.extend(name.chars().map(folded_char));
 }
 
 /// A name without its case, to be compared with others. Two names that any of the usual readers take for one another where case does
@@ -74,8 +74,8 @@ mod tests {
     #[test]
     fn folding_twice_changes_nothing() {
         for character in '\0'..=char::MAX {
-            let once = fold_char(character);
-            assert_eq!(fold_char(once), once, "{character:?}");
+            let once = folded_char(character);
+            assert_eq!(folded_char(once), once, "{character:?}");
         }
     }
 }

@@ -48,7 +48,7 @@ pub use encoding::{BYTE_ORDER_MARK, OtherEncoding};
 pub use error::{
     DocumentError, DocumentErrorKind, Expected, SelectorError, SelectorErrorKind, TextError, TextErrorKind,
 };
-pub use fold::{OtherCase, folded};
+pub use fold::{OtherCase, folded, folded_char};
 pub use limits::{DEPTH_CEILING, DOCUMENT_SIZE_CEILING, Limits};
 pub use lines::{LineFinder, NextLine};
 pub use match_paths::MatchPaths;

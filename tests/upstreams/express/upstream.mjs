@@ -42,6 +42,8 @@ function attempt(read) {
 function patched(body) {
   return {
     'json fast-json-patch': attempt(() => card(jsonPatch.applyPatch(stored(), body).newDocument)),
+    'json member patch': attempt(() => card(jsonPatch.applyPatch(stored(), body.patch).newDocument)),
+    'json text': attempt(() => card(JSON.parse(body.payload))),
     'json merge patch': attempt(() => card(Object.assign(stored(), body))),
     'json scim-patch': attempt(() => card(scimPatch(stored(), body.Operations, { mutateDocument: false }))),
   };

@@ -59,6 +59,22 @@ def patched(body: bytes) -> object:
     return card(jsonpatch.JsonPatch(json.loads(body)).apply(stored))
 
 
+def parsed(text: str) -> object:
+    """The document that a text holds, also as a text of a text."""
+    document = json.loads(text)
+    return parsed(document) if isinstance(document, str) else document
+
+
+def inside(body: bytes) -> dict[str, object]:
+    """What services find that parse a member of a message: a text, or a patch."""
+    stored = {"card": {"number": None}, "card_number": None, "secret_key": None}
+    message = json.loads(body)
+    return {
+        "json text": attempt(lambda: card(parsed(message["payload"]))),
+        "json member patch": attempt(lambda: card(jsonpatch.JsonPatch(message["patch"]).apply(stored))),
+    }
+
+
 def by_sqlite(body: bytes) -> dict[str, object]:
     """What SQLite's functions read, which take the first of equal members."""
     database = sqlite3.connect(":memory:")
@@ -85,6 +101,7 @@ def documents(body: bytes) -> dict[str, object]:
         "filter last": attempt(lambda: of_kind(json.loads(body))),
         "filter first": attempt(lambda: of_kind(json.loads(body, object_pairs_hook=First))),
         **(attempt(lambda: by_sqlite(body)) or {}),
+        **(attempt(lambda: inside(body)) or {}),
     }
 
 
@@ -101,7 +118,7 @@ def flask_app() -> flask.Flask:
             "form request.files": [file.read().decode("latin-1") for file in form.files.getlist("card_number")],
             "params request.values": form.values.getlist("card_number"),
             "json get_json(force)": card(attempt(lambda: request.get_json(force=True))),
-            "json field": card(attempt(lambda: json.loads(form.form["payload"]))),
+            "json field": card(attempt(lambda: parsed(form.form["payload"]))),
             **documents(body),
             "query request.args": request.args.getlist("card_number"),
             "header request.headers": request.headers.get("X-Card-Number"),

@@ -91,6 +91,18 @@ impl Selection {
         segments.flat_map(|segment| &segment.selectors).all(is_of_names)
     }
 
+    /// The names under which the selected values are members of objects; `None` if a selector selects elements, or members of any name.
+    pub fn member_names(&self) -> Option<Vec<&str>> {
+        let mut names = Vec::new();
+        for query in &self.compiled.queries {
+            for selector in &query.segments.last()?.selectors {
+                let Selector::Name(name) = selector else { return None };
+                names.push(name.as_str());
+            }
+        }
+        Some(names)
+    }
+
     pub(crate) fn program(&self) -> Option<&Arc<Program>> {
         self.compiled.program.as_ref()
     }

@@ -29,6 +29,7 @@ pub use leafseal_config::Problem;
 pub use schema::{Limits, OnFailure, Process, UpstreamSettings};
 
 pub use crate::rules::choice::OtherCase;
+use crate::rules::json_text::MemberNames;
 use crate::rules::route::{HostPattern, PathPattern};
 use crate::rules::router::{Entry, Router};
 pub use crate::rules::types::{Embedded, MediaTypes, Patches};
@@ -267,6 +268,8 @@ pub struct Hidden {
     pub json: bool,
     /// The selectors of these values, rule by rule.
     pub selections: Arc<[Selection]>,
+    /// The names under which these values are members, for texts of JSON inside of other values.
+    pub(crate) members: Arc<MemberNames>,
     /// Whether a document that is a single value is hidden.
     pub json_root: bool,
     /// The form fields that are hidden.
@@ -301,9 +304,12 @@ impl Hidden {
         let named = |names: &[&FieldNames]| {
             FieldNames::new(names.iter().flat_map(|names| names.iter())).guarded(case, &FieldNames::default())
         };
+        let selections: Arc<[Selection]> =
+            hiding().filter_map(|rule| rule.json.as_ref()).map(|fields| fields.selection.clone()).collect();
         Hidden {
             json: hiding().any(|rule| rule.json.is_some()),
-            selections: hiding().filter_map(|rule| rule.json.as_ref()).map(|fields| fields.selection.clone()).collect(),
+            members: Arc::new(MemberNames::new(&selections, case)),
+            selections,
             json_root: hiding().any(|rule| rule.json.as_ref().is_some_and(selects_root)),
             in_bodies: Arc::new(named(&[&form])),
             in_query: Arc::new(elsewhere(&form, &query)),

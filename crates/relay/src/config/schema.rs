@@ -488,7 +488,7 @@ pub(super) struct Route {
     /// How bodies in the shape of a JSON Patch (RFC 6902) or SCIM patch are read where a rule hides values in JSON.
     #[schemars(with = "Option<Patches>")]
     pub patches: Option<Spanned<Patches>>,
-    /// What happens to a body with a JSON text in a string or in a field of a form, in which selectors of hiding rules find values.
+    /// What happens to a body with a JSON text in a string or in a field of a form, in which a member has the name of a hidden JSON value.
     #[serde(default)]
     pub embedded_json: Embedded,
     /// What happens to a request body that no rule can read.

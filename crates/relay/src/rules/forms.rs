@@ -36,8 +36,11 @@ pub(crate) enum FormFault {
     /// The rule has a role, which encrypted files do not carry: it would protect nothing, and could not be required.
     #[error("a file in a form cannot have a role: remove `role` from the rule")]
     FileWithRole,
-    /// A field that no rule selects holds JSON, while rules hide values in JSON.
-    #[error("a field that no rule selects holds JSON, in which rules hide values: select the field with `form`")]
+    /// A field that no rule selects holds JSON with a name of values that rules hide in JSON.
+    #[error(
+        "a field that no rule selects holds JSON, in which rules hide values: select the field with `form`, or set \
+         embedded_json = \"pass\" if the upstream does not parse it"
+    )]
     HoldsJson,
     /// A field has the name of a cookie or of a query parameter that a rule hides.
     #[error("a field that a rule hides comes from two sources: many upstreams read query, form and cookies as one")]

@@ -2,6 +2,7 @@
 
 pub(crate) mod choice;
 pub(crate) mod forms;
+pub(crate) mod json_text;
 pub mod path;
 pub mod route;
 pub(crate) mod router;

@@ -33,7 +33,7 @@ pub enum Patches {
     Document,
 }
 
-/// What becomes of a body with a JSON text inside, in a string or in a field of a form, in which selectors of hiding rules find values.
+/// What becomes of a body with a JSON text inside, in a string or in a field of a form, in which a member has the name of a hidden value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Embedded {

@@ -453,6 +453,11 @@ async fn no_json_text_in_a_string_passes_the_selectors_by() {
         format!("[\"\\n \\u007b{}\"]", &quoted(card)[2..quoted(card).len() - 1]),
         format!("{{\"a\":{}}}", quoted(&format!("[{}]", quoted(card)))),
         format!("{{\"a\":{}}}", quoted(r#"{"Card":{"number":"4242"}}"#)),
+        format!("{{\"card\":{}}}", quoted(r#"{"n\u0075mber":"4242"}"#)),
+        format!("{{\"a\":{}}}", quoted(r#"{"x":[{"NUMBER":"4242"}],"y":NaN}"#)),
+        format!("{{\"a\":{}}}", quoted("\u{feff}// a\n{'number':4242}")),
+        format!("{{\"a\":{}}}", quoted(&quoted(&quoted(card)))),
+        r#"{"a":"{\"b\":\"\ud800\",\"number\":4242}"}"#.to_owned(),
     ];
     for (setting, is_refused) in [("refuse", true), ("pass", false)] {
         let rules = format!("{rules}]\nembedded_json = \"{setting}\"\nresponse = [");
@@ -464,7 +469,9 @@ async fn no_json_text_in_a_string_passes_the_selectors_by() {
             assert!(!is_refused || !String::from_utf8_lossy(&answer.body).contains(SECRET), "{answer:?}");
         }
         for body in [
-            format!("{{\"a\":{},\"b\":\"[1]\",\"c\":\"{{x}}\"}}", quoted(r#"{"number":"4242"}"#)),
+            format!("{{\"a\":{},\"b\":\"[1]\",\"c\":\"{{x}}\"}}", quoted(r#"{"card":"4242"}"#)),
+            format!("{{\"a\":{}}}", quoted("{name}, your number: {number}")),
+            format!("{{\"a\":{}}}", quoted(r#"{"a":"number","b":["number"],"numbers":1}"#)),
             format!("{{\"card\":{{\"number\":{}}}}}", quoted(card)),
             format!("[{}]", quoted("[ it is no document")),
         ] {
@@ -532,12 +539,19 @@ async fn json_in_a_field_does_not_pass_rules_for_json() {
     for (content_type, body, is_refused) in [
         (FORM, "payload=%7B%22card%22:4242%7D".to_owned(), true),
         (FORM, "payload=+%0a[%7B%22card%22:4242%7D]".to_owned(), true),
-        (FORM, "payload=%ef%bb%bf{}".to_owned(), true),
+        (FORM, "payload=%ef%bb%bf{\"a\":[{\"CARD\":4242}]}".to_owned(), true),
+        (FORM, "a=1&payload=\"{\\\"card\\\":4242}\"&b=1".to_owned(), true),
+        (FORM, format!("payload={{\"a\":\"{}\",\"card\":4242}}", "x".repeat(70_000)), true),
+        (FORM, "payload={}&tags=[\"card\"]&x={card}&y=\"card\":1".to_owned(), false),
         (FORM, "sealed=%7B%22card%22:4242%7D".to_owned(), false),
         (FORM, "note=[urgent]+call&n=42".to_owned(), false),
         (PARTS, part("payload", "", "{\"card\":4242}"), true),
         (PARTS, part("payload", typed, "4242"), true),
         (PARTS, part("payload", &format!("; filename=\"a\"{typed}"), "{\"card\":4242}"), true),
+        (PARTS, part("payload", "; filename=\"a\"", "{\"card\":4242}"), true),
+        (PARTS, part("payload", "; filename=\"a.txt\"", "\"{\\\"c\\u0061rd\\\":4242}\""), true),
+        (PARTS, part("payload", "", &format!("{{'a':'{}','card':4242}}", "x".repeat(70_000))), true),
+        (PARTS, part("payload", "; filename=\"a\"", "{\0\"\0c\0a\0r\0d\0\"\0:\0[\0]\0}\0"), true),
         (PARTS, part("sealed", typed, "{\"card\":4242}"), false),
         (PARTS, part("payload", "; filename=\"a.txt\"", "{braces} in a text file"), false),
     ] {

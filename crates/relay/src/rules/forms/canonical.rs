@@ -10,17 +10,18 @@ use leafseal_document::form::{
 
 use super::{FormFault, Output, Step, progress};
 use crate::body::buffer::Buffer;
+use crate::rules::json_text::{MemberNames, TextSearch, Verdict};
 
-/// Bytes at the start of a value that show whether it is JSON.
-const HEAD_SIZE: usize = 1 << 10;
+/// Bytes of a value that are searched at a time for JSON.
+const PIECE_SIZE: usize = 1 << 10;
 
 /// What a form is checked for besides its names.
 #[derive(Clone, Default)]
 pub(crate) struct Checks {
     /// Names that this message also has elsewhere, and that must not be those of hidden fields.
     pub(crate) elsewhere: Option<Arc<FieldNames>>,
-    /// Whether rules hide values in JSON, so that a field that no rule selects must not hold any.
-    pub(crate) json: bool,
+    /// Names that members of JSON in fields that no rule selects must not have, if rules hide values in JSON.
+    pub(crate) texts: Option<Arc<MemberNames>>,
 }
 
 impl Checks {
@@ -30,25 +31,49 @@ impl Checks {
             _ => Ok(()),
         }
     }
-
-    fn value(&self, head: &[u8], is_selected: bool) -> Result<(), FormFault> {
-        if self.json && !is_selected && begins_like_json(head) { Err(FormFault::HoldsJson) } else { Ok(()) }
-    }
 }
 
-/// Whether a text may be a JSON object or array, by its first bytes. Other texts that begin with a bracket pass, such as `[urgent]`.
-fn begins_like_json(head: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(head);
-    let is_space = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '\u{feff}' | '\u{180e}' | '\u{200b}');
-    let text = text.trim_start_matches(is_space);
-    // Longer white space than any client writes may stand before anything.
-    if text.is_empty() {
-        return head.len() >= HEAD_SIZE;
+/// A search for JSON in one value after another.
+struct ValueSearch {
+    texts: TextSearch,
+    /// How much of the current value was searched.
+    at: usize,
+}
+
+impl ValueSearch {
+    fn new(checks: &Checks) -> Option<Self> {
+        let texts = checks.texts.as_ref().map(|names| TextSearch::new(Arc::clone(names)));
+        texts.map(|texts| ValueSearch { texts, at: 0 })
     }
-    let is_item = |c: char| c.is_ascii_digit() || matches!(c, '{' | '[' | '"' | '\'' | '-' | '/' | '#');
-    match text.strip_prefix('[') {
-        Some(items) => items.trim_start_matches(is_space).starts_with(is_item),
-        None => text.starts_with('{'),
+
+    fn begin(&mut self) {
+        self.texts.begin_bytes();
+        self.at = 0;
+    }
+
+    /// Searches on; returns whether the value has been searched, and the steps that this took.
+    fn step(&mut self, value: &[u8], is_encoded: bool) -> Result<(bool, usize), FormFault> {
+        let (before, rest) = (self.texts.steps(), &value[self.at..]);
+        let (size, mut decoded) = (rest.len().min(PIECE_SIZE), Vec::new());
+        let (mut piece, taken) = match is_encoded {
+            true => {
+                let taken = Syntax::decode(rest, size, &mut decoded);
+                (&*decoded, taken)
+            }
+            false => (&rest[..size], size),
+        };
+        self.at += taken;
+        let mut is_over = self.at == value.len();
+        while !piece.is_empty() {
+            let (read, verdict) = self.texts.read(piece);
+            piece = &piece[read..];
+            match verdict {
+                Verdict::More => {}
+                Verdict::Held => return Err(FormFault::HoldsJson),
+                Verdict::NotJson => (is_over, piece) = (true, &[]),
+            }
+        }
+        Ok((is_over, taken + (self.texts.steps() - before) as usize))
     }
 }
 
@@ -72,6 +97,8 @@ pub(crate) struct CanonicalFields {
     out: Output,
     next: usize,
     is_in_value: bool,
+    search: Option<ValueSearch>,
+    is_searching: bool,
     selected: Vec<String>,
 }
 
@@ -85,8 +112,20 @@ impl CanonicalFields {
         syntax: Syntax,
     ) -> Self {
         let (reader, out) = (Some(FieldReader::new(names, limits, Wanted::All)), Output::with_capacity(body.len()));
-        let (fields, selected) = (Vec::new(), Vec::new());
-        CanonicalFields { body, reader, fields, checks, syntax, out, next: 0, is_in_value: false, selected }
+        let (fields, selected, search) = (Vec::new(), Vec::new(), ValueSearch::new(&checks));
+        CanonicalFields {
+            body,
+            reader,
+            fields,
+            checks,
+            syntax,
+            out,
+            next: 0,
+            is_in_value: false,
+            search,
+            is_searching: false,
+            selected,
+        }
     }
 
     pub(crate) fn step(mut self) -> Step<Self, Canonical> {
@@ -108,8 +147,16 @@ impl CanonicalFields {
         }
         while self.out.left > 0 {
             let Some(field) = self.fields.get(self.next).cloned() else { return Ok(Progress::Done) };
+            let value = &self.body.as_ref()[field.value.clone().unwrap_or_default()];
+            if self.is_searching
+                && let Some(search) = &mut self.search
+            {
+                let (is_over, steps) = search.step(value, true)?;
+                self.out.left = self.out.left.saturating_sub(steps);
+                self.is_searching = !is_over;
+                continue;
+            }
             if self.is_in_value {
-                let value = &self.body.as_ref()[field.value.unwrap_or_default()];
                 self.is_in_value = !self.out.piece(value, Syntax::copy_value);
             } else {
                 self.begin(&field)?;
@@ -128,11 +175,13 @@ impl CanonicalFields {
         }
         self.syntax.encode_name(name, field.is_selected, &mut self.out.bytes);
         self.out.left = self.out.left.saturating_sub(name.len() + 1);
-        if let Some(value) = &field.value {
+        if field.value.is_some() {
             let decoded = decoded(name, name.len());
             self.checks.name(&decoded, field.is_selected)?;
-            let value = &body[value.clone()];
-            self.checks.value(&self::decoded(value, value.len().min(HEAD_SIZE)), field.is_selected)?;
+            if let Some(search) = self.search.as_mut().filter(|_| !field.is_selected) {
+                search.begin();
+                self.is_searching = true;
+            }
             if field.is_selected {
                 self.selected.push(String::from_utf8_lossy(&decoded).trim().to_owned());
             }
@@ -159,6 +208,8 @@ pub(crate) struct CanonicalParts {
     out: Output,
     next: usize,
     is_in_content: bool,
+    search: Option<ValueSearch>,
+    is_searching: bool,
 }
 
 impl CanonicalParts {
@@ -174,8 +225,19 @@ impl CanonicalParts {
         checks: Checks,
     ) -> Result<Self, FormError> {
         let reader = Some(PartReader::new(&boundary, names, limits, Wanted::All)?);
-        let (parts, out) = (Vec::new(), Output::with_capacity(body.len()));
-        Ok(CanonicalParts { body, boundary, reader, parts, checks, out, next: 0, is_in_content: false })
+        let (parts, out, search) = (Vec::new(), Output::with_capacity(body.len()), ValueSearch::new(&checks));
+        Ok(CanonicalParts {
+            body,
+            boundary,
+            reader,
+            parts,
+            checks,
+            out,
+            next: 0,
+            is_in_content: false,
+            search,
+            is_searching: false,
+        })
     }
 
     pub(crate) fn step(mut self) -> Step<Self, Canonical> {
@@ -203,12 +265,22 @@ impl CanonicalParts {
             };
             let content = &body[part.content.clone()];
             if !self.is_in_content {
-                self.checks.check_part(part, head, content)?;
+                self.checks.check_part(head)?;
+                if let Some(search) = self.search.as_mut().filter(|_| !head.is_selected) {
+                    search.begin();
+                    self.is_searching = true;
+                }
                 let before = self.out.bytes.len();
                 self.out.bytes.extend_from_slice(format!("--{}\r\n", self.boundary).as_bytes());
                 head.write(&mut self.out.bytes);
                 self.out.left = self.out.left.saturating_sub(self.out.bytes.len() - before);
                 self.is_in_content = true;
+            } else if self.is_searching
+                && let Some(search) = &mut self.search
+            {
+                let (is_over, steps) = search.step(content, false)?;
+                self.out.left = self.out.left.saturating_sub(steps);
+                self.is_searching = !is_over;
             } else if self.out.copy(content) {
                 self.out.bytes.extend_from_slice(b"\r\n");
                 (self.is_in_content, self.next) = (false, self.next + 1);
@@ -219,13 +291,13 @@ impl CanonicalParts {
 }
 
 impl Checks {
-    fn check_part(&self, part: &Part, head: &PartHead, content: &[u8]) -> Result<(), FormFault> {
+    fn check_part(&self, head: &PartHead) -> Result<(), FormFault> {
         self.name(head.name.as_bytes(), head.is_selected)?;
         let is_json = |media: &String| MediaType::parse(media.as_bytes()).is_some_and(|media| media.is_json());
-        if self.json && !head.is_selected && head.media_type.as_ref().is_some_and(is_json) {
-            return Err(FormFault::HoldsJson);
+        match self.texts.is_some() && !head.is_selected && head.media_type.as_ref().is_some_and(is_json) {
+            // Frameworks bind such a part as a document of its own.
+            true => Err(FormFault::HoldsJson),
+            false => Ok(()),
         }
-        // The type of a file says whether it is read as JSON.
-        if part.is_file { Ok(()) } else { self.value(&content[..content.len().min(HEAD_SIZE)], head.is_selected) }
     }
 }

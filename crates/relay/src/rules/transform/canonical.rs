@@ -14,6 +14,7 @@ use crate::config::Hidden;
 use crate::refusal::{Direction, Refusal};
 use crate::rules::forms;
 use crate::rules::forms::canonical::{Canonical, CanonicalFields, CanonicalParts, Checks};
+use crate::rules::json_text::MemberNames;
 use crate::rules::types::Embedded;
 
 const COOKIES: &str = "a cookie has the name of a field that a rule hides, and some upstreams read both as one";
@@ -74,8 +75,13 @@ impl Job<'_> {
         if hidden.form.is_everything() && self.direction == Direction::Request {
             names.extend(cookie_names(&cookies(headers)));
         }
-        let json = hidden.json && self.actions.embedded_json == Embedded::Refuse;
-        Checks { elsewhere: self.names(names, hidden).await, json }
+        Checks { elsewhere: self.names(names, hidden).await, texts: self.names_in_texts() }
+    }
+
+    /// The names that members of JSON texts inside of other values must not have.
+    pub(super) fn names_in_texts(&self) -> Option<Arc<MemberNames>> {
+        let hidden = self.actions.hidden.as_ref().filter(|_| self.actions.embedded_json == Embedded::Refuse)?;
+        Some(Arc::clone(&hidden.members)).filter(|names| !names.is_empty())
     }
 
     /// Selects fields that some parser reads by one of these names.
