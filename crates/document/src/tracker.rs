@@ -136,6 +136,25 @@ impl Tracker {
         Ok(())
     }
 
+    /// Processes a member's name like [`Tracker::name`]; returns whether it is one that selectors look for, or its member is selected.
+    ///
+    /// # Errors
+    /// As [`Tracker::name`].
+    pub(crate) fn wanted_name(&mut self, token: &[u8], escaped: bool) -> Result<bool, DocumentErrorKind> {
+        if self.settled_depth > 0 {
+            return Ok(self.settled.is_selected());
+        }
+        let Some(frame) = self.frames.last() else { return Ok(false) };
+        let member = self.automaton.member(frame.set, token, escaped);
+        let member = member.map_err(|_| DocumentErrorKind::AmbiguousName)?;
+        self.member = member.set;
+        let is_named = member.name != Member::UNNAMED;
+        if self.refuses_duplicates && is_named {
+            self.see(member.name)?;
+        }
+        Ok(is_named || member.set.is_selected())
+    }
+
     /// Records a name of the innermost object.
     fn see(&mut self, name: u32) -> Result<(), DocumentErrorKind> {
         let start = self.frames.last().map_or(0, |frame| frame.seen);

@@ -1,7 +1,8 @@
 //! Member names that differ from selected ones only in case: refused, selected or ignored, on the automaton and on the tree.
 
 use leafseal_document::{
-    DocumentErrorKind, Limits, OtherCase, Progress, Purpose, Selection, Strategy, Walk, Walker, select,
+    CanonicalNames, DocumentErrorKind, Limits, NameWalk, OtherCase, Progress, Purpose, Selection, Strategy, Walk,
+    Walker, select,
 };
 
 fn selection(selectors: &[&str], other_case: OtherCase) -> Selection {
@@ -201,5 +202,58 @@ fn values_that_parsers_read_differently_decide_nothing() {
     for selector in ["$.p[?@.kind == 'card'].number", "$.p[?match(@.kind, 'card')].number"] {
         assert!(ambiguous("{\"p\":[{\"kind\":\"card\\u0000x\"}]}", selector));
         assert!(!ambiguous("{\"p\":[{\"kind\":\"card\\u0001x\"}]}", selector));
+    }
+}
+
+/// The canonical forms of the names of a document; the same in steps of any size.
+fn canonical(document: &str, selectors: &[&str], other_case: OtherCase) -> Vec<String> {
+    let selection = selection(selectors, other_case);
+    let outcomes = [1, 64, usize::MAX].map(|bytes_max| {
+        let mut walk = NameWalk::new(&selection, &Limits::default());
+        let mut found = CanonicalNames::default();
+        while walk.next_batch(document.as_bytes(), bytes_max, &mut found).unwrap() == Progress::More {}
+        let tokens =
+            found.places.iter().map(|place| std::str::from_utf8(&found.tokens[place.start..place.end]).unwrap());
+        let places = found.matches.iter().map(|found| &document[found.start..found.end]);
+        places.zip(tokens).map(|(before, after)| format!("{before} {after}")).collect::<Vec<_>>()
+    });
+    assert!(outcomes[0] == outcomes[1] && outcomes[1] == outcomes[2], "{document}");
+    outcomes[0].clone()
+}
+
+#[test]
+fn names_of_selected_members_have_one_spelling() {
+    let (refuse, same) = (OtherCase::Refuse, OtherCase::Same);
+    for (document, selectors, case, expected) in [
+        (
+            r#"{"c\u0061rd":{"n\u0075mber":1,"\u0078":2}}"#,
+            &["$.card.number"][..],
+            refuse,
+            &[r#""c\u0061rd" "card""#, r#""n\u0075mber" "number""#][..],
+        ),
+        (r#"{"x":{"n\u0075mber":1},"card":{"number":"\u0061"}}"#, &["$.card.number"], refuse, &[]),
+        (
+            r#"{"a\/b":1,"c\"d":2,"e\u000a":3,"f\u005C":4}"#,
+            &[r#"$['a/b','c"d','e\n','f\\']"#],
+            refuse,
+            &[r#""a\/b" "a/b""#, r#""e\u000a" "e\n""#, r#""f\u005C" "f\\""#],
+        ),
+        (r#"{"N\u0055MBER":1}"#, &["$.number"], same, &[r#""N\u0055MBER" "NUMBER""#]),
+        // Of members that a wildcard selects, and inside of selected objects.
+        (r#"{"\u0061":{"\u0062":1}}"#, &["$.*"], refuse, &[r#""\u0061" "a""#, r#""\u0062" "b""#]),
+        (r#"{"c\u0061rd":{"\u0062":1}}"#, &["$.card"], refuse, &[r#""c\u0061rd" "card""#, r#""\u0062" "b""#]),
+        // A filter may look at any name.
+        (
+            r#"{"p":[{"k\u0069nd":"x","\u0061":1}]}"#,
+            &["$.p[?@.kind == 'x'].a"],
+            refuse,
+            &[r#""k\u0069nd" "kind""#, r#""\u0061" "a""#],
+        ),
+        (r#"{"\u0061":[1]}"#, &["$.a[-1]"], refuse, &[r#""\u0061" "a""#]),
+        // The rules refuse the document.
+        (r#"{"N\u0075mber":1,"n\u0075mber":1}"#, &["$.number"], refuse, &[]),
+        (r#"{"\ud800":1}"#, &["$.*"], refuse, &[]),
+    ] {
+        assert_eq!(canonical(document, selectors, case), expected, "{document}");
     }
 }

@@ -10,12 +10,13 @@ mod fields;
 mod files;
 pub(crate) mod fuzzing;
 mod headers;
+mod names;
 mod other_readings;
 mod patch;
 mod query;
 mod redact;
-mod unread;
 mod splice;
+mod unread;
 
 use std::net::IpAddr;
 use std::sync::Arc;

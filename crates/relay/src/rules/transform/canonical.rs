@@ -1,5 +1,5 @@
-//! Forwards forms as the relay has read them, and takes each hidden field from one source: many upstreams read query, form and cookies as
-//! one set of parameters, and do not agree on which comes first.
+//! Forwards forms and names as the relay has read them, and takes each hidden field from one source: many upstreams read query, form and
+//! cookies as one set of parameters, and do not agree on which comes first.
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ use crate::rules::types::Embedded;
 const COOKIES: &str = "a cookie has the name of a field that a rule hides, and some upstreams read both as one";
 
 impl Job<'_> {
-    /// Writes a form in its canonical spelling, if rules hide something in messages of this direction.
+    /// Writes a form, and the names of selected members, in their canonical spelling, if rules hide something in messages of this
+    /// direction.
     pub(super) async fn canonical(
         &mut self,
         kind: &Kind,
@@ -48,7 +49,8 @@ impl Job<'_> {
                 self.has_new_body |= written.is_new;
                 into_buffer(written.bytes, work)
             }
-            Kind::Json | Kind::JsonLines | Kind::Patch | Kind::Other => Ok(body),
+            Kind::Json | Kind::JsonLines | Kind::Patch => self.canonical_names(kind, &hidden, body).await,
+            Kind::Other => Ok(body),
         }
     }
 
