@@ -3,6 +3,8 @@
 //!
 //! Not part of the crate's interface. Every function panics where a bound does not hold.
 
+mod documents;
+
 use std::net::Ipv4Addr;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -39,12 +41,15 @@ pub fn check_steps(bytes: &[u8]) {
     let names = String::from_utf8_lossy(names).into_owned();
     let names = FieldNames::new(names.split(',').filter(|name| !name.is_empty()));
     let guarded = Arc::new(names.clone().guarded(OtherCase::Refuse, &names));
-    match first % 5 {
+    match first.wrapping_sub(b'A') % 8 {
         0 => check_fields(body, &Arc::new(names), &guarded),
         1 => check_parts(body, &Arc::new(names), &guarded),
         2 => check_redaction(body),
         3 => check_decoding(body),
-        _ => check_encoding(body),
+        4 => check_encoding(body),
+        5 => documents::check_patch(body),
+        6 => documents::check_texts(body, &names),
+        _ => documents::check_names(body),
     }
 }
 
