@@ -207,6 +207,8 @@ def inside_strings() -> None:
         add("inside", f"part-text-{name}-at-json", "JSON in a form", part(part_of, text) + END, MULTIPART, target=JSON_ONLY)
         file = part(f'{part_of}; filename="f"', text, "Content-Type: text/plain")
         add("inside", f"file-text-{name}-at-json", "JSON in a form", file + END, MULTIPART, target=JSON_ONLY)
+    for name, text in [("", CARD), ("-twice", in_texts(FLAT, 1))]:
+        add("inside", f"query{name}", "JSON in the query of a form", "a=1", FORM, target=f"{ALL}?payload={quote(text)}")
     notes = ["{name}, card_number: see {card}", "[urgent] card_number: 5", "card_number", '"card_number": 5', "#card_number: 1", '{"a": "card_number"}']
     for number, note in enumerate(notes):
         body = json.dumps({"card_number": SECRET, "note": note})

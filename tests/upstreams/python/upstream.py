@@ -118,7 +118,7 @@ def flask_app() -> flask.Flask:
             "form request.files": [file.read().decode("latin-1") for file in form.files.getlist("card_number")],
             "params request.values": form.values.getlist("card_number"),
             "json get_json(force)": card(attempt(lambda: request.get_json(force=True))),
-            "json field": card(attempt(lambda: parsed(form.form["payload"]))),
+            "json field": card(attempt(lambda: parsed(form.values["payload"]))),
             **documents(body),
             "query request.args": request.args.getlist("card_number"),
             "header request.headers": request.headers.get("X-Card-Number"),

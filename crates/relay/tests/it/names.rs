@@ -560,6 +560,9 @@ async fn json_in_a_field_does_not_pass_rules_for_json() {
         assert_eq!(outcome == "unsupported-body", is_refused, "{body}: {outcome}");
         assert!(!outcome.contains(SECRET), "{body}: {outcome}");
     }
+    let query = "/cards?payload=%7B%22c%5Cu0061rd%22:4242%7D";
+    assert_eq!(outcome(&post(&mut client, query, Some(FORM), "a=1").await), "unsupported-body");
+    assert!(outcome(&post(&mut client, "/cards?p=%7B%22a%22:1%7D", Some(FORM), "a=1").await).ends_with("a=1"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

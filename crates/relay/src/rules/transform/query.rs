@@ -1,5 +1,7 @@
 //! Applies rules to the query of a request.
 
+use std::sync::Arc;
+
 use hyper::Uri;
 use hyper::body::Bytes;
 use hyper::http::uri::PathAndQuery;
@@ -8,7 +10,9 @@ use leafseal_document::form::Syntax;
 use super::Job;
 use crate::body::buffer::Buffer;
 use crate::refusal::Refusal;
-use crate::rules::forms::canonical::Checks;
+use crate::rules::forms::canonical::{CanonicalFields, Checks};
+use crate::rules::forms::{self, FormFault};
+use crate::rules::json_text::MemberNames;
 
 impl Job<'_> {
     /// Applies the rules to the query. If they hide something in it, names are written in one spelling; other bytes outside of selected
@@ -32,11 +36,17 @@ impl Job<'_> {
         let mut share = self.transforms.budget.share(self.client);
         share.grow(before.len())?;
         let mut after = Buffer::of(before.to_vec(), share);
-        if let Some(hidden) = hidden.filter(|hidden| !hidden.query.is_empty()) {
-            let names = hidden.query.clone();
-            let canonical;
-            (after, canonical) = self.canonical_fields(names, Checks::default(), Syntax::Query, after).await?;
-            self.hidden_in_query = canonical.selected;
+        if let Some(hidden) = hidden {
+            // Where fields of forms are searched for texts, those of the query are, which many upstreams read as one.
+            let texts = self.names_in_texts().filter(|_| !hidden.form.is_empty());
+            if !hidden.query.is_empty() {
+                let (names, checks) = (hidden.query.clone(), Checks { texts, ..Checks::default() });
+                let canonical;
+                (after, canonical) = self.canonical_fields(names, checks, Syntax::Query, after).await?;
+                self.hidden_in_query = canonical.selected;
+            } else if texts.is_some() {
+                after = self.refuse_texts(texts, after).await?;
+            }
         }
         for rule in rules {
             after = self.fields(rule, &rule.query, false, Syntax::Query, after).await?.0;
@@ -46,6 +56,22 @@ impl Job<'_> {
                 .ok_or_else(|| Refusal::too_large(self.direction, TARGET_SIZE_MAX))?;
         }
         Ok(())
+    }
+}
+
+impl Job<'_> {
+    /// Refuses a query that rules leave as it is if a field holds JSON with a hidden name.
+    async fn refuse_texts(&self, texts: Option<Arc<MemberNames>>, query: Buffer) -> Result<Buffer, Refusal> {
+        let (checks, share) = (Checks { texts, ..Checks::default() }, query.share().another(query.len())?);
+        let copy = Buffer::of(query.as_ref().to_vec(), share);
+        let limits = self.transforms.form.clone();
+        let search = CanonicalFields::new(copy, Arc::default(), limits, checks, Syntax::Query);
+        let cost = forms::cost(query.len(), true);
+        match self.offload().run_in_slices(cost, search, CanonicalFields::step).await {
+            Err(fault @ FormFault::HoldsJson) => Err(self.of_form(&fault)),
+            // No rule reads it.
+            _ => Ok(query),
+        }
     }
 }
 
