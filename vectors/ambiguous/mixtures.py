@@ -203,10 +203,14 @@ def inside_strings() -> None:
         ("behind", f'{{"a":1}}{FLAT}'),
         ("late", f'{{"a":"{"x" * 5000}","card_number":"{SECRET}"}}'),
     ]:
-        add("inside", f"field-text-{name}-at-json", "JSON in a form", f"payload={quote(text)}", FORM, target=JSON_ONLY)
-        add("inside", f"part-text-{name}-at-json", "JSON in a form", part(part_of, text) + END, MULTIPART, target=JSON_ONLY)
         file = part(f'{part_of}; filename="f"', text, "Content-Type: text/plain")
-        add("inside", f"file-text-{name}-at-json", "JSON in a form", file + END, MULTIPART, target=JSON_ONLY)
+        for which, body, kind in [
+            ("field", f"payload={quote(text)}", FORM),
+            ("part", part(part_of, text) + END, MULTIPART),
+            ("file", file + END, MULTIPART),
+        ]:
+            for route, ending in ((ALL, ""), (JSON_ONLY, "-at-json")):
+                add("inside", f"{which}-text-{name}{ending}", "JSON in a form", body, kind, target=route)
     for name, text in [("", CARD), ("-twice", in_texts(FLAT, 1))]:
         add("inside", f"query{name}", "JSON in the query of a form", "a=1", FORM, target=f"{ALL}?payload={quote(text)}")
     notes = ["{name}, card_number: see {card}", "[urgent] card_number: 5", "card_number", '"card_number": 5', "#card_number: 1", '{"a": "card_number"}']
