@@ -309,10 +309,18 @@ impl Client {
     /// # Errors
     /// As every call; `forbidden` if the key is invalid, or is for an app that this client may not use.
     pub async fn authenticate(&self, api_key: &str) -> Result<ApiKeyFacts, ClientError> {
+        self.authenticate_for(api_key, None).await
+    }
+
+    /// The same for a user that `client` names, such as by an address: so the engine lets look-ups for several users take turns.
+    ///
+    /// # Errors
+    /// As [`Client::authenticate`].
+    pub async fn authenticate_for(&self, api_key: &str, client: Option<&str>) -> Result<ApiKeyFacts, ClientError> {
         self.call(
             Method::Authenticate,
             None,
-            |id, _, out| request::authenticate(id, api_key, out),
+            |id, _, out| request::authenticate(id, api_key, client, out),
             |answer| answer.api_key(),
         )
         .await

@@ -17,8 +17,9 @@ use crate::app::{App, Keys, PublicApps};
 use crate::clock::Clock;
 use crate::counters::{CacheCounters, Lookups};
 use crate::error::{Error, ErrorKind};
-use crate::lookups::{Absence, Answer, Asker, Bounds, LookupRun, Progress, Standing, StoreLookups, Wanted};
+use crate::lookups::{Answer, Asker, Bounds, LookupRun, Progress, Standing, StoreLookups};
 use crate::recent::RecentVersions;
+use crate::wanted::{Absence, Wanted};
 
 /// Maximum delay between the creation time of a version and its commit, including the difference between the clocks of machines. It applies
 /// to apps that this engine did not know before the change.
@@ -304,20 +305,23 @@ impl Directory {
         if let Some(secret) = self.token_secret.get() {
             return Ok(Arc::clone(secret));
         }
-        self.found(&Wanted::TokenSecret, Standing::Known, clock)?.map_err(|_| secret_missing())
+        let asker = Asker { standing: Standing::Known, source: self.source(None) };
+        self.found(&Wanted::TokenSecret, asker, clock)?.map_err(|_| secret_missing())
     }
 
-    /// The API key, revoked or not.
+    /// The API key, revoked or not; `client` names its user, if the caller is another.
     pub(crate) fn api_key(
         &self,
         id: &ApiKeyId,
         standing: Standing,
+        client: Option<&str>,
         clock: &dyn Clock,
     ) -> Result<Option<Arc<ApiKey>>, Error> {
         if let Some(key) = self.known().find_api_key(id) {
             return Ok(Some(key));
         }
-        Ok(self.found(&Wanted::ApiKey(id.clone()), standing, clock)?.ok())
+        let asker = Asker { standing, source: self.source(client) };
+        Ok(self.found(&Wanted::ApiKey(id.clone()), asker, clock)?.ok())
     }
 
     /// The app, if it is enabled.
@@ -328,7 +332,8 @@ impl Directory {
         if let Some(app) = self.known().find_app(name) {
             return Ok(app);
         }
-        self.found(&Wanted::App(name.clone()), standing, clock)?.map_err(|absence| match absence {
+        let asker = Asker { standing, source: self.source(None) };
+        self.found(&Wanted::App(name.clone()), asker, clock)?.map_err(|absence| match absence {
             Absence::Missing => Error::new(ErrorKind::UnknownApp, format!("there is no app {name}")),
             Absence::Disabled => Error::new(ErrorKind::AppDisabled, format!("app {name} is disabled")),
         })
@@ -339,24 +344,25 @@ impl Directory {
         if let Some(grant) = self.known().find_client(name) {
             return Ok(grant);
         }
-        self.found(&Wanted::Client(name.clone()), Standing::Known, clock)?
+        // On a thread that authenticates a connection, the certificate names the client.
+        let source = job_client().unwrap_or_else(|| self.lookups.source_of(name));
+        self.found(&Wanted::Client(name.clone()), Asker { standing: Standing::Known, source }, clock)?
             .map_err(|_| Error::new(ErrorKind::Forbidden, format!("client {name} is not known to this engine")))
+    }
+
+    /// Whose turn a look-up uses: that of the client of the running job, or of one of its users.
+    fn source(&self, user: Option<&str>) -> u64 {
+        let client = job_client().unwrap_or_default();
+        user.map_or(client, |user| self.lookups.source_of(&(client, user)))
     }
 
     /// What is not in the cache. In a slice of a job that is served by look-up threads, the error asks for the step to be repeated, and the
     /// job is parked; any other thread waits.
-    fn found<T: Cached>(
-        &self,
-        wanted: &Wanted,
-        standing: Standing,
-        clock: &dyn Clock,
-    ) -> Result<Result<T, Absence>, Error> {
+    fn found<T: Cached>(&self, wanted: &Wanted, asker: Asker, clock: &dyn Clock) -> Result<Result<T, Absence>, Error> {
         if !self.lookups.is_served() {
             let fetched = self.read(wanted, clock)?;
             return Ok(fetched.map(|(fetched, _)| T::of(fetched)));
         }
-        let source = job_client().unwrap_or_default();
-        let asker = Asker { standing, source };
         match job_waker() {
             Some(waker) => match self.poll(wanted, asker, clock, &waker) {
                 Poll::Ready(found) => found,

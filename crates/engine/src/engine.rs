@@ -18,7 +18,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::counters::Counters;
 use crate::error::{Error, ErrorKind};
 use crate::gatherer::Gatherer;
-use crate::lookups::{Asker, Bounds, LookupRun, Standing, Wanted};
+use crate::lookups::{Asker, Bounds, LookupRun, Standing};
 use crate::no_store::NoStore;
 use crate::opening::OpeningWork;
 use crate::opening_cache::OpeningCache;
@@ -27,6 +27,7 @@ use crate::recipients::Recipients;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::spares::Spares;
+use crate::wanted::Wanted;
 
 /// The engine's interface. Cheap to clone; all clones are one engine.
 #[derive(Clone)]
@@ -310,14 +311,16 @@ impl Engine {
     }
 
     /// Identifies the caller of an API key. `agent`, such as a relay that receives keys from its clients, must be permitted to use the
-    /// key's app. May wait for the store, as [`Engine::api_caller`].
+    /// key's app, and names the key's user as `client`, whose look-ups take turns with those of others. May wait for the store, as
+    /// [`Engine::api_caller`].
     ///
     /// # Errors
     /// [`ErrorKind::Forbidden`]: the key is invalid, for any reason, or `agent` may not use its app; [`ErrorKind::Unavailable`].
-    pub fn authenticate(&self, agent: &Caller, api_key: &str) -> Result<ApiCaller, Error> {
+    pub fn authenticate(&self, agent: &Caller, api_key: &str, client: Option<&str>) -> Result<ApiCaller, Error> {
         let rights = self.rights(agent)?;
         let (id, secret_sha256) = read_api_key(api_key).ok_or_else(not_a_key)?;
-        let shown = self.api_caller(&id, secret_sha256)?;
+        let key = self.shared.directory.api_key(&id, Standing::Unknown, client, &*self.shared.clock)?;
+        let shown = ApiCaller::new(key, secret_sha256)?;
         rights
             .check_any(shown.app())
             .map_err(|_| Error::new(ErrorKind::Forbidden, "the API key is for an app that this client may not use"))?;
@@ -345,7 +348,7 @@ impl Engine {
     }
 
     fn api_key(&self, id: &ApiKeyId, standing: Standing) -> Result<Option<Arc<ApiKey>>, Error> {
-        self.shared.directory.api_key(id, standing, &*self.shared.clock)
+        self.shared.directory.api_key(id, standing, None, &*self.shared.clock)
     }
 
     /// Whether the app exists and the caller may use it, from the cache only, without blocking: false for anything that no request has used
@@ -392,7 +395,8 @@ impl Engine {
             Caller::Client { name, certificate_sha256 } => {
                 Rights::granted(directory.client(name, &*self.shared.clock)?, certificate_sha256)
             }
-            Caller::ApiKey { id, secret_sha256 } => Rights::of_key(self.api_key(id, Standing::Unknown)?, secret_sha256),
+            // Its key was verified when the request arrived.
+            Caller::ApiKey { id, secret_sha256 } => Rights::of_key(self.api_key(id, Standing::Known)?, secret_sha256),
             Caller::OnBehalf { agent, key } => {
                 Rights::on_behalf(self.rights(agent)?, self.api_key(key, Standing::Known)?)
             }

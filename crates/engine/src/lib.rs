@@ -28,6 +28,8 @@ mod gatherer;
 mod inspect;
 mod long;
 mod long_search;
+mod lookup_lane;
+mod lookup_memory;
 mod lookups;
 mod no_store;
 mod opening;
@@ -43,6 +45,7 @@ mod sessions;
 mod settings;
 mod spares;
 mod token;
+mod wanted;
 
 pub use api_key::{ApiCaller, ApiKeySecret, read_api_key};
 pub use clock::{Clock, SystemClock};

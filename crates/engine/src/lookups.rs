@@ -3,19 +3,19 @@
 //! A caller that lacks an app, a grant or a key registers a waker and continues when it is woken. Callers that want the same share one
 //! look-up. What the store does not have is remembered, within bytes and until the next change. Look-ups wait in two lanes, each bounded:
 //! callers whose credentials are known, and those whose are not, who may use only a part of the threads; within a lane the sources take
-//! turns. A look-up that nobody can be waiting for any more is not made.
+//! turns and share the room ([`Lane`]). A look-up that nobody can be waiting for any more is not made.
 
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::hash::{BuildHasher, RandomState};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use leafseal_keystore::{ApiKeyId, AppName, ClientName};
-use lru::LruCache;
-
 use crate::error::{Error, ErrorKind};
+use crate::lookup_lane::{Lane, Place};
+use crate::lookup_memory::{Familiar, Misses};
+use crate::wanted::{Absence, Wanted};
 
 /// How long a failed look-up answers those who waited for it.
 const FAILURE_AGE_MAX: Duration = Duration::from_millis(500);
@@ -23,36 +23,8 @@ const FAILURE_AGE_MAX: Duration = Duration::from_millis(500);
 const HANDOVER_AGE_MAX: Duration = Duration::from_millis(100);
 /// Failures and answers kept for those who wait; more are dropped, and looked up again.
 const KEPT_MAX: usize = 1024;
-/// A source may fill this part of a lane: one of so many.
-const SOURCE_PART: usize = 4;
 /// Look-ups of the known that may pass one of the others.
 const KNOWN_STREAK_MAX: u32 = 3;
-/// Names that existed before the last changes, each as a hash of eight bytes; beyond it all are forgotten.
-const FAMILIAR_MAX: usize = 1 << 18;
-/// Memory of a remembered miss beside its name, in bytes.
-const MISS_SIZE: usize = 160;
-
-/// What is looked up.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Wanted {
-    App(AppName),
-    Client(ClientName),
-    ApiKey(ApiKeyId),
-    TokenSecret,
-}
-
-impl Wanted {
-    /// Bytes that remembering it takes.
-    fn size(&self) -> usize {
-        MISS_SIZE
-            + match self {
-                Self::App(name) => name.as_str().len(),
-                Self::Client(name) => name.as_str().len(),
-                Self::ApiKey(id) => id.as_str().len(),
-                Self::TokenSecret => 0,
-            }
-    }
-}
 
 /// What is known about who wants something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,15 +41,6 @@ pub(crate) struct Asker {
     pub(crate) standing: Standing,
     /// Whose turn it uses: a client or an address.
     pub(crate) source: u64,
-}
-
-/// Why there is nothing to use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Absence {
-    /// The store does not have it.
-    Missing,
-    /// An app that is disabled.
-    Disabled,
 }
 
 /// Bounds of the look-ups.
@@ -139,6 +102,7 @@ pub(crate) struct StoreLookups<T> {
     bounds: Bounds,
     state: Mutex<State<T>>,
     work: Condvar,
+    sources: RandomState,
 }
 
 struct State<T> {
@@ -146,12 +110,16 @@ struct State<T> {
     runs: usize,
     entries: HashMap<Wanted, Entry>,
     lanes: [Lane; 2],
+    /// Look-ups that wait in each lane.
+    waiting: [usize; 2],
     unknown_running: usize,
     /// Look-ups of the known since one of the others had its turn.
     known_streak: u32,
     misses: Misses,
     failures: HashMap<Wanted, (Error, Duration)>,
-    handed: HashMap<Wanted, Handover<T>>,
+    handed: HashMap<Wanted, Handover<Result<T, Absence>>>,
+    /// Sources whose look-ups have lost their places, each for as many as waited for it.
+    displaced: HashMap<(u64, Wanted), Handover<()>>,
     familiar: Familiar,
     counters: LookupCounters,
 }
@@ -161,7 +129,15 @@ struct Entry {
     standing: Standing,
     since: Duration,
     is_running: bool,
-    waiters: Vec<Waker>,
+    /// The sources that have a place for it in the lane of its standing; none once it runs.
+    places: Vec<u64>,
+    waiters: Vec<Waiter>,
+}
+
+/// A caller that waits for a look-up.
+struct Waiter {
+    source: u64,
+    waker: Waker,
 }
 
 /// An answer for as many as have waited for it.
@@ -169,107 +145,6 @@ struct Handover<T> {
     answer: T,
     left: usize,
     since: Duration,
-}
-
-/// Look-ups that wait, by source.
-#[derive(Default)]
-struct Lane {
-    /// Sources with something waiting, in the order of their turns.
-    turns: VecDeque<u64>,
-    of_source: HashMap<u64, VecDeque<Wanted>>,
-    count: usize,
-}
-
-impl Lane {
-    fn has_room(&self, source: u64, queue_max: usize) -> bool {
-        let own = self.of_source.get(&source).map_or(0, VecDeque::len);
-        self.count < queue_max && own < queue_max.div_ceil(SOURCE_PART)
-    }
-
-    fn push(&mut self, source: u64, wanted: Wanted) {
-        let own = self.of_source.entry(source).or_default();
-        if own.is_empty() {
-            self.turns.push_back(source);
-        }
-        own.push_back(wanted);
-        self.count += 1;
-    }
-
-    fn pop(&mut self) -> Option<Wanted> {
-        let source = self.turns.pop_front()?;
-        let own = self.of_source.get_mut(&source).expect("it has a turn");
-        let wanted = own.pop_front().expect("something of it waits");
-        if own.is_empty() {
-            self.of_source.remove(&source);
-        } else {
-            self.turns.push_back(source);
-        }
-        self.count -= 1;
-        Some(wanted)
-    }
-}
-
-/// Misses in the order in which they were noticed, without those that do not fit.
-struct Misses {
-    /// Never promoted: the least recent is the oldest.
-    entries: LruCache<Wanted, (Absence, Duration)>,
-    bytes: usize,
-}
-
-impl Misses {
-    fn find(&self, wanted: &Wanted, now: Duration, age_max: Duration) -> Option<Absence> {
-        let (absence, since) = self.entries.peek(wanted)?;
-        (now.saturating_sub(*since) < age_max).then_some(*absence)
-    }
-
-    fn insert(&mut self, wanted: Wanted, absence: Absence, now: Duration, bytes_max: usize) {
-        let size = wanted.size();
-        if self.entries.push(wanted, (absence, now)).is_none() {
-            self.bytes += size;
-        }
-        while self.bytes > bytes_max && self.pop() {}
-    }
-
-    fn expire(&mut self, now: Duration, age_max: Duration) {
-        while self.entries.peek_lru().is_some_and(|(_, (_, since))| now.saturating_sub(*since) >= age_max) {
-            self.pop();
-        }
-    }
-
-    fn pop(&mut self) -> bool {
-        let Some((wanted, _)) = self.entries.pop_lru() else { return false };
-        self.bytes -= wanted.size();
-        true
-    }
-
-    fn clear(&mut self) {
-        self.entries.clear();
-        self.bytes = 0;
-    }
-}
-
-/// What existed before the last changes of the store: the first to be read again. A hash that two share only changes a lane.
-#[derive(Default)]
-struct Familiar {
-    hashes: HashSet<u64>,
-    random: RandomState,
-}
-
-impl Familiar {
-    fn has(&self, wanted: &Wanted) -> bool {
-        self.hashes.contains(&self.random.hash_one(wanted))
-    }
-
-    fn add(&mut self, wanted: &Wanted) {
-        if self.hashes.len() >= FAMILIAR_MAX {
-            self.hashes.clear();
-        }
-        self.hashes.insert(self.random.hash_one(wanted));
-    }
-
-    fn remove(&mut self, wanted: &Wanted) {
-        self.hashes.remove(&self.random.hash_one(wanted));
-    }
 }
 
 /// A look-up for a thread to make.
@@ -310,19 +185,26 @@ impl<T: Clone> StoreLookups<T> {
             runs: 0,
             entries: HashMap::new(),
             lanes: Default::default(),
+            waiting: [0; 2],
             unknown_running: 0,
             known_streak: 0,
-            misses: Misses { entries: LruCache::unbounded(), bytes: 0 },
+            misses: Misses::new(),
             failures: HashMap::new(),
             handed: HashMap::new(),
+            displaced: HashMap::new(),
             familiar: Familiar::default(),
             counters: LookupCounters::default(),
         };
-        Self { bounds, state: Mutex::new(state), work: Condvar::new() }
+        Self { bounds, state: Mutex::new(state), work: Condvar::new(), sources: RandomState::new() }
     }
 
     pub(crate) fn wait_max(&self) -> Duration {
         self.bounds.wait_max
+    }
+
+    /// The source for a caller with this name.
+    pub(crate) fn source_of(&self, name: &(impl Hash + ?Sized)) -> u64 {
+        self.sources.hash_one(name)
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
@@ -352,7 +234,7 @@ impl<T: Clone> StoreLookups<T> {
 
     pub(crate) fn counters(&self) -> LookupCounters {
         let state = self.lock();
-        let (misses, miss_bytes) = (state.misses.entries.len(), state.misses.bytes);
+        let (misses, miss_bytes) = state.misses.size();
         LookupCounters { waiting: state.entries.len(), misses, miss_bytes, ..state.counters }
     }
 
@@ -367,31 +249,30 @@ impl<T: Clone> StoreLookups<T> {
         is_cached: impl FnOnce() -> bool,
     ) -> Progress<T> {
         let mut state = self.lock();
-        if let Some(answer) = state.take_handed(wanted, now) {
-            return Progress::Handed(answer);
+        match take(&mut state.handed, wanted, now) {
+            Some(Ok(answer)) => return Progress::Handed(answer),
+            Some(Err(absence)) => return Progress::Absent(absence),
+            None => {}
         }
-        if let Some(progress) = state.join(wanted, asker, waker, now, self.bounds.wait_max) {
-            return progress;
-        }
-        if is_cached() {
-            return Progress::Cached;
-        }
-        if let Some(progress) = state.recall(wanted, now, self.bounds.miss_age_max) {
-            return progress;
-        }
-        let is_familiar = state.familiar.has(wanted);
-        let standing = if is_familiar { Standing::Known } else { asker.standing };
-        let lane = &mut state.lanes[standing as usize];
-        if !lane.has_room(asker.source, self.bounds.queue_max) {
-            state.counters.refused += 1;
+        if take(&mut state.displaced, &(asker.source, wanted.clone()), now).is_some() {
             return Progress::Failed(overloaded());
         }
-        lane.push(asker.source, wanted.clone());
-        let entry = Entry { standing, since: now, is_running: false, waiters: vec![waker.clone()] };
-        state.entries.insert(wanted.clone(), entry);
+        if let Some(entry) = state.entries.get(wanted) {
+            if now.saturating_sub(entry.since) >= self.bounds.wait_max {
+                return Progress::Failed(Error::silent_store());
+            }
+        } else if is_cached() {
+            return Progress::Cached;
+        } else if let Some(progress) = state.recall(wanted, now, self.bounds.miss_age_max) {
+            return progress;
+        }
+        let mut woken = Vec::new();
+        let has_place = state.wait_for(wanted, asker, waker, now, self.bounds.queue_max, &mut woken);
+        state.counters.refused += u64::from(!has_place) + woken.len() as u64;
         drop(state);
         self.work.notify_one();
-        Progress::Pending
+        woken.into_iter().for_each(Waker::wake);
+        if has_place { Progress::Pending } else { Progress::Failed(overloaded()) }
     }
 
     /// Returns the next look-up to make, and waits for it; `None` once `run` is over.
@@ -428,17 +309,15 @@ impl<T: Clone> StoreLookups<T> {
             state.unknown_running -= 1;
         }
         state.counters.made += 1;
-        let waiters = state.entries.remove(&wanted).map(|entry| entry.waiters).unwrap_or_default();
+        let waiters = state.entries.remove(&wanted).map(Entry::into_wakers).unwrap_or_default();
         match answer {
             Answer::Cached => {}
-            Answer::Uncached(answer) => {
-                make_room(&mut state.handed);
-                state.handed.insert(wanted, Handover { answer, left: waiters.len(), since: now });
-            }
+            Answer::Uncached(answer) => state.hand_over(wanted, Ok(answer), waiters.len(), now),
             Answer::Absent(absence) => {
                 state.familiar.remove(&wanted);
-                if is_current() {
-                    state.misses.insert(wanted, absence, now, self.bounds.miss_bytes_max);
+                match is_current() {
+                    true => state.misses.insert(wanted, absence, now, self.bounds.miss_bytes_max),
+                    false => state.hand_over(wanted, Err(absence), waiters.len(), now),
                 }
             }
             Answer::Failed(error) => state.note_failure(wanted, error, now),
@@ -461,34 +340,86 @@ impl<T: Clone> StoreLookups<T> {
         let mut state = self.lock();
         state.misses.expire(now, self.bounds.miss_age_max);
         state.handed.retain(|_, handover| !is_old(handover.since, now, HANDOVER_AGE_MAX));
+        state.displaced.retain(|_, handover| !is_old(handover.since, now, HANDOVER_AGE_MAX));
         state.failures.retain(|_, (_, since)| !answered && !is_old(*since, now, FAILURE_AGE_MAX));
     }
 }
 
 impl<T: Clone> State<T> {
-    /// Adds a caller to a look-up that waits or runs, unless it has lasted too long already.
-    fn join(
+    /// Adds a caller to a look-up, and gives its source a place for it, unless it runs. A look-up that a known caller wants changes its
+    /// lane. Returns false if there is no room. `woken` receives those who wait for what has lost its last place.
+    fn wait_for(
         &mut self,
         wanted: &Wanted,
         asker: Asker,
         waker: &Waker,
         now: Duration,
-        wait_max: Duration,
-    ) -> Option<Progress<T>> {
-        let Self { entries, lanes, .. } = self;
-        let entry = entries.get_mut(wanted)?;
-        if now.saturating_sub(entry.since) >= wait_max {
-            return Some(Progress::Failed(Error::silent_store()));
+        queue_max: usize,
+        woken: &mut Vec<Waker>,
+    ) -> bool {
+        let found = self.entries.get(wanted);
+        let before = found.map(|entry| entry.standing);
+        let is_known = before == Some(Standing::Known) || self.familiar.has(wanted);
+        let standing = if is_known { Standing::Known } else { asker.standing };
+        let needs_no_place =
+            |entry: &Entry| entry.is_running || (entry.standing == standing && entry.places.contains(&asker.source));
+        if !found.is_some_and(needs_no_place)
+            && self.lanes[standing as usize].has_share(asker.source, queue_max)
+            && (before == Some(standing) || self.make_room(standing, asker.source, now, queue_max, woken))
+        {
+            self.add_place(wanted, standing, asker.source, now);
         }
-        if entry.waiters.last().is_none_or(|last| !last.will_wake(waker)) {
-            entry.waiters.push(waker.clone());
+        // Without a place of its own, a caller waits for as long as another has one.
+        let Some(entry) = self.entries.get_mut(wanted) else { return false };
+        let is_same = |last: &Waiter| last.source == asker.source && last.waker.will_wake(waker);
+        if !entry.waiters.last().is_some_and(is_same) {
+            entry.waiters.push(Waiter { source: asker.source, waker: waker.clone() });
         }
-        if asker.standing == Standing::Known && entry.standing == Standing::Unknown && !entry.is_running {
-            // Its place in the other lane is skipped.
-            entry.standing = Standing::Known;
-            lanes[Standing::Known as usize].push(asker.source, wanted.clone());
+        true
+    }
+
+    fn add_place(&mut self, wanted: &Wanted, standing: Standing, source: u64, now: Duration) {
+        let Self { entries, lanes, waiting, .. } = self;
+        let entry = entries.entry(wanted.clone()).or_insert_with(|| {
+            waiting[standing as usize] += 1;
+            Entry { standing, since: now, is_running: false, places: Vec::new(), waiters: Vec::new() }
+        });
+        if entry.standing != standing {
+            let left = entry.standing as usize;
+            entry.places.drain(..).for_each(|source| lanes[left].remove(source, wanted));
+            waiting[left] -= 1;
+            waiting[standing as usize] += 1;
+            entry.standing = standing;
         }
-        Some(Progress::Pending)
+        entry.places.push(source);
+        lanes[standing as usize].push(source, wanted.clone());
+    }
+
+    /// Makes room in a lane for another look-up of a source; false if none can be made.
+    fn make_room(
+        &mut self,
+        standing: Standing,
+        source: u64,
+        now: Duration,
+        queue_max: usize,
+        woken: &mut Vec<Waker>,
+    ) -> bool {
+        while self.waiting[standing as usize] >= queue_max {
+            let Some(displaced) = self.lanes[standing as usize].displace_for(source) else { return false };
+            let Place { source: busiest, wanted } = displaced;
+            let entry = self.entries.get_mut(&wanted).expect("what has a place waits");
+            entry.places.retain(|source| *source != busiest);
+            if !entry.places.is_empty() {
+                continue;
+            }
+            self.waiting[standing as usize] -= 1;
+            for Waiter { source, waker } in self.entries.remove(&wanted).map(|entry| entry.waiters).unwrap_or_default()
+            {
+                note_handover(&mut self.displaced, (source, wanted.clone()), now);
+                woken.push(waker);
+            }
+        }
+        true
     }
 
     /// What is known of a look-up that has ended.
@@ -503,6 +434,12 @@ impl<T: Clone> State<T> {
             return Some(Progress::Failed(error.clone()));
         }
         None
+    }
+
+    /// Keeps an answer that is out of date for those who have waited for it.
+    fn hand_over(&mut self, wanted: Wanted, answer: Result<T, Absence>, waiters: usize, now: Duration) {
+        make_room(&mut self.handed);
+        self.handed.insert(wanted, Handover { answer, left: waiters, since: now });
     }
 
     fn note_failure(&mut self, wanted: Wanted, error: Error, now: Duration) {
@@ -521,14 +458,13 @@ impl<T: Clone> State<T> {
             if standing == Standing::Unknown && self.unknown_running >= unknown_max {
                 continue;
             }
-            while let Some(wanted) = self.lanes[standing as usize].pop() {
-                let Some(entry) = self.entries.get_mut(&wanted) else { continue };
-                if entry.is_running || entry.standing != standing {
-                    continue;
-                }
+            while let Some(Place { wanted, .. }) = self.lanes[standing as usize].pop() {
+                let entry = self.entries.get_mut(&wanted).expect("what has a place waits");
+                let lane = &mut self.lanes[standing as usize];
+                entry.places.drain(..).for_each(|source| lane.remove(source, &wanted));
+                self.waiting[standing as usize] -= 1;
                 if now.saturating_sub(entry.since) >= wait_max {
-                    late.append(&mut entry.waiters);
-                    self.entries.remove(&wanted);
+                    late.extend(self.entries.remove(&wanted).map(Entry::into_wakers).unwrap_or_default());
                     self.note_failure(wanted, Error::silent_store(), now);
                     continue;
                 }
@@ -546,31 +482,47 @@ impl<T: Clone> State<T> {
     /// Drops look-ups that no thread has begun, and returns who waits for anything.
     fn drop_all(&mut self) -> Vec<Waker> {
         self.lanes = Default::default();
+        self.waiting = [0; 2];
         let mut woken = Vec::new();
         for entry in self.entries.values_mut() {
-            woken.append(&mut entry.waiters);
+            woken.extend(entry.waiters.drain(..).map(|waiter| waiter.waker));
         }
         self.entries.retain(|_, entry| entry.is_running);
         woken
     }
+}
 
-    /// An answer for those who have waited.
-    fn take_handed(&mut self, wanted: &Wanted, now: Duration) -> Option<T> {
-        let handover = self.handed.get_mut(wanted)?;
-        let answer = (!is_old(handover.since, now, HANDOVER_AGE_MAX)).then(|| handover.answer.clone());
-        handover.left = handover.left.saturating_sub(1);
-        if answer.is_none() || handover.left == 0 {
-            self.handed.remove(wanted);
-        }
-        answer
+impl Entry {
+    fn into_wakers(self) -> Vec<Waker> {
+        self.waiters.into_iter().map(|waiter| waiter.waker).collect()
     }
+}
+
+/// What is handed over to those who have waited, to each once.
+fn take<K: Eq + Hash, T: Clone>(kept: &mut HashMap<K, Handover<T>>, key: &K, now: Duration) -> Option<T> {
+    let handover = kept.get_mut(key)?;
+    let answer = (!is_old(handover.since, now, HANDOVER_AGE_MAX)).then(|| handover.answer.clone());
+    handover.left = handover.left.saturating_sub(1);
+    if answer.is_none() || handover.left == 0 {
+        kept.remove(key);
+    }
+    answer
+}
+
+/// Adds one for whom something is kept.
+fn note_handover<K: Eq + Hash>(kept: &mut HashMap<K, Handover<()>>, key: K, now: Duration) {
+    if !kept.contains_key(&key) {
+        make_room(kept);
+    }
+    let handover = kept.entry(key).or_insert(Handover { answer: (), left: 0, since: now });
+    (handover.left, handover.since) = (handover.left + 1, now);
 }
 
 fn is_old(since: Duration, now: Duration, age_max: Duration) -> bool {
     now.saturating_sub(since) >= age_max
 }
 
-fn make_room<V>(kept: &mut HashMap<Wanted, V>) {
+fn make_room<K: Eq + Hash, V>(kept: &mut HashMap<K, V>) {
     if kept.len() >= KEPT_MAX {
         kept.clear();
     }

@@ -72,7 +72,8 @@ pub struct Settings {
     /// them. Default 4.
     pub store_lookups_max: usize,
     /// Look-ups that wait for one of these threads: so many for callers with known credentials and so many for others. A quarter of them
-    /// may come from one client or address. Further callers get `overloaded`. Default 256.
+    /// may come from one client or address. In a full queue one with fewer displaces the newest of the one with most, which gets
+    /// `overloaded`; otherwise further callers do. Default 256.
     pub store_queue_max: usize,
     /// How long a request waits for the store before it is answered with `unavailable`. Default 5 s.
     pub store_wait_max: Duration,

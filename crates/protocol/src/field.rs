@@ -58,6 +58,7 @@ fields! {
     KeyVersion "key_version" "The app's key version that opens an envelope.",
     ApiKey "api_key" "An API key, as its user shows it.",
     KeyId "key_id" "The id of an API key; no secret.",
+    Client "client" "On whose behalf an API key is verified.",
     Operations "operations" "What an API key may be used for.",
     Roles "roles" "The data roles that an API key shows.",
     Strict "strict" "Whether every selector must match something, in each line of JSON Lines.",

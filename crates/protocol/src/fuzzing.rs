@@ -188,7 +188,10 @@ fn reencode_request(method: Method, params: RawParams<'_>) -> Reencoded {
             let params = InspectParams::decode(params)?;
             request::inspect(7, params.app, strings(params.values)?.into_iter(), &mut out);
         }
-        Method::Authenticate => request::authenticate(7, crate::AuthenticateParams::decode(params)?.api_key, &mut out),
+        Method::Authenticate => {
+            let params = crate::AuthenticateParams::decode(params)?;
+            request::authenticate(7, params.api_key, params.client, &mut out);
+        }
         Method::PublicKeys => request::public_keys(7, PublicKeysParams::decode(params)?.app, &mut out),
         Method::Health => crate::HealthParams::decode(params).map(|_| request::health(7, &mut out))?,
         Method::Info => crate::InfoParams::decode(params).map(|_| request::info(7, &mut out))?,

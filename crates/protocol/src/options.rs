@@ -90,6 +90,8 @@ pub(crate) const APP_SIZE_MAX: usize = 128;
 pub(crate) const API_KEY_SIZE_MAX: usize = 256;
 /// Largest id of an API key in bytes.
 pub(crate) const KEY_ID_SIZE_MAX: usize = 64;
+/// Longest name of a client for whom an API key is verified, in bytes.
+pub(crate) const CLIENT_SIZE_MAX: usize = 64;
 /// Longest data role, in characters.
 pub(crate) const ROLE_SIZE_MAX: usize = 20;
 

@@ -8,8 +8,8 @@ use crate::error::ContentError;
 use crate::field::{Field, FieldSet};
 use crate::message::RawParams;
 use crate::options::{
-    API_KEY_SIZE_MAX, APP_SIZE_MAX, Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions,
-    KEY_ID_SIZE_MAX, Keying, OnFailure, OtherCase, ROLE_SIZE_MAX, RewrapOptions,
+    API_KEY_SIZE_MAX, APP_SIZE_MAX, CLIENT_SIZE_MAX, Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions,
+    EncryptOptions, KEY_ID_SIZE_MAX, Keying, OnFailure, OtherCase, ROLE_SIZE_MAX, RewrapOptions,
 };
 use crate::values::RawValues;
 
@@ -101,6 +101,8 @@ pub struct PublicKeysParams<'a> {
 pub struct AuthenticateParams<'a> {
     /// The API key, as its user shows it.
     pub api_key: &'a str,
+    /// Names the user, so that look-ups for one client do not delay those for others.
+    pub client: Option<&'a str>,
 }
 
 impl std::fmt::Debug for AuthenticateParams<'_> {
@@ -270,8 +272,8 @@ impl<'a> AuthenticateParams<'a> {
     /// # Errors
     /// Anything but exactly the method's fields, each at most once, of its type and in its range.
     pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
-        let fields = Fields::read(params, FieldSet::of(&[Field::ApiKey]))?;
-        Ok(AuthenticateParams { api_key: required(fields.api_key, Field::ApiKey)? })
+        let fields = Fields::read(params, FieldSet::of(&[Field::ApiKey, Field::Client]))?;
+        Ok(AuthenticateParams { api_key: required(fields.api_key, Field::ApiKey)?, client: fields.client })
     }
 }
 
@@ -323,6 +325,7 @@ struct Fields<'a> {
     data: Option<&'a [u8]>,
     api_key: Option<&'a str>,
     key_id: Option<&'a str>,
+    client: Option<&'a str>,
 }
 
 impl<'a> Fields<'a> {
@@ -347,6 +350,7 @@ impl<'a> Fields<'a> {
                 Field::Document => fields.document = Some(entries.bytes(field)?),
                 Field::Data => fields.data = Some(entries.binary(field)?),
                 Field::KeyId => fields.key_id = key_id(entries.optional_string(field)?)?,
+                Field::Client => fields.client = client(entries.optional_string(field)?)?,
                 Field::ApiKey => fields.api_key = Some(api_key(entries.string(field)?)?),
                 _ => unreachable!("no method expects {field}"),
             }
@@ -390,6 +394,13 @@ fn app(name: Option<&str>) -> Result<Option<&str>, ContentError> {
 fn key_id(id: Option<&str>) -> Result<Option<&str>, ContentError> {
     match id {
         Some(id) if !(1..=KEY_ID_SIZE_MAX).contains(&id.len()) => Err(out_of_range(Field::KeyId, "1 to 64 bytes")),
+        other => Ok(other),
+    }
+}
+
+fn client(name: Option<&str>) -> Result<Option<&str>, ContentError> {
+    match name {
+        Some(name) if !(1..=CLIENT_SIZE_MAX).contains(&name.len()) => Err(out_of_range(Field::Client, "1 to 64 bytes")),
         other => Ok(other),
     }
 }

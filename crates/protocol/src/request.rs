@@ -111,9 +111,9 @@ pub fn public_keys(id: u32, app: &str, out: &mut Vec<u8>) {
     Fields { app: Some(app), ..Fields::default() }.begin(id, Method::PublicKeys, 0, out);
 }
 
-/// `authenticate`.
-pub fn authenticate(id: u32, api_key: &str, out: &mut Vec<u8>) {
-    Fields::default().begin(id, Method::Authenticate, 1, out);
+/// `authenticate`; `client` names the user of the key.
+pub fn authenticate(id: u32, api_key: &str, client: Option<&str>, out: &mut Vec<u8>) {
+    Fields { client, ..Fields::default() }.begin(id, Method::Authenticate, 1, out);
     write::string(Field::ApiKey.as_str(), out);
     write::string(api_key, out);
 }
@@ -152,6 +152,7 @@ struct Fields<'a> {
     other_case: Option<OtherCase>,
     unambiguous: bool,
     key_id: Option<&'a str>,
+    client: Option<&'a str>,
 }
 
 impl<'a> Fields<'a> {
@@ -180,6 +181,7 @@ impl<'a> Fields<'a> {
             (Field::OnFailure, self.on_failure.map(OnFailure::as_str)),
             (Field::OtherCase, self.other_case.map(OtherCase::as_str)),
             (Field::KeyId, self.key_id),
+            (Field::Client, self.client),
         ];
         let flags = [
             (Field::SkipSealed, self.skip_sealed),

@@ -16,6 +16,8 @@ struct State {
     holds: Option<Holds>,
     /// Reads by name.
     reads: BTreeMap<String, usize>,
+    /// Names in the order in which their reads began.
+    order: Vec<String>,
     /// Names of the threads that have read.
     threads: BTreeSet<String>,
     /// Reads that are held up now.
@@ -57,6 +59,11 @@ impl Gate {
         self.lock().reads.get(name).copied().unwrap_or_default()
     }
 
+    /// The names that were read, in the order in which the reads began.
+    pub fn order(&self) -> Vec<String> {
+        self.lock().order.clone()
+    }
+
     /// The number of reads that are held up now.
     pub fn held(&self) -> usize {
         self.lock().held
@@ -70,6 +77,7 @@ impl Gate {
     fn pass(&self, name: &str) {
         let mut state = self.lock();
         *state.reads.entry(name.to_owned()).or_default() += 1;
+        state.order.push(name.to_owned());
         state.threads.insert(std::thread::current().name().unwrap_or_default().to_owned());
         state.held += 1;
         while state.holds.as_ref().is_some_and(|holds| holds(name)) {

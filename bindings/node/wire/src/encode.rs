@@ -206,7 +206,7 @@ pub fn encode_public_keys<'env>(env: &'env Env, id: Js, app: Js) -> Result<Buffe
 #[napi(catch_unwind)]
 pub fn encode_authenticate<'env>(env: &'env Env, id: Js, api_key: Js) -> Result<BufferSlice<'env>> {
     let mut out = Vec::new();
-    request::authenticate(message_id(id)?, &string(api_key, "apiKey")?, &mut out);
+    request::authenticate(message_id(id)?, &string(api_key, "apiKey")?, None, &mut out);
     buffer(env, out)
 }
 

@@ -169,7 +169,8 @@ pub(crate) static KEYS: &[Key] = &[
         Kind::Count(1, 65_536),
         engine.store_queue_max,
         "Look-ups that wait for these threads, for callers with known credentials and as many for others; one client or address may have a \
-         quarter of them. Further requests fail with `overloaded`."
+         quarter of them. When all wait, a client with fewer displaces the newest of the client with most, which fails with `overloaded`, \
+         and otherwise further requests do."
     ),
     time!(
         "engine.store_wait_max",

@@ -1,11 +1,13 @@
 //! Look-ups in a store that can be held up: who waits for it, who shares them, what is remembered, and who is refused.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::Duration;
 
-use leafseal_engine::admin::{NewKeys, Operation, Roles};
+use leafseal_engine::admin::{ApiKeyId, NewKeys, Operation, Roles};
 use leafseal_engine::{Caller, Engine, ErrorKind, LookupRun, Settings};
 use leafseal_testkit::{Gate, GatedStore, ScratchStore};
 
@@ -171,6 +173,143 @@ fn a_full_lane_refuses_further_names_and_no_others() {
     for caller in invented {
         assert_eq!(caller.join().expect("it ends"), Err(ErrorKind::UnknownApp));
     }
+}
+
+/// The id of an API key that no store has.
+fn invented_key(source: u64, number: u64) -> ApiKeyId {
+    ApiKeyId::parse(&format!("{:016x}", source << 32 | number)).expect("an id")
+}
+
+/// A call at an address, with an API key that is not in the cache.
+type Pending = Pin<Box<dyn Future<Output = Result<(), ErrorKind>>>>;
+
+/// Shows an API key from an address, without waiting for the answer.
+fn shown(engine: &Engine, source: u64, id: ApiKeyId) -> Pending {
+    let engine = engine.clone();
+    Box::pin(async move { engine.find_api_caller(&id, [0; 32], source).await.map(drop).map_err(|error| error.kind) })
+}
+
+/// The same for a key that has to be looked up.
+fn show(engine: &Engine, source: u64, id: ApiKeyId) -> Pending {
+    let mut shown = shown(engine, source, id);
+    assert_eq!(news(&mut shown), None, "it waits");
+    shown
+}
+
+/// The result of a call, once there is one.
+fn news(shown: &mut Pending) -> Option<Result<(), ErrorKind>> {
+    match shown.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => Some(result),
+        Poll::Pending => None,
+    }
+}
+
+/// 64 addresses without credentials fill the queue, all the time.
+#[test]
+fn a_known_caller_and_a_newcomer_pass_however_many_names_are_invented() {
+    const ADDRESSES: u64 = 64;
+    let served = Served::new(Settings { store_lookups_max: 2, store_queue_max: 256, ..patient() });
+    let caller = grant(&served.engine, "shop", &[Operation::Encrypt], Roles::Any);
+    // Keys are hexadecimal; the names of apps and clients here are not.
+    served.gate.close_for(|name| name.starts_with('0'));
+    let engine = &served.engine;
+    let mut invented = vec![show(engine, 0, invented_key(0, 0))];
+    until("one of two threads is in the store", || served.gate.held() == 1);
+    for number in 1..5 {
+        invented.extend((0..ADDRESSES).map(|source| show(engine, source, invented_key(source, number))));
+    }
+    assert_eq!(engine.counters().lookups.waiting, 1 + 256);
+    let mut refused = shown(engine, 7, invented_key(7, 9));
+    assert_eq!(news(&mut refused), Some(Err(ErrorKind::Overloaded)), "no more than the others");
+
+    // A caller whose credentials are known does not wait for any of them.
+    engine.admit(&caller).expect("its grant is read");
+    engine.public_keys(&caller, "acme").expect("its app is read");
+    assert_eq!(served.made(), 2);
+
+    // One that comes late takes the place of the newest look-up of the busiest.
+    let mut newcomer = show(engine, 1000, invented_key(1000, 1));
+    let lost = invented.iter_mut().filter_map(news).filter(|result| *result == Err(ErrorKind::Overloaded)).count();
+    assert_eq!(lost, 1);
+    served.gate.open();
+    until("all are made", || engine.counters().lookups.waiting == 0);
+    assert_eq!(news(&mut newcomer), Some(Err(ErrorKind::Forbidden)));
+    let order = served.gate.order();
+    let own = order.iter().position(|name| name == invented_key(1000, 1).as_str()).expect("it was read");
+    let before = order[..own].iter().filter(|name| name.starts_with('0')).count() as u64;
+    assert!(before <= 1 + ADDRESSES, "{before} look-ups before that of the newcomer");
+}
+
+/// A relay has the keys of its clients verified, each of whom has a share of the look-ups.
+#[test]
+fn the_users_of_a_client_take_turns() {
+    let served = Served::new(Settings { store_lookups_max: 2, store_queue_max: 8, ..patient() });
+    let relay = grant(&served.engine, "relay", &[Operation::Encrypt], Roles::Any);
+    served.engine.admit(&relay).expect("cached");
+    served.gate.close_for(|name| name.starts_with('0'));
+    let verify = |number: u64, user: &'static str| {
+        let (engine, relay) = (served.engine.clone(), relay.clone());
+        let key = format!("lsk_{}_{}", invented_key(1, number).as_str(), "0".repeat(64));
+        spawn(move || engine.authenticate(&relay, &key, Some(user)).map(drop).map_err(|error| error.kind))
+    };
+    let waiting = |count| until("they wait", || served.engine.counters().lookups.waiting == count);
+    let mut calls = Vec::new();
+    for number in 0..3 {
+        calls.push(verify(number, "busy"));
+        waiting(calls.len());
+        until("the first is in the store", || served.gate.held() == 1);
+    }
+    assert_eq!(verify(3, "busy").join().expect("it ends"), Err(ErrorKind::Overloaded), "one runs and two wait");
+    calls.push(verify(4, "other"));
+    waiting(4);
+    served.gate.open();
+    for call in calls {
+        assert_eq!(call.join().expect("it ends"), Err(ErrorKind::Forbidden));
+    }
+}
+
+/// A look-up that several addresses wait for is made if any of them still has a place for it.
+#[test]
+fn a_lookup_that_others_wait_for_too_survives_the_loss_of_a_place() {
+    let served = Served::new(Settings { store_lookups_max: 2, store_queue_max: 8, ..patient() });
+    served.gate.close_for(|name| name.starts_with('0'));
+    let engine = &served.engine;
+    let shared = || invented_key(9, 9);
+    let _running = show(engine, 0, invented_key(0, 0));
+    until("one of two threads is in the store", || served.gate.held() == 1);
+    let two = |source| [1, 2].map(|number| show(engine, source, invented_key(source, number)));
+    let mut waiting: Vec<_> = (1..4).flat_map(two).collect();
+    waiting.push(show(engine, 4, invented_key(4, 1)));
+    // The newest look-up of address 4, and the only one of address 5.
+    let mut both = [show(engine, 4, shared()), show(engine, 5, shared())];
+    assert_eq!(engine.counters().lookups.waiting, 1 + 8);
+    for source in 6..9 {
+        waiting.push(show(engine, source, invented_key(source, 1)));
+    }
+    assert!(both.iter_mut().all(|shown| news(shown).is_none()), "address 5 has only this one");
+    served.gate.open();
+    until("all are made", || engine.counters().lookups.waiting == 0);
+    for shown in &mut both {
+        assert_eq!(news(shown), Some(Err(ErrorKind::Forbidden)));
+    }
+}
+
+/// A change while a missing name is read: the answer is not remembered, and those who have waited do not wait again.
+#[test]
+fn a_name_that_is_missing_before_a_change_is_missing_for_those_who_have_waited() {
+    let served = Served::new(Settings { store_lookups_max: 2, store_queue_max: 4, ..patient() });
+    served.gate.close_for(|name| name.starts_with("invented"));
+    let first = served.wanting("invented-0");
+    until("it is read", || served.gate.held() == 1);
+    let second = served.wanting("invented-1");
+    until("the lane is full", || served.engine.counters().lookups.waiting == 2);
+    served.engine.store().rotate(&app("acme")).expect("rotated");
+    served.engine.maintain().expect("refreshed");
+    served.gate.close_for(|name| name == "invented-1");
+    assert_eq!(first.join().expect("it ends"), Err(ErrorKind::UnknownApp));
+    assert_eq!(served.engine.counters().lookups.misses, 0, "it may exist by now");
+    served.gate.open();
+    assert_eq!(second.join().expect("it ends"), Err(ErrorKind::UnknownApp));
 }
 
 #[test]

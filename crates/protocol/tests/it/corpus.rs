@@ -58,7 +58,8 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
         ("rewrap", seed(|out| request::rewrap(5, &rewrap, envelopes(), out))),
         ("inspect", seed(|out| request::inspect(6, Some("acme"), envelopes(), out))),
         ("public_keys", seed(|out| request::public_keys(7, "acme", out))),
-        ("authenticate", seed(|out| request::authenticate(10, "lsk_00ff", out))),
+        ("authenticate", seed(|out| request::authenticate(10, "lsk_00ff", None, out))),
+        ("authenticate_client", seed(|out| request::authenticate(10, "lsk_00ff", Some("192.0.2.1"), out))),
         (
             "health_info_cancel",
             seed(|out| {

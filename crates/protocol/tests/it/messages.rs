@@ -82,7 +82,9 @@ fn fields_of(method: Method) -> (Fields, Fields) {
         Method::Rewrap => (vec![app, values], vec![curve, deadline]),
         Method::Inspect => (vec![values], vec![app]),
         Method::PublicKeys => (vec![app], vec![]),
-        Method::Authenticate => (vec![("api_key", Value::from("lsk_00ff"))], vec![]),
+        Method::Authenticate => {
+            (vec![("api_key", Value::from("lsk_00ff"))], vec![("client", Value::from("192.0.2.1"))])
+        }
         Method::Health | Method::Info => (vec![], vec![]),
     }
 }

@@ -304,7 +304,7 @@ fn the_owner_of_an_api_key_is_returned_to_those_who_may_use_its_app() {
     let ((own, own_id), (with_roles, _)) = (shown("acme", &[]), shown("acme", &["card", "pin"]));
     let (others, _) = shown("other", &[]);
     fixture.service.maintain();
-    let ask = |key: &str| run(&fixture, frame(|out| request::authenticate(9, key, out))).0;
+    let ask = |key: &str| run(&fixture, frame(|out| request::authenticate(9, key, None, out))).0;
 
     let answer = ask(&own);
     let reported = Authenticated::decode(result(&answer)).expect("a key");

@@ -223,7 +223,7 @@ pub(super) fn authenticate(
     params: &AuthenticateParams<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), ErrorObject> {
-    let shown = engine.authenticate(caller, params.api_key).map_err(convert::error)?;
+    let shown = engine.authenticate(caller, params.api_key, params.client).map_err(convert::error)?;
     let operations: Vec<&str> = shown.operations().iter().map(|operation| operation.as_str()).collect();
     let roles: Option<Vec<&str>> = match shown.roles() {
         admin::Roles::Any => None,
