@@ -11,9 +11,10 @@ mod link;
 mod schema;
 mod settings;
 mod tls;
+mod turns;
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio_postgres::Client;
@@ -22,6 +23,7 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type as PgType, private::Byt
 use explain::CallError;
 use link::{AsyncCall, Link, Session};
 pub use settings::{InvalidUrl, PostgresSettings, PostgresUrl, SslMode};
+use turns::Turns;
 
 use crate::Error;
 use crate::model::Fault;
@@ -43,7 +45,7 @@ pub type PostgresKeystore = SqlKeystore<Postgres>;
 pub struct Postgres {
     link: Link,
     /// Whose turn it is: transactions on one connection must not mix.
-    turn: Mutex<()>,
+    turns: Turns,
     statement_timeout: Duration,
     busy_timeout: Duration,
     /// The store that was opened; none while it is being looked for.
@@ -120,7 +122,7 @@ impl Postgres {
         let link = Link::start(settings).map_err(|error| Error::Storage(error.into()))?;
         link.session()?;
         let (statement_timeout, busy_timeout) = (settings.statement_timeout, limits.busy_timeout);
-        Ok(Self { link, turn: Mutex::new(()), statement_timeout, busy_timeout, id: None })
+        Ok(Self { link, turns: Turns::default(), statement_timeout, busy_timeout, id: None })
     }
 
     /// Makes a store unless there is one or something else; returns whether it did.
@@ -128,7 +130,7 @@ impl Postgres {
         if self.read(identify)? != Content::Blank {
             return Ok(false);
         }
-        let _turn = self.lock();
+        let _turn = self.turns.take();
         let mut transaction = self.begin(&format!(
             "BEGIN; {}; SELECT pg_advisory_xact_lock(hashtext('{}'))",
             self.limits_of_change(),
@@ -144,11 +146,6 @@ impl Postgres {
         create(&mut transaction)?;
         transaction.commit()?;
         Ok(true)
-    }
-
-    /// A panic in another call rolled its transaction back.
-    fn lock(&self) -> MutexGuard<'_, ()> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// `SET LOCAL` and not options of the connection, which poolers do not pass on. Nobody else's objects are found in place of ours.
@@ -220,7 +217,7 @@ impl Backend for Postgres {
     const NAME: &'static str = "PostgresKeystore";
 
     fn read<T>(&self, read: impl Fn(&mut dyn Sql) -> Result<T, Error>) -> Result<T, Error> {
-        let _turn = self.lock();
+        let _turn = self.turns.take();
         let begin = format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {}", self.limits_of_read());
         let mut transaction = self.begin(&begin)?;
         let mut outcome = self.read_in(&mut transaction, &read);
@@ -236,7 +233,7 @@ impl Backend for Postgres {
     }
 
     fn change<T>(&self, apply: impl FnOnce(&mut dyn Sql) -> Result<T, Error>) -> Result<T, Error> {
-        let _turn = self.lock();
+        let _turn = self.turns.take();
         let mut transaction = self.begin(&format!("BEGIN; {}", self.limits_of_change()))?;
         // First of all: whoever updates this row has it until the change is committed or undone.
         let update = "UPDATE store SET generation = generation + 1, mark = ?1 RETURNING store_id";
@@ -248,7 +245,7 @@ impl Backend for Postgres {
     }
 
     fn generation(&self) -> Result<Generation, Error> {
-        let _turn = self.lock();
+        let _turn = self.turns.take();
         let query = || Query {
             sql: format!("SELECT store_id, generation, mark FROM {}.store", schema::SCHEMA),
             params: Vec::new(),
