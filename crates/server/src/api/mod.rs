@@ -27,12 +27,12 @@ use leafseal_engine::admin::{ApiOperation, AppName};
 use leafseal_engine::{ApiCaller, Caller, Engine, Error, ErrorKind, PayloadDigest, read_api_key};
 use leafseal_http::{Event, Handler, Listener, ListenerOptions, Observer, Peer, Problem, RequestBody};
 use leafseal_http::{HttpSettings, ResponseBody};
-use leafseal_net::client_of;
 use leafseal_net::tls::Acceptor;
+use leafseal_net::{FairPlaces, client_of};
 use leafseal_protocol::Method;
 use serde_json::json;
 use tokio::runtime::Runtime;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::clock;
@@ -87,7 +87,7 @@ pub(crate) fn start(
     let options = ListenerOptions { address, acceptor: Some(acceptor.clone()), settings: http, observer };
     let failures = FailureLog::new(server_state.settings.refusal_lines_max);
     let calls = Semaphore::new(settings.calls_max);
-    let anonymous_calls = Semaphore::new(settings.calls_max.div_ceil(2));
+    let anonymous_calls = Arc::default();
     let api = Api { server_state: Arc::clone(server_state), engine: engine.clone(), calls, anonymous_calls, failures };
     let _context = runtime.enter();
     let listener = Listener::start(options, Arc::new(api));
@@ -105,8 +105,8 @@ pub(crate) struct Api {
     engine: Engine,
     calls: Semaphore,
     /// Places for calls that hold a place among `calls` although nothing proves who makes them: half as many, so that calls which wait for
-    /// the key store in the names of others leave room.
-    anonymous_calls: Semaphore,
+    /// the key store in the names of others leave room. Shared fairly among addresses.
+    anonymous_calls: Arc<FairPlaces>,
     failures: FailureLog,
 }
 
@@ -219,14 +219,13 @@ impl Api {
             Call::KeysByApp => {
                 let app = parts.headers.get(APP_ID).and_then(|app| app.to_str().ok());
                 let app = app.ok_or_else(|| invalid("the header `x-evervault-app-id` names the app"))?;
-                let _place = self.anonymous_place()?;
-                self.public_keys(Caller::Owner, app, submission(0, Some(Method::PublicKeys))).await
+                let found = self.public_keys(Caller::Owner, app, submission(0, Some(Method::PublicKeys)));
+                self.anonymously(peer, found).await
             }
             Call::AppOfTeam => {
                 let app = app.expect("the path has one");
-                let _place = self.anonymous_place()?;
-                let mut response =
-                    self.public_keys(Caller::Owner, app, submission(0, Some(Method::PublicKeys))).await?;
+                let found = self.public_keys(Caller::Owner, app, submission(0, Some(Method::PublicKeys)));
+                let mut response = self.anonymously(peer, found).await?;
                 response.headers_mut().insert(DEBUG_MODE, HeaderValue::from_static("false"));
                 Ok(response)
             }
@@ -366,9 +365,8 @@ impl Api {
         if let Some(known) = self.engine.known_api_caller(&id, secret_sha256) {
             return Ok(known);
         }
-        let _place = self.anonymous_place()?;
         let source = self.server_state.number_of_client(("address", client_of(peer.address.ip())));
-        self.look_up(self.engine.find_api_caller(&id, secret_sha256, source)).await
+        self.anonymously(peer, self.look_up(self.engine.find_api_caller(&id, secret_sha256, source))).await
     }
 
     /// Waits for a look-up of the key store.
@@ -378,11 +376,16 @@ impl Api {
         found.map_err(refusal)
     }
 
-    /// A place for a call of which nothing proves who makes it, until it is dropped.
-    fn anonymous_place(&self) -> Result<SemaphorePermit<'_>, Problem> {
+    /// Makes a call of which nothing proves who makes it, in one of the places for such calls.
+    async fn anonymously<T>(&self, peer: &Peer, call: impl Future<Output = Result<T, Problem>>) -> Result<T, Problem> {
         let pause = self.server_state.settings.retry_after;
-        let place = self.anonymous_calls.try_acquire();
-        place.map_err(|_| overloaded("too many calls without known credentials are going on", pause))
+        let full = || overloaded("too many calls without known credentials are going on", pause);
+        let calls_max = self.server_state.settings.api.calls_max.div_ceil(2);
+        let place = self.anonymous_calls.take(peer.address.ip(), calls_max).ok_or_else(full)?;
+        tokio::select! {
+            answered = call => answered,
+            () = place.displaced() => Err(full()),
+        }
     }
 }
 

@@ -46,6 +46,10 @@ fn name(text: &str) -> AppName {
 
 impl Blocked {
     fn new(engine: Settings) -> Self {
+        Self::with_calls(engine, ApiSettings::default().calls_max)
+    }
+
+    fn with_calls(engine: Settings, calls_max: usize) -> Self {
         let store = ScratchStore::new(&["acme", "other"]);
         let secret = ApiKeySecret::generate(&mut system_random());
         let key = NewApiKey {
@@ -75,7 +79,7 @@ impl Blocked {
             sessions: SessionSettings::default(),
         };
         let local = SocketAddr::from(([127, 0, 0, 1], 0));
-        let api = ApiSettings { address: Some(local), identity: Some(identity), ..ApiSettings::default() };
+        let api = ApiSettings { address: Some(local), identity: Some(identity), calls_max, ..ApiSettings::default() };
         let settings =
             ServerSettings { address: local, network_threads: 1, workers: 1, api, ..ServerSettings::new(tls) };
         let service = EngineService::new(engine.clone(), Limits::default(), 1 << 30);
@@ -88,7 +92,19 @@ impl Blocked {
     }
 
     fn send(&self, head: &str, body: &str) -> SslStream<TcpStream> {
-        let socket = TcpStream::connect(self.server.api_addr().expect("it has an API")).expect("connects");
+        self.send_from(1, head, body)
+    }
+
+    /// Sends a call from 127.0.0.`host`.
+    fn send_from(&self, host: u8, head: &str, body: &str) -> SslStream<TcpStream> {
+        let address = self.server.api_addr().expect("it has an API");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("a runtime");
+        let socket = runtime.block_on(async {
+            let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+            socket.bind(SocketAddr::from(([127, 0, 0, host], 0))).expect("bound");
+            socket.connect(address).await.expect("connects").into_std().expect("a socket")
+        });
+        socket.set_nonblocking(false).expect("set");
         socket.set_read_timeout(Some(PATIENCE)).expect("set");
         let mut connector = SslConnector::builder(SslMethod::tls()).expect("a context");
         connector.set_verify(SslVerifyMode::NONE);
@@ -107,7 +123,11 @@ impl Blocked {
 
     /// A call without credentials for the keys of an app.
     fn keys(&self, app: &str) -> SslStream<TcpStream> {
-        self.send(&format!("GET /keys HTTP/1.1\r\nx-evervault-app-id: {app}\r\n"), "")
+        self.keys_from(1, app)
+    }
+
+    fn keys_from(&self, host: u8, app: &str) -> SslStream<TcpStream> {
+        self.send_from(host, &format!("GET /keys HTTP/1.1\r\nx-evervault-app-id: {app}\r\n"), "")
     }
 
     fn client_settings(&self) -> ClientSettings {
@@ -163,6 +183,26 @@ fn workers_serve_cached_callers_while_the_store_blocks() {
     for thread in blocked.gate.take_threads() {
         let may_wait = thread.starts_with("leafseal-lookup") || thread == "leafseal-tidy" || thread == own;
         assert!(may_wait, "{thread} has read the store");
+    }
+}
+
+/// An address whose calls hold all places of callers without credentials loses the newest of them to another.
+#[test]
+fn callers_without_credentials_share_their_places_fairly() {
+    let blocked = Blocked::with_calls(Settings { store_wait_max: PATIENCE, ..Settings::default() }, 8);
+    assert_eq!(status(blocked.keys("acme")), "200");
+    blocked.gate.close_for(|name| name.starts_with("invented"));
+    let mut busy: Vec<_> = Vec::new();
+    for number in 0..4 {
+        busy.push(blocked.keys_from(2, &format!("invented-{number}")));
+        wait_until("it is parked", || blocked.parked() == busy.len());
+    }
+    assert_eq!(status(blocked.keys_from(2, "acme")), "503", "it has all places");
+    assert_eq!(status(blocked.keys_from(3, "acme")), "200");
+    assert_eq!(status(busy.pop().expect("one of four")), "503", "the newest");
+    blocked.gate.open();
+    for stranger in busy {
+        assert_eq!(status(stranger), "404");
     }
 }
 
