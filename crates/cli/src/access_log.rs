@@ -92,7 +92,14 @@ impl AccessLog for LineWriter {
         let size = line.len() + LINE_OVERHEAD;
         let has_room = |waiting: usize| waiting.checked_add(size).filter(|&after| after <= self.size_max);
         let is_counted = self.shared.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, has_room).is_ok();
-        if !is_counted || self.lines.send(format!("{line}\n")).is_err() {
+        // No more memory than what is counted, and a byte for the line break.
+        let ended = || {
+            let mut ended = String::with_capacity(line.len() + 1);
+            ended.push_str(line);
+            ended.push('\n');
+            ended
+        };
+        if !is_counted || self.lines.send(ended()).is_err() {
             self.shared.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -173,6 +180,10 @@ mod tests {
             (0..17_000).for_each(|_| writer.write(&line));
             assert_eq!(writer.dropped(), 17_000 - lines_max as u64);
             assert_eq!(writer.shared.waiting.load(Ordering::Relaxed), size_max);
+            let lines: Vec<String> = waiting.try_iter().collect();
+            let memory: usize = lines.iter().map(|line| line.capacity() - 1 + LINE_OVERHEAD).sum();
+            assert_eq!(memory, size_max, "the memory of lines is what is counted");
+            lines.into_iter().for_each(|line| writer.lines.send(line).unwrap());
             let shared = Arc::clone(&writer.shared);
             drop(writer);
             write_lines(&waiting, Box::new(io::sink()), &Destination::Standard, &shared);
