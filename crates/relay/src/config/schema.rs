@@ -347,6 +347,11 @@ pub struct Limits {
     #[serde(with = "value::count")]
     #[schemars(with = "value::count::Kinded")]
     pub api_keys_max: usize,
+    /// Maximum number of API keys that one thread has verified at a time, without those that it knows. Clients share them fairly.
+    /// Default 32.
+    #[serde(with = "value::count")]
+    #[schemars(with = "value::count::Kinded")]
+    pub api_key_lookups_max: usize,
     /// Maximum number of paths of envelopes that failed to decrypt in one line of the access log; further ones are only counted.
     /// Default 16.
     #[serde(with = "value::count")]
@@ -387,6 +392,7 @@ impl Default for Limits {
             certificates_max: 1000,
             api_key_timeout: Duration::from_secs(1),
             api_keys_max: 10_000,
+            api_key_lookups_max: 32,
             failure_paths_max: 16,
             envelope_search_size_max: 1 << 20,
         }

@@ -1,8 +1,9 @@
 //! The owner of an API key, as the engine reports it; cached briefly.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use boring::base64;
 use boring::sha::sha256;
@@ -10,9 +11,10 @@ use hyper::header::{HeaderMap, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZAT
 use hyper::{Response, StatusCode};
 use leafseal_client::{ApiKeyFacts, Client, ErrorCode, ErrorKind};
 use leafseal_http::ResponseBody;
+use leafseal_net::{FairPlaces, client_of};
 use zeroize::Zeroizing;
 
-use crate::config::{Action, Actions};
+use crate::config::{Action, Actions, Limits};
 use crate::refusal::{Direction, Refusal};
 
 /// Maximum length in bytes of an API key that is sent to the engine.
@@ -68,27 +70,37 @@ fn read_credentials(text: &str) -> Option<Zeroizing<String>> {
 #[derive(Default)]
 pub(crate) struct ApiKeyCache {
     keys: Mutex<Known>,
+    /// Places of keys that are verified and not in the cache, not even with an old answer.
+    verified: Arc<FairPlaces>,
 }
 
 impl ApiKeyCache {
-    /// Returns the owner of the key, as the engine reported it within the last `holds_for`.
+    /// Returns the owner of the key, which a client at `address` has sent, as the engine reported it within the last
+    /// `limits.api_key_timeout`.
     ///
     /// # Errors
-    /// If the key is unknown or revoked, or the engine does not answer.
+    /// If the key is unknown or revoked, if too many keys are being verified, or the engine does not answer.
     pub(crate) async fn owner(
         &self,
         key: &Key,
+        address: IpAddr,
         client: &Client,
-        holds_for: Duration,
-        keys_max: usize,
+        limits: &Limits,
     ) -> Result<Arc<ApiKeyFacts>, Refusal> {
+        let (holds_for, keys_max) = (limits.api_key_timeout, limits.api_keys_max);
         let hash = sha256(key.0.as_bytes());
-        let known =
-            self.lock().get(&hash).filter(|(since, _)| since.elapsed() < holds_for).map(|(_, it)| Arc::clone(it));
-        if let Some(known) = known {
-            return Ok(known);
-        }
-        match client.authenticate(&key.0).await {
+        let known = self.lock().get(&hash).map(|(since, facts)| (since.elapsed() < holds_for, Arc::clone(facts)));
+        let is_known = match known {
+            Some((true, facts)) => return Ok(facts),
+            old => old.is_some(),
+        };
+        let name = client_of(address).to_string();
+        let verified = client.authenticate_for(&key.0, Some(&name));
+        let verified = match is_known {
+            true => verified.await,
+            false => self.in_place(address, limits.api_key_lookups_max, verified).await?,
+        };
+        match verified {
             Ok(facts) => {
                 let facts = Arc::new(facts);
                 let mut keys = self.lock();
@@ -101,8 +113,21 @@ impl ApiKeyCache {
                 }
                 Ok(facts)
             }
-            Err(error) if error.kind == ErrorKind::Engine(ErrorCode::Forbidden) => Err(not_good()),
+            Err(error) if error.kind == ErrorKind::Engine(ErrorCode::Forbidden) => {
+                self.lock().remove(&hash);
+                Err(not_good())
+            }
             Err(error) => Err(Refusal::of_engine(Direction::Request, &error)),
+        }
+    }
+
+    /// Verifies a key that is not known, in one of the places for these.
+    async fn in_place<T>(&self, address: IpAddr, max: usize, verified: impl Future<Output = T>) -> Result<T, Refusal> {
+        let full = || Refusal::unavailable("relay-overloaded", "too many API keys are being verified", None);
+        let place = self.verified.take(address, max).ok_or_else(full)?;
+        tokio::select! {
+            verified = verified => Ok(verified),
+            () = place.displaced() => Err(full()),
         }
     }
 
@@ -198,6 +223,30 @@ mod tests {
             assert_eq!(read(&[value]), refused, "{value}");
         }
         assert_eq!(read(&["lsk_1", "lsk_1"]), refused, "two keys");
+    }
+
+    /// A client that sends keys which take long to verify keeps no other out.
+    #[tokio::test]
+    async fn clients_share_the_places_for_keys_that_are_not_known() {
+        let cache = Arc::new(ApiKeyCache::default());
+        let verify = |number: u8, is_slow: bool| {
+            let cache = Arc::clone(&cache);
+            tokio::spawn(async move {
+                let address = IpAddr::from([192, 0, 2, number]);
+                let verified = async {
+                    if is_slow {
+                        std::future::pending().await
+                    }
+                };
+                cache.in_place(address, 4, verified).await.map_err(|refusal| refusal.code)
+            })
+        };
+        let mut slow: Vec<_> = (0..4).map(|_| verify(1, true)).collect();
+        assert_eq!(verify(1, false).await.unwrap(), Err("relay-overloaded"));
+        assert_eq!(verify(2, false).await.unwrap(), Ok(()));
+        assert_eq!(slow.pop().unwrap().await.unwrap(), Err("relay-overloaded"), "the newest");
+        assert!(slow.iter().all(|task| !task.is_finished()));
+        slow.iter().for_each(tokio::task::JoinHandle::abort);
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub(crate) mod leaf_issuer;
 
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -73,6 +74,8 @@ struct RawTunnel {
     api_keys: Arc<ApiKeyCache>,
     host: Host,
     key: Key,
+    /// The address that `CONNECT` came from.
+    client: IpAddr,
     /// Counts the socket to the destination.
     _socket: Socket,
     /// Keeps the connection of `CONNECT` counted as in use while the tunnel is open.
@@ -114,7 +117,7 @@ impl OutboundHandler {
         let origin = Arc::new(Origin { is_tls: true, host: host.without_brackets(), port });
         let key = Key::from_headers(request.headers())?;
         if let Some(key) = &key {
-            record.app = Some(owner(worker, &self.api_keys, key).await?.app.as_str().into());
+            record.app = Some(owner(worker, &self.api_keys, key, peer.address.ip()).await?.app.as_str().into());
         }
         let is_listed = listener.router.has_host(&host);
         if key.is_none() && (!is_listed || challenges(listener, &request)) {
@@ -145,7 +148,8 @@ impl OutboundHandler {
             let time_max = worker.configuration.upstream.connect_timeout;
             let counted = worker.pool.socket().map_err(of_upstream)?;
             let socket = self.dialer.dial(&origin, time_max, listener.unlisted_internal).await?;
-            let tunnel = RawTunnel { context, api_keys, host, key, _socket: counted, _hold: hold };
+            let tunnel =
+                RawTunnel { context, api_keys, host, key, client: peer.address.ip(), _socket: counted, _hold: hold };
             tokio::spawn(tunnel.carry(upgrade, socket, worker.limits.tunnel_timeout));
         }
         Ok(Response::new(empty()))
@@ -176,9 +180,13 @@ fn refuse_with_challenge(refusal: &Refusal, record: Record) -> Response<Response
 }
 
 /// Looks up the current owner of the key.
-async fn owner(worker: &WorkerContext, api_keys: &ApiKeyCache, key: &Key) -> Result<Arc<ApiKeyFacts>, Refusal> {
-    let limits = &worker.limits;
-    api_keys.owner(key, &worker.transforms.client, limits.api_key_timeout, limits.api_keys_max).await
+async fn owner(
+    worker: &WorkerContext,
+    api_keys: &ApiKeyCache,
+    key: &Key,
+    client: IpAddr,
+) -> Result<Arc<ApiKeyFacts>, Refusal> {
+    api_keys.owner(key, client, &worker.transforms.client, &worker.limits).await
 }
 
 fn no_key() -> Refusal {
@@ -243,7 +251,7 @@ impl Tunnel {
             None => Key::from_headers(&head.headers)?,
         };
         let key = key.ok_or_else(|| auth::unauthorized("there is no API key in Proxy-Authorization"))?;
-        let caller = owner(worker, &self.api_keys, &key).await?;
+        let caller = owner(worker, &self.api_keys, &key, peer.address.ip()).await?;
         record.app = Some(caller.app.as_str().into());
         head.headers.remove(hyper::header::PROXY_AUTHORIZATION);
         let (host, port) = target::normalize(head)?;
@@ -306,7 +314,7 @@ impl RawTunnel {
             if listener.unlisted == Unlisted::Refuse || listener.router.has_host(&self.host) {
                 return;
             }
-            let owner = owner(&worker, &self.api_keys, &self.key).await;
+            let owner = owner(&worker, &self.api_keys, &self.key, self.client).await;
             if owner.is_err_and(|refusal| refusal.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED) {
                 return;
             }
