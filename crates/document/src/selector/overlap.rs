@@ -11,6 +11,17 @@ impl Selection {
     /// from the end are taken to match. The work is the product of the numbers of segments.
     pub fn may_overlap(&self, other: &Selection) -> bool {
         let ignores_case = self.other_case() == OtherCase::Same || other.other_case() == OtherCase::Same;
+        self.overlaps(other, ignores_case)
+    }
+
+    /// Whether some document has a scalar that both selections select for a reader that ignores the case of names, which one of them at
+    /// least does not exclude ([`OtherCase::Other`]).
+    pub fn may_be_confused_with(&self, other: &Selection) -> bool {
+        let excludes = |selection: &Selection| selection.other_case() == OtherCase::Other;
+        self.overlaps(other, !excludes(self) || !excludes(other))
+    }
+
+    fn overlaps(&self, other: &Selection, ignores_case: bool) -> bool {
         let overlap = |one, other| may_overlap(one, other, ignores_case);
         self.queries().iter().any(|one| other.queries().iter().any(|other| overlap(one, other)))
     }
@@ -119,7 +130,10 @@ mod tests {
         let same = |selector| parse(selector, OtherCase::Same);
         assert!(same("$.card").may_overlap(&same("$.CARD")));
         assert!(!same("$.card").may_overlap(&same("$.cards")));
-        assert!(!parse("$.card", OtherCase::Refuse).may_overlap(&parse("$.CARD", OtherCase::Refuse)));
+        let [one, other] = ["$.card", "$.CARD"].map(|selector| parse(selector, OtherCase::Refuse));
+        assert!(!one.may_overlap(&other) && one.may_be_confused_with(&other));
+        let [lower, upper] = ["$.card", "$.CARD"].map(|selector| parse(selector, OtherCase::Other));
+        assert!(!lower.may_be_confused_with(&upper) && one.may_be_confused_with(&upper));
     }
 
     /// A random document has no scalar that both select, unless the selections overlap.

@@ -1,25 +1,48 @@
-//! Finds rules of one direction that encrypt the same value twice.
+//! Finds rules of one direction that select the same value, where the later one repeats or undoes what the earlier one has done.
+
+use leafseal_document::Selection;
 
 use super::{Action, Rule};
 
-/// What two rules both encrypt; `None` if no value, or if the later rule leaves what the earlier one has encrypted.
-pub(super) fn encrypted_twice(earlier: &Rule, later: &Rule) -> Option<&'static str> {
-    if earlier.action != Action::Encrypt || later.action != Action::Encrypt {
-        return None;
-    }
+/// A value that two rules select.
+pub(super) struct Overlap {
+    /// The kind of the value.
+    pub part: &'static str,
+    pub effect: Effect,
+}
+
+/// What becomes of it.
+pub(super) enum Effect {
+    /// It is encrypted twice.
+    Twice,
+    /// Its message is refused: the case of its name differs between the rules, and some upstreams would read both as one.
+    Refused,
+    /// It is encrypted, and then decrypted again.
+    Undone,
+}
+
+/// What two rules both select to the detriment of one of them; `None` if there is no such value.
+pub(super) fn find_overlap(earlier: &Rule, later: &Rule) -> Option<Overlap> {
     // An envelope of another role does not open for the later rule.
-    if later.skip_sealed && (later.role.is_none() || later.role == earlier.role) {
-        return None;
-    }
-    let json = match (&earlier.json, &later.json) {
-        (Some(one), Some(other)) => one.selection.may_overlap(&other.selection),
+    let is_left = later.skip_sealed && (later.role.is_none() || later.role == earlier.role);
+    let effect = match (earlier.action, later.action) {
+        (Action::Encrypt, Action::Decrypt) => Effect::Undone,
+        (Action::Encrypt, Action::Encrypt) if !is_left => Effect::Twice,
+        _ => return None,
+    };
+    let is_json = |overlap: fn(&Selection, &Selection) -> bool| match (&earlier.json, &later.json) {
+        (Some(one), Some(other)) => overlap(&one.selection, &other.selection),
         _ => false,
     };
     let parts = [
-        ("JSON value", json),
+        ("JSON value", is_json(Selection::may_overlap)),
         ("form field", earlier.form.may_overlap(&later.form)),
         ("query parameter", earlier.query.may_overlap(&later.query)),
         ("header field", earlier.headers.iter().any(|name| later.headers.contains(name))),
     ];
-    parts.into_iter().find(|(_, overlaps)| *overlaps).map(|(part, _)| part)
+    if let Some((part, _)) = parts.into_iter().find(|(_, overlaps)| *overlaps) {
+        return Some(Overlap { part, effect });
+    }
+    // Fields of forms and queries are refused only if no rule has their own spelling.
+    is_json(Selection::may_be_confused_with).then_some(Overlap { part: "JSON value", effect: Effect::Refused })
 }

@@ -1,10 +1,15 @@
-//! Finds routes and destinations that no request reaches, because an earlier one matches all their requests.
+//! Finds routes and destinations that no request reaches, because earlier ones match all their requests.
 
 use hyper::Method;
 
 use super::{Actions, Destination, OtherCase, Route};
 use crate::rules::choice::Case;
+use crate::rules::path::Steps;
 use crate::rules::route::{HostPattern, PathPattern};
+use crate::rules::router::{Entry, Router};
+
+/// The steps of looking for those that cover one route; without a result within them it counts as reachable.
+const STEPS_MAX: usize = 1 << 18;
 
 /// A route or destination, as the relay tries them in turn.
 pub(super) struct Candidate<'c> {
@@ -22,9 +27,9 @@ pub(super) struct Candidate<'c> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unreachable {
     pub offset: usize,
-    /// The offset of the earlier one that matches all its requests.
-    pub behind: usize,
-    /// Whether the earlier one leaves values in the clear that this one would hide.
+    /// The offsets of the earlier ones that match all its requests, at least one.
+    pub behind: Vec<usize>,
+    /// Whether one of them leaves values in the clear that this one would hide.
     pub reveals: bool,
 }
 
@@ -39,12 +44,8 @@ impl<'c> Candidate<'c> {
         Candidate { offset, hosts, methods: &[], paths, request, response }
     }
 
-    /// Whether it matches every request that `later` matches.
-    fn matches_all_of(&self, later: &Candidate<'_>, case: Case) -> bool {
-        let is_method = |one: &Method, other: &Method| one.as_str().eq_ignore_ascii_case(other.as_str());
-        covers(self.hosts, later.hosts, HostPattern::covers)
-            && covers(self.methods, later.methods, is_method)
-            && covers(self.paths, later.paths, |one, other| one.covers(other, case))
+    fn entry(&self) -> Entry<'c> {
+        Entry { hosts: self.hosts, methods: self.methods, paths: self.paths, hides: false, reveals: false }
     }
 
     fn reveals_values_of(&self, later: &Candidate<'_>) -> bool {
@@ -53,18 +54,19 @@ impl<'c> Candidate<'c> {
     }
 }
 
-/// Whether `wide` covers `narrow`, where empty means all.
-fn covers<T>(wide: &[T], narrow: &[T], one_covers: impl Fn(&T, &T) -> bool) -> bool {
-    let is_covered = |narrow: &T| wide.iter().any(|wide| one_covers(wide, narrow));
-    wide.is_empty() || (!narrow.is_empty() && narrow.iter().all(is_covered))
-}
-
-/// Those behind an earlier one that matches all their requests.
+/// Those behind earlier ones that match all their requests, found through an index of these.
 pub(super) fn find_unreachable(candidates: &[Candidate<'_>], other_case: OtherCase) -> Vec<Unreachable> {
     let case = if other_case == OtherCase::Same { Case::Any } else { Case::AsWritten };
-    let behind = |(at, later): (usize, &Candidate<'_>)| {
-        let first = candidates[..at].iter().find(|first| first.matches_all_of(later, case))?;
-        Some(Unreachable { offset: later.offset, behind: first.offset, reveals: first.reveals_values_of(later) })
-    };
-    candidates.iter().enumerate().filter_map(behind).collect()
+    let (mut earlier, mut unreachable) = (Router::default(), Vec::new());
+    for later in candidates {
+        let entry = later.entry();
+        let covering = earlier.covering(&entry, case, &mut Steps::new(STEPS_MAX)).unwrap_or_default();
+        if !covering.is_empty() {
+            let behind = covering.iter().map(|&place| candidates[place].offset).collect();
+            let reveals = covering.iter().any(|&place| candidates[place].reveals_values_of(later));
+            unreachable.push(Unreachable { offset: later.offset, behind, reveals });
+        }
+        earlier.add(&entry);
+    }
+    unreachable
 }

@@ -14,7 +14,7 @@ use leafseal_document::{Limits as DocumentLimits, OtherCase as NameCase, Selecti
 use leafseal_net::tls::PrivateKeySettings;
 use toml::Spanned;
 
-use super::overlap::encrypted_twice;
+use super::overlap::{Effect, Overlap, find_overlap};
 use super::reach::{Candidate, Unreachable, find_unreachable};
 use super::schema::{self, Unmatched};
 use super::{
@@ -90,24 +90,50 @@ impl Reader<'_> {
     /// Warns about routes or destinations that no request reaches.
     fn warn_of_unreachable(&mut self, candidates: &[Candidate<'_>], other_case: OtherCase) {
         for Unreachable { offset, behind, reveals } in find_unreachable(candidates, other_case) {
-            let line = line_column(self.text, behind).0;
-            let lost = if reveals { ", and leaves in the clear what this one would hide" } else { "" };
-            self.warning(offset, format!("this is unreachable: line {line} matches all its requests{lost}"));
+            let lines: Vec<String> = behind.iter().map(|at| line_column(self.text, *at).0.to_string()).collect();
+            let earlier = match &lines[..] {
+                [line] => format!("line {line} matches"),
+                [first, .., last] => format!("{} earlier ones, from line {first} to line {last}, match", lines.len()),
+                [] => continue,
+            };
+            let lost = match (reveals, lines.len()) {
+                (false, _) => "",
+                (true, 1) => ", and leaves in the clear what this one would hide",
+                (true, _) => ", and leave in the clear what this one would hide",
+            };
+            self.warning(offset, format!("this is unreachable: {earlier} all its requests{lost}"));
         }
     }
 
-    /// Warns about values that two rules encrypt.
-    fn warn_of_overlaps(&mut self, rules: &[Rule], offsets: &[usize]) {
+    /// Reports values that two rules of one direction select where the second undoes or repeats the work of the first.
+    fn check_overlaps(&mut self, rules: &[Rule], offsets: &[usize]) {
         for (at, later) in rules.iter().enumerate() {
-            let first =
-                rules[..at].iter().enumerate().find_map(|(before, it)| Some((before, encrypted_twice(it, later)?)));
-            if let Some((before, part)) = first {
-                let line = line_column(self.text, offsets[before]).0;
-                let message = format!(
-                    "a {part} that this rule and the one of line {line} select is encrypted twice: select it in one of them, or \
-                     set skip_sealed = true here"
-                );
-                self.warning(offsets[at], message);
+            let find = |(before, earlier)| Some((before, find_overlap(earlier, later)?));
+            let Some((before, overlap)) = rules[..at].iter().enumerate().find_map(find) else { continue };
+            let line = line_column(self.text, offsets[before]).0;
+            let Overlap { part, effect } = overlap;
+            match effect {
+                Effect::Twice => self.warning(
+                    offsets[at],
+                    format!(
+                        "a {part} that this rule and the one of line {line} select is encrypted twice: select it in one of them, or \
+                         set skip_sealed = true here"
+                    ),
+                ),
+                Effect::Refused => self.warning(
+                    offsets[at],
+                    format!(
+                        "names that this rule and the one of line {line} select in JSON differ only in case, so that messages with either \
+                         are refused: write them alike, or set other_case_names"
+                    ),
+                ),
+                Effect::Undone => self.problem(
+                    offsets[at],
+                    format!(
+                        "this rule would decrypt a {part} that the rule of line {line} has just encrypted, and forward it in the clear: \
+                         select it in one of them, or put this rule first to encrypt what it decrypts"
+                    ),
+                ),
             }
         }
     }
@@ -370,9 +396,10 @@ impl Reader<'_> {
     fn actions(&mut self, rules: &[Spanned<schema::Rule>], bodies: &Settings<'_>, other_case: OtherCase) -> Actions {
         let offsets: Vec<usize> = rules.iter().map(|rule| rule.span().start).collect();
         let rules: Vec<Rule> = rules.iter().map(|rule| self.rule(rule, other_case)).collect();
-        self.warn_of_overlaps(&rules, &offsets);
         let bodies = self.bodies(bodies, &rules);
-        Actions::new(rules, bodies, other_case)
+        let actions = Actions::new(rules, bodies, other_case);
+        self.check_overlaps(&actions.rules, &offsets);
+        actions
     }
 
     fn rule(&mut self, spanned: &Spanned<schema::Rule>, other_case: OtherCase) -> Rule {

@@ -164,10 +164,54 @@ fn values_that_two_rules_encrypt_cause_a_warning() {
         let reported = warnings(&(encrypt(first) + &encrypt(second))).unwrap().warnings;
         assert!(is_quiet(&reported), "{first}, {second}: {reported:?}");
     }
+    // The case of names, where it does not count and where it makes a message ambiguous.
+    for (setting, message) in [("same", "encrypted twice"), ("refuse", "differ only in case"), ("other", "")] {
+        let rules = encrypt("json = [\"$.card\"]") + &encrypt("json = [\"$.CARD\"]");
+        let text = inbound(&format!("path = \"/\"\napp = \"a\"\nrequest = [\n{rules}]\n"));
+        let reported =
+            parse(&text.replace("[[inbound]]", &format!("[[inbound]]\nother_case_names = \"{setting}\""))).unwrap();
+        let found = reported.warnings.iter().filter(|it| it.message.contains("line 14")).map(|it| &*it.message);
+        let found: Vec<_> = found.collect();
+        assert!(found.len() == usize::from(!message.is_empty()), "{setting}: {found:?}");
+        assert!(found.iter().all(|it| it.contains(message)), "{setting}: {found:?}");
+    }
     let redacts = encrypt("json = [\"$.a\"]") + "{ action = \"redact\", json = [\"$.a\"] }\n";
     assert!(is_quiet(&warnings(&redacts).unwrap().warnings));
     let wrong = warnings("{ action = \"decrypt\", json = [\"$.a\"], skip_sealed = true }").unwrap_err();
     assert!(wrong.len() == 1 && wrong[0].message.contains("`skip_sealed` is only valid with"), "{wrong:?}");
+}
+
+/// What a rule has encrypted, a later one of the same direction must not reveal again.
+#[test]
+fn a_rule_must_not_decrypt_what_an_earlier_one_encrypts() {
+    let parse_rules = |direction: &str, setting: &str, rules: [(&str, &str); 2]| {
+        let [one, other] = rules.map(|(action, rest)| format!("{{ action = \"{action}\", {rest} }},\n"));
+        let text = inbound(&format!("path = \"/\"\napp = \"a\"\n{direction} = [\n{one}{other}]\n"));
+        parse(&text.replace("[[inbound]]", &format!("[[inbound]]\n{setting}")))
+    };
+    for (setting, first, second, part) in [
+        ("", "json = [\"$.card\"]", "json = [\"$..number\"]", "JSON value"),
+        ("", "form = [\"card\"]", "form = [\"*\"]", "form field"),
+        ("", "query = [\"card\"]", "query = [\"card\"]", "query parameter"),
+        ("", "headers = [\"x-card\"]", "headers = [\"X-Card\"]", "header field"),
+        ("", "json = [\"$.card\"]", "json = [\"$.card\"], role = \"pci\", on_failure = \"leave\"", "JSON value"),
+        ("other_case_names = \"same\"", "json = [\"$.card\"]", "json = [\"$.Card\"]", "JSON value"),
+        ("other_case_names = \"same\"", "form = [\"card\"]", "form = [\"Card\"]", "form field"),
+    ] {
+        let problems = parse_rules("request", setting, [("encrypt", first), ("decrypt", second)]).unwrap_err();
+        let [problem] = &problems[..] else { panic!("{first}, {second}: {problems:?}") };
+        assert!(problem.line == 15 && problem.message.contains("line 14"), "{problem}");
+        assert!(problem.message.contains(part) && problem.message.contains("in the clear"), "{problem}");
+        // The other order encrypts what was decrypted.
+        let reordered = parse_rules("request", setting, [("decrypt", second), ("encrypt", first)]);
+        assert!(reordered.is_ok(), "{first}, {second}: {reordered:?}");
+    }
+    for (first, second) in
+        [("json = [\"$.card\"]", "json = [\"$.name\"]"), ("form = [\"card\"]", "json = [\"$.card\"]")]
+    {
+        let parsed = parse_rules("response", "", [("encrypt", first), ("decrypt", second)]);
+        assert!(parsed.is_ok(), "{first}, {second}: {parsed:?}");
+    }
 }
 
 #[test]
@@ -227,6 +271,11 @@ fn unreachable_routes_are_reported() {
         assert_eq!(warnings_of(first, second, hides, ""), [], "{first}, {second}");
     }
     assert_eq!(warnings_of("path = \"/A/**\"", "path = \"/a/b\"", hides, "other_case = \"same\"").len(), 1);
+    // Two together.
+    let both = "path = \"/a/**\"\nhosts = [\"x\"]\n[[inbound.route]]\npath = \"/a/b\"\nhosts = [\"y\"]";
+    let warnings = warnings_of(both, "path = \"/a/b\"\nhosts = [\"y\", \"x\"]", hides, "");
+    let [warning] = warnings.as_slice() else { panic!("{warnings:?}") };
+    assert!(warning.message.contains("2 earlier ones, from line 11 to line 14, match all its requests"), "{warning}");
 }
 
 #[test]

@@ -64,16 +64,6 @@ impl HostPattern {
         }
     }
 
-    /// Whether it matches every host that `other` matches.
-    pub fn covers(&self, other: &HostPattern) -> bool {
-        match (self, other) {
-            (HostPattern::Any, _) => true,
-            (_, HostPattern::Any) | (HostPattern::Exactly(_), HostPattern::Below(_)) => false,
-            (_, HostPattern::Exactly(host)) => self.matches(host),
-            (HostPattern::Below(wide), HostPattern::Below(narrow)) => narrow.ends_with(&**wide),
-        }
-    }
-
     /// Whether it matches the host.
     pub fn matches(&self, host: &Host) -> bool {
         match (self, host) {
@@ -164,20 +154,6 @@ impl PathPattern {
     pub(crate) fn is_everything(&self) -> bool {
         matches!(&*self.segments, [Segment::Any])
     }
-
-    /// Whether it matches every path that `other` matches. Segments are compared one by one, so false negatives exist: `/*/**` and `/**/*`.
-    pub(crate) fn covers(&self, other: &PathPattern, case: Case) -> bool {
-        let is_any = |segment: &Segment| matches!(segment, Segment::Any);
-        let [wide, narrow] = [self, other].map(|pattern| pattern.segments(case));
-        // A wildcard that matches any number of items there can only be matched by the same here.
-        let is_like = |wide: &Segment, narrow: &Segment| match (wide, narrow) {
-            (Segment::Like(wide), Segment::Like(narrow)) => {
-                matches_glob(wide, &|byte| *byte == b'*', narrow, &|one, other| one == other)
-            }
-            _ => false,
-        };
-        matches_glob(wide, &is_any, narrow, &is_like)
-    }
 }
 
 fn matches_segments(pattern: &[Segment], path: &[&[u8]]) -> bool {
@@ -254,19 +230,6 @@ mod tests {
             let expected = slow(&segments(&pattern), &"**".to_owned(), &segments(&path), &is_like);
             prop_assert_eq!(matches(&pattern, &path), expected, "{} {}", pattern, path);
         }
-
-        #[test]
-        fn a_pattern_matches_what_it_covers(
-            wide in "(/(a|b|\\*|a\\*|\\*a|\\*\\*)){1,3}", narrow in "(/(a|b|\\*|a\\*|aba|\\*\\*)){1,3}",
-            path in "(/(a|b|ab|ba|aba)){0,4}"
-        ) {
-            let [wide, narrow] = [&wide, &narrow].map(|pattern| PathPattern::parse(pattern).unwrap());
-            let path = RequestPath::own(&path);
-            if wide.covers(&narrow, Case::AsWritten) && narrow.matches(&path) {
-                prop_assert!(wide.matches(&path));
-            }
-            prop_assert!(wide.covers(&wide, Case::AsWritten));
-        }
     }
 
     #[test]
@@ -286,28 +249,6 @@ mod tests {
             assert!(pattern.matches_in(Case::Any, &path) && !pattern.matches(&path), "{path:?}");
         }
         assert!(!pattern.matches_in(Case::Any, &RequestPath::own("/v1/toens/a.json")));
-    }
-
-    #[test]
-    fn what_patterns_cover() {
-        let path = |wide: &str, narrow: &str, case| {
-            let [wide, narrow] = [wide, narrow].map(|pattern| PathPattern::parse(pattern).unwrap());
-            wide.covers(&narrow, case)
-        };
-        for (wide, narrow) in [("/a/**", "/a/b"), ("/a/**", "/a"), ("/**", "/**/a"), ("/*", "/a*b"), ("/*b", "/a*b")] {
-            assert!(path(wide, narrow, Case::AsWritten), "{wide} {narrow}");
-            assert!(!path(narrow, wide, Case::AsWritten), "{narrow} {wide}");
-        }
-        assert!(path("/A", "/a", Case::Any) && !path("/A", "/a", Case::AsWritten));
-        assert!(!path("/*", "/**", Case::AsWritten) && !path("/a/*", "/b/*", Case::AsWritten));
-        let host = |wide: &str, narrow: &str| {
-            let [wide, narrow] = [wide, narrow].map(|pattern| HostPattern::parse(pattern).unwrap());
-            wide.covers(&narrow)
-        };
-        for (wide, narrow) in [("*", "*.a.b"), ("*", "a"), ("*.b", "*.a.b"), ("*.b", "A.B")] {
-            assert!(host(wide, narrow) && !host(narrow, wide), "{wide} {narrow}");
-        }
-        assert!(host("a.b", "A.b") && !host("*.b", "b") && !host("*.b", "*.ab"));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::rules::choice::{Case, OtherCase};
 use crate::rules::path::{PathError, RequestPath, Steps};
 use crate::rules::route::{HostPattern, PathPattern};
 
+mod cover;
 mod trie;
 
 use trie::Trie;
@@ -126,11 +127,10 @@ impl FirstOf {
         }
     }
 
-    /// The first entry for a method in upper case.
-    fn get(&self, method: &str) -> Option<usize> {
-        let found = self.of_one.binary_search_by(|(known, _)| (**known).cmp(method));
-        let of_one = found.ok().map(|place| self.of_one[place].1);
-        first(self.of_all, of_one)
+    /// The first entry for a method in upper case, or for every method.
+    fn get(&self, method: Option<&str>) -> Option<usize> {
+        let place = method.and_then(|method| self.of_one.binary_search_by(|(known, _)| (**known).cmp(method)).ok());
+        first(self.of_all, place.map(|place| self.of_one[place].1))
     }
 }
 
@@ -143,15 +143,18 @@ impl Router {
     /// Indexes entries in the order in which they apply.
     pub(crate) fn new<'e>(entries: impl IntoIterator<Item = Entry<'e>>) -> Self {
         let mut router = Router::default();
-        for (place, entry) in entries.into_iter().enumerate() {
-            router.hides.push(entry.hides);
-            router.reveals.push(entry.reveals);
-            let hosts = if entry.hosts.is_empty() { &[HostPattern::Any][..] } else { entry.hosts };
-            for host in hosts {
-                router.group_of(host).add(place, &entry);
-            }
-        }
+        entries.into_iter().for_each(|entry| router.add(&entry));
         router
+    }
+
+    /// Adds an entry behind all others.
+    pub(crate) fn add(&mut self, entry: &Entry<'_>) {
+        let place = self.hides.len();
+        self.hides.push(entry.hides);
+        self.reveals.push(entry.reveals);
+        for host in hosts(entry) {
+            self.group_of(host).add(place, entry);
+        }
     }
 
     fn group_of(&mut self, host: &HostPattern) -> &mut Group {
@@ -203,7 +206,8 @@ impl Router {
     ) -> Result<Option<usize>, RouteError> {
         let groups = self.groups(asked.host);
         let method = upper_case(asked.method);
-        let first_of = |of: fn(&Group) -> &FirstOf| groups.iter().filter_map(|group| of(group).get(&method)).min();
+        let first_of =
+            |of: fn(&Group) -> &FirstOf| groups.iter().filter_map(|group| of(group).get(Some(&method))).min();
         let (every, some) = (first_of(|group| &group.every_path), first_of(|group| &group.some_paths));
         if some.is_none_or(|some| every.is_some_and(|every| every < some)) {
             return Ok(every);
@@ -254,7 +258,19 @@ impl fmt::Debug for Router {
     }
 }
 
+/// The host patterns of an entry.
+fn hosts<'e>(entry: &Entry<'e>) -> &'e [HostPattern] {
+    if entry.hosts.is_empty() { &[HostPattern::Any] } else { entry.hosts }
+}
+
 impl Group {
+    fn trie(&self, case: Case) -> &Trie {
+        match case {
+            Case::AsWritten => &self.as_written,
+            Case::Any => &self.folded,
+        }
+    }
+
     fn add(&mut self, place: usize, entry: &Entry<'_>) {
         self.is_sensitive |= entry.hides || entry.reveals;
         if entry.paths.is_empty() || entry.paths.iter().any(PathPattern::is_everything) {
@@ -283,11 +299,7 @@ impl Search<'_> {
         let path = path.in_case(case);
         let mut found = None;
         for group in self.groups {
-            let trie = match case {
-                Case::AsWritten => &group.as_written,
-                Case::Any => &group.folded,
-            };
-            found = trie.first(&path, self.method, found, steps)?;
+            found = group.trie(case).first(path.segments().map(Some), Some(self.method), found, steps)?;
         }
         Ok(found)
     }

@@ -6,7 +6,7 @@ use hyper::Method;
 use memchr::memmem;
 
 use super::FirstOf;
-use crate::rules::path::{PathError, RequestPath, Steps};
+use crate::rules::path::{PathError, Steps};
 use crate::rules::route::Segment;
 
 /// The steps of a comparison of a segment with one pattern, or of a look at one node.
@@ -106,18 +106,19 @@ impl Trie {
         child
     }
 
-    /// The first entry before `found` whose pattern matches the path, or else `found`.
-    pub(super) fn first(
+    /// The first entry before `found` whose pattern matches the segments, or else `found`; `None` among them is any number of any segments.
+    /// No method means any.
+    pub(super) fn first<'p>(
         &self,
-        path: &RequestPath,
-        method: &str,
+        segments: impl Iterator<Item = Option<&'p [u8]>>,
+        method: Option<&str>,
         found: Option<usize>,
         steps: &mut Steps,
     ) -> Result<Option<usize>, PathError> {
         let mut walk = Walk { trie: self, method, found, next: Vec::new() };
         walk.enter(ROOT);
         let mut nodes = Vec::new();
-        for segment in path.segments() {
+        for segment in segments {
             std::mem::swap(&mut nodes, &mut walk.next);
             walk.next.clear();
             if nodes.is_empty() {
@@ -126,7 +127,7 @@ impl Trie {
             // A node that is reached in several ways is looked at once.
             nodes.sort_unstable();
             nodes.dedup();
-            let literal = self.literals.get(segment).copied();
+            let literal = segment.and_then(|segment| self.literals.get(segment)).copied();
             for &node in &nodes {
                 walk.advance(node, segment, literal, steps)?;
             }
@@ -141,7 +142,7 @@ impl Trie {
 /// A walk along a path.
 struct Walk<'t> {
     trie: &'t Trie,
-    method: &'t str,
+    method: Option<&'t str>,
     found: Option<usize>,
     /// The nodes that the segments so far lead to.
     next: Vec<NodeId>,
@@ -166,7 +167,7 @@ impl Walk<'_> {
     fn advance(
         &mut self,
         id: NodeId,
-        segment: &[u8],
+        segment: Option<&[u8]>,
         literal: Option<usize>,
         steps: &mut Steps,
     ) -> Result<(), PathError> {
@@ -178,6 +179,7 @@ impl Walk<'_> {
         if node.is_deep {
             self.enter(id);
         }
+        let Some(segment) = segment else { return Ok(()) };
         if let Some(&child) = literal.and_then(|literal| self.trie.children.get(&(id, literal))) {
             self.enter(child);
         }
