@@ -2,27 +2,29 @@
 //! have a lower priority than those that carry traffic.
 //!
 //! The cost of work determines where it runs, not the size in which a body arrives: short work runs on the calling thread, longer work in
-//! slices or on a separate thread, so that a small body does not wait for large ones.
+//! slices or on a separate thread, so that a small body does not wait for large ones. `turns.rs` has whose slice is next.
 
 use std::any::Any;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use leafseal_net::{SchedulingClass, client_of};
+use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::oneshot;
 
-use crate::body::turns::Turns;
+use crate::body::turns::{SLICE_COST, Turns};
 
 /// Work up to this cost runs on the calling thread.
 const INLINE_COST_MAX: Cost = Cost::of_nanoseconds(20_000);
 /// Work up to this cost runs in the lane of short work, even if it cannot be divided into slices.
-const SHORT_COST_MAX: Cost = Cost::of_nanoseconds(2_000_000);
+const SHORT_COST_MAX: Cost = Cost::of_nanoseconds(SLICE_COST);
 /// Duration of a slice, after which other work of the lane runs.
-const SLICE_TIME: Duration = Duration::from_micros(500);
+const SLICE_TIME: Duration = Duration::from_nanos(SLICE_COST);
 /// The `nice` value of these threads: a lower priority than that of threads that carry traffic.
 const NICENESS: i32 = 5;
 
@@ -68,6 +70,8 @@ struct Lane {
     queue: Mutex<Queue>,
     /// Signalled for each piece of work, and when the lane closes.
     arrived: Condvar,
+    /// The least tag of the clients whose work has arrived and may have to run before the slices that run.
+    least_arrived: AtomicU64,
 }
 
 struct Queue {
@@ -77,8 +81,9 @@ struct Queue {
 
 /// Work of any kind.
 trait Task: Send {
-    /// Runs one slice. Returns what is left; nothing if it is done or nobody waits for it any more.
-    fn slice(self: Box<Self>) -> Option<Box<dyn Task>>;
+    /// Runs one slice, which ends after the step in which `yields` becomes true. Returns what is left; nothing if it is done or nobody
+    /// waits for it any more.
+    fn slice(self: Box<Self>, yields: &dyn Fn() -> bool) -> Option<Box<dyn Task>>;
 }
 
 /// Work in steps, and the party that waits for its result.
@@ -89,7 +94,7 @@ struct Stepping<S, T> {
 }
 
 impl<S: Send + 'static, T: Send + 'static> Task for Stepping<S, T> {
-    fn slice(self: Box<Self>) -> Option<Box<dyn Task>> {
+    fn slice(self: Box<Self>, yields: &dyn Fn() -> bool) -> Option<Box<dyn Task>> {
         let Stepping { mut state, step, done } = *self;
         let began = Instant::now();
         // If the future that waits is dropped, nobody needs the rest.
@@ -106,7 +111,7 @@ impl<S: Send + 'static, T: Send + 'static> Task for Stepping<S, T> {
                     return None;
                 }
             }
-            if began.elapsed() >= SLICE_TIME {
+            if began.elapsed() >= SLICE_TIME || yields() {
                 return Some(Box::new(Stepping { state, step, done }));
             }
         }
@@ -153,18 +158,20 @@ impl Drop for OffloadThreads {
 
 impl Lane {
     fn new() -> Arc<Self> {
-        Arc::new(Lane { queue: Mutex::new(Queue { turns: Turns::new(), is_closed: false }), arrived: Condvar::new() })
+        let queue = Mutex::new(Queue { turns: Turns::new(), is_closed: false });
+        Arc::new(Lane { queue, arrived: Condvar::new(), least_arrived: AtomicU64::new(u64::MAX) })
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().expect("nothing panics while this is locked")
     }
 
-    /// Adds work; if the lane is closed, it is dropped.
-    fn push(&self, client: IpAddr, task: Box<dyn Task>) {
+    /// Adds work of an estimated cost; if the lane is closed, it is dropped.
+    fn push(&self, client: IpAddr, task: Box<dyn Task>, Cost(expected): Cost) {
         let mut queue = self.lock();
         if !queue.is_closed {
-            queue.turns.push(client, task);
+            let tag = queue.turns.push(client, task, expected);
+            self.least_arrived.fetch_min(tag, Ordering::Relaxed);
             self.arrived.notify_one();
         }
     }
@@ -176,19 +183,30 @@ impl Lane {
             if queue.is_closed {
                 return;
             }
-            let Some((client, task)) = queue.turns.pop() else {
+            let Some((turn, task)) = queue.turns.pop() else {
                 queue = self.arrived.wait(queue).expect("nothing panics while this is locked");
                 continue;
             };
+            if !queue.turns.has_allowed() {
+                self.least_arrived.store(u64::MAX, Ordering::Relaxed);
+            }
             drop(queue);
-            let rest = task.slice();
+            let began = cpu_time();
+            let rest = task.slice(&|| turn.yields_to(self.least_arrived.load(Ordering::Relaxed)));
+            let cost = cpu_time().saturating_sub(began);
             queue = self.lock();
             if !queue.is_closed {
                 // This thread goes on with what waits; no other needs to be woken.
-                queue.turns.end_turn(client, rest);
+                queue.turns.end_turn(turn, rest, cost);
             }
         }
     }
+}
+
+/// CPU time of the current thread in nanoseconds: work does not pay for the time in which other threads have the core.
+fn cpu_time() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// Lowers the priority of the current thread. A thread that carries traffic then gets most of a core that both share; with
@@ -217,7 +235,7 @@ impl Offload {
             return work();
         }
         let lane = if cost <= SHORT_COST_MAX { &self.short } else { &self.long };
-        on(lane, self.client, work, |work| ControlFlow::Break(work())).await
+        on(lane, self.client, cost, work, |work| ControlFlow::Break(work())).await
     }
 
     /// Runs work in steps: on the calling thread if all of them are short together, otherwise one slice at a time on an offload thread.
@@ -229,7 +247,7 @@ impl Offload {
         step: fn(S) -> ControlFlow<T, S>,
     ) -> T {
         if cost > INLINE_COST_MAX {
-            return on(&self.short, self.client, state, step).await;
+            return on(&self.short, self.client, cost, state, step).await;
         }
         loop {
             match step(state) {
@@ -243,11 +261,12 @@ impl Offload {
 async fn on<S: Send + 'static, T: Send + 'static>(
     lane: &Lane,
     client: IpAddr,
+    cost: Cost,
     state: S,
     step: fn(S) -> ControlFlow<T, S>,
 ) -> T {
     let (done, result) = oneshot::channel();
-    lane.push(client, Box::new(Stepping { state, step, done }));
+    lane.push(client, Box::new(Stepping { state, step, done }), cost);
     match result.await {
         Ok(Ok(result)) => result,
         Ok(Err(panic)) => resume_unwind(panic),
@@ -281,7 +300,7 @@ mod tests {
             // A name server that does not respond.
             let looking = tokio::task::spawn_blocking(move || released.recv());
             let work = offload.way();
-            let done = timeout(Duration::from_secs(60), work.run(Cost::of_nanoseconds(1_000_000), thread_name));
+            let done = timeout(Duration::from_secs(60), work.run(SHORT_COST_MAX, thread_name));
             assert_eq!(done.await.expect("nobody waits for a name").as_deref(), Some("leafseal-short"));
             release.send(()).unwrap();
             looking.await.unwrap().unwrap();
@@ -313,7 +332,7 @@ mod tests {
             for (cost, name) in [
                 (Cost::of_nanoseconds(20_001), "leafseal-short"),
                 (SHORT_COST_MAX, "leafseal-short"),
-                (Cost::of_nanoseconds(2_000_001), "leafseal-long"),
+                (Cost::of_nanoseconds(SLICE_COST + 1), "leafseal-long"),
                 (Cost::UNKNOWN, "leafseal-long"),
             ] {
                 assert_eq!(way.run(cost, thread_name).await.as_deref(), Some(name), "{cost:?}");
@@ -381,10 +400,9 @@ mod tests {
             busy.shutdown().await;
             // The queue is empty once each has had a turn in which it noticed.
             let last = offload.way().for_client(IpAddr::from([192, 0, 2, 1]));
-            for _ in 0..200 {
+            while offload.short.lock().turns.has_waiting() {
                 last.run(SHORT_COST_MAX, || ()).await;
             }
-            assert!(offload.short.lock().turns.pop().is_none());
         });
     }
 

@@ -1,15 +1,33 @@
-//! The order in which waiting pieces of work run: in turn by client, and the pieces of one client in turn. Pure: no threads, no clock.
+//! The order in which waiting pieces of work run: start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) by client, and the pieces of
+//! one client in turn. Pure: no threads, no clock.
 //!
-//! A client that had nothing to do goes before those that are busy, and so does a new piece of work of a client before its old ones. So a
-//! small piece of a quiet client waits for what is running, and for at most one turn of a busy client, however many these are.
+//! A client has a tag: the cost of the work that has been done for it. The client whose tag and next slice are the least goes first, and
+//! the virtual time is the greatest tag that has been served. A client that comes back starts at its own tag, or at the virtual time less
+//! [`ALLOWANCE`] if that is later: many small pieces, many connections and pauses gain nothing beyond the allowance, which a client
+//! earns by having been quiet while others were served. So the pieces of a quiet client's small request wait for what is running, and
+//! altogether for at most two slices more, however many clients are busy.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
 
-/// Turns of newcomers after which one of the others comes, if any waits: a stream of newcomers delays the others, and stops none.
+/// The cost of a slice that takes its whole time, in nanoseconds.
+pub(crate) const SLICE_COST: u64 = 500_000;
+/// The least cost of a turn: taking it costs something even if the work is over.
+const TURN_COST_MIN: u64 = 1_000;
+/// How far behind the virtual time a client may start: what a quiet client's small request may cost to go first in all its pieces.
+const ALLOWANCE: u64 = 4 * SLICE_COST;
+/// Cost of clients that are served by their allowance after which one of the others comes, if any waits: quiet clients without end delay the
+/// busy ones, and stop none.
+const ALLOWED_COST_MAX: u64 = 4 * SLICE_COST;
+/// Share of the work of a busy client that repays this cost.
+const REPAYMENT: u64 = ALLOWED_COST_MAX / SLICE_COST;
+/// Maximum number of clients without work that are remembered until the virtual time has passed their tags. Above it those that have used
+/// the least are forgotten.
+const IDLE_CLIENTS_MAX: usize = 10_000;
+/// Turns of newcomers after which one of the others comes, if any waits, among the pieces of a client.
 const NEWCOMERS_MAX: usize = 4;
 
-/// Items that take turns: newcomers first, in the order of their arrival, then the others in rotation.
+/// The pieces of a client take turns: newcomers first, in the order of their arrival, then the others in rotation.
 #[derive(Debug)]
 struct Rotation<T> {
     newcomers: VecDeque<T>,
@@ -30,166 +48,212 @@ impl<T> Rotation<T> {
         queue.push_back(item);
     }
 
-    fn pop(&mut self) -> Option<T> {
-        let prefers_others = self.passed >= NEWCOMERS_MAX && !self.others.is_empty();
-        let newcomer = if prefers_others { None } else { self.newcomers.pop_front() };
-        self.passed = if newcomer.is_some() { self.passed + 1 } else { 0 };
-        newcomer.or_else(|| self.others.pop_front())
+    /// Whether a newcomer is next.
+    fn prefers_newcomers(&self) -> bool {
+        !self.newcomers.is_empty() && (self.passed < NEWCOMERS_MAX || self.others.is_empty())
     }
 
-    fn is_empty(&self) -> bool {
-        self.newcomers.is_empty() && self.others.is_empty()
+    fn first(&self) -> Option<&T> {
+        if self.prefers_newcomers() { self.newcomers.front() } else { self.others.front() }
+    }
+
+    fn pop(&mut self) -> Option<T> {
+        if self.prefers_newcomers() {
+            self.passed += 1;
+            return self.newcomers.pop_front();
+        }
+        self.passed = 0;
+        self.others.pop_front()
     }
 }
 
-/// The work of one client.
+/// A piece of work, and the expected cost of its next slice: at most that of a whole one.
 #[derive(Debug)]
-struct Work<T> {
-    waiting: Rotation<T>,
-    /// Pieces that run now.
+struct Piece<T> {
+    item: T,
+    expected: u64,
+}
+
+/// The position of a client with waiting work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    /// The client's tag after its next slice.
+    finish: u64,
+    /// Breaks ties: first come, first served.
+    number: u64,
+    client: IpAddr,
+}
+
+/// The account of a client.
+#[derive(Debug)]
+struct Account<T> {
+    waiting: Rotation<Piece<T>>,
+    /// Pieces that run now. Their expected costs are part of the tag.
     running: usize,
+    tag: u64,
+    /// The position while work waits, and whether it is among those that are ahead by their allowance.
+    place: Option<(Place, bool)>,
 }
 
 /// Waiting work of all clients.
 #[derive(Debug)]
 pub(crate) struct Turns<T> {
-    clients: HashMap<IpAddr, Work<T>>,
-    /// Clients with waiting work, each once.
-    order: Rotation<IpAddr>,
+    clients: HashMap<IpAddr, Account<T>>,
+    virtual_time: u64,
+    /// Clients with waiting work whose tags are behind the virtual time by more than the order of busy clients explains.
+    allowed: BTreeSet<Place>,
+    /// The other clients with waiting work.
+    busy: BTreeSet<Place>,
+    /// Clients without work, by their tags.
+    idle: BTreeSet<(u64, IpAddr)>,
+    /// Pieces that run now, of all clients.
+    running: usize,
+    /// Cost of clients ahead by their allowance that has not been repaid to the others.
+    allowed_cost: u64,
+    number: u64,
+}
+
+/// A turn that has begun.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    client: IpAddr,
+    expected: u64,
+    is_allowed: bool,
+    /// The client's tag before the turn, if work of clients that are far behind it may interrupt the turn.
+    tag: Option<u64>,
+}
+
+impl Turn {
+    /// Whether the turn should end early for a client that arrives with this tag.
+    pub(crate) fn yields_to(&self, arrived: u64) -> bool {
+        self.tag.is_some_and(|tag| arrived.saturating_add(SLICE_COST) < tag)
+    }
 }
 
 impl<T> Turns<T> {
     pub(crate) fn new() -> Self {
-        Turns { clients: HashMap::new(), order: Rotation::default() }
-    }
-
-    /// Adds a new piece of work.
-    pub(crate) fn push(&mut self, client: IpAddr, item: T) {
-        let is_newcomer = !self.clients.contains_key(&client);
-        self.wait(client, item, is_newcomer, true);
-    }
-
-    /// The next piece of work, which runs from now on, and its client.
-    pub(crate) fn pop(&mut self) -> Option<(IpAddr, T)> {
-        let client = self.order.pop()?;
-        let work = self.clients.get_mut(&client).expect("a client in the order has work");
-        let item = work.waiting.pop().expect("a client in the order has waiting work");
-        work.running += 1;
-        if !work.waiting.is_empty() {
-            self.order.push(client, false);
+        Turns {
+            clients: HashMap::new(),
+            // The first clients are as new as any later one.
+            virtual_time: ALLOWANCE,
+            allowed: BTreeSet::new(),
+            busy: BTreeSet::new(),
+            idle: BTreeSet::new(),
+            running: 0,
+            allowed_cost: 0,
+            number: 0,
         }
-        Some((client, item))
     }
 
-    /// Ends the turn of a piece of work: `rest` is what is left of it.
-    pub(crate) fn end_turn(&mut self, client: IpAddr, rest: Option<T>) {
-        if let Some(rest) = rest {
-            self.wait(client, rest, false, false);
+    /// Adds a new piece of work of this expected cost. Returns the tag of its client.
+    pub(crate) fn push(&mut self, client: IpAddr, item: T, expected: u64) -> u64 {
+        let start = self.virtual_time.saturating_sub(ALLOWANCE);
+        let account = self.clients.entry(client).or_insert_with(|| Account {
+            waiting: Rotation::default(),
+            running: 0,
+            tag: start,
+            place: None,
+        });
+        self.idle.remove(&(account.tag, client));
+        account.tag = account.tag.max(start);
+        account.waiting.push(Piece { item, expected: expected.min(SLICE_COST) }, true);
+        let tag = account.tag;
+        self.place(client);
+        tag
+    }
+
+    /// Whether a client with waiting work is ahead by its allowance.
+    pub(crate) fn has_allowed(&self) -> bool {
+        !self.allowed.is_empty()
+    }
+
+    /// Whether work waits.
+    #[cfg(test)]
+    pub(crate) fn has_waiting(&self) -> bool {
+        !(self.allowed.is_empty() && self.busy.is_empty())
+    }
+
+    /// The next piece of work, which runs from now on.
+    pub(crate) fn pop(&mut self) -> Option<(Turn, T)> {
+        let is_due = self.allowed_cost >= ALLOWED_COST_MAX && !self.busy.is_empty();
+        let allowed = self.allowed.first().filter(|_| !is_due);
+        let (place, is_allowed) = match (allowed, self.busy.first()) {
+            (Some(allowed), Some(busy)) if busy < allowed => (busy, false),
+            (Some(allowed), _) => (allowed, true),
+            (None, busy) => (busy?, false),
+        };
+        let client = place.client;
+        let account = self.clients.get_mut(&client).expect("a client in the order has an account");
+        let Piece { item, expected } = account.waiting.pop().expect("a client in the order has waiting work");
+        let tag = account.tag;
+        self.virtual_time = self.virtual_time.max(tag);
+        account.tag += expected;
+        account.running += 1;
+        self.running += 1;
+        self.place(client);
+        Some((Turn { client, expected, is_allowed, tag: (!is_due).then_some(tag) }, item))
+    }
+
+    /// Ends a turn that had this cost: `rest` is what is left of the work.
+    pub(crate) fn end_turn(&mut self, turn: Turn, rest: Option<T>, cost: u64) {
+        let Turn { client, expected, is_allowed, .. } = turn;
+        let cost = cost.max(TURN_COST_MIN);
+        self.allowed_cost = match is_allowed {
+            true if self.busy.is_empty() => 0,
+            // No more than one turn is owed at a time.
+            true => self.allowed_cost.saturating_add(cost).min(ALLOWED_COST_MAX),
+            false => self.allowed_cost.saturating_sub(cost.saturating_mul(REPAYMENT)),
+        };
+        self.running -= 1;
+        let account = self.clients.get_mut(&client).expect("a client whose work runs is kept");
+        account.running -= 1;
+        account.tag = (account.tag - expected).saturating_add(cost);
+        if let Some(item) = rest {
+            // It is longer than was expected, or was interrupted.
+            account.waiting.push(Piece { item, expected: SLICE_COST }, false);
         }
-        let work = self.clients.get_mut(&client).expect("a client whose work runs is kept");
-        work.running -= 1;
-        if work.running == 0 && work.waiting.is_empty() {
+        self.place(client);
+        self.forget();
+    }
+
+    /// Puts a client where its tag and its next slice belong.
+    fn place(&mut self, client: IpAddr) {
+        let account = self.clients.get_mut(&client).expect("only clients with accounts are placed");
+        if let Some((place, is_allowed)) = account.place.take() {
+            let set = if is_allowed { &mut self.allowed } else { &mut self.busy };
+            set.remove(&place);
+        }
+        let Some(first) = account.waiting.first() else {
+            if account.running == 0 {
+                self.idle.insert((account.tag, client));
+            }
+            return;
+        };
+        self.number += 1;
+        let place = Place { finish: account.tag.saturating_add(first.expected), number: self.number, client };
+        // Among busy clients no tag is behind the virtual time by more than a slice, because the next one is chosen with its slice.
+        let is_allowed = account.tag.saturating_add(SLICE_COST) < self.virtual_time;
+        let set = if is_allowed { &mut self.allowed } else { &mut self.busy };
+        set.insert(place);
+        account.place = Some((place, is_allowed));
+    }
+
+    /// Forgets clients without work that would begin like new ones, and all if nobody competes with them.
+    fn forget(&mut self) {
+        let is_idle = self.running == 0 && self.allowed.is_empty() && self.busy.is_empty();
+        while let Some(&(tag, client)) = self.idle.first() {
+            let is_new = tag.saturating_add(ALLOWANCE) <= self.virtual_time;
+            if !(is_idle || is_new || self.idle.len() > IDLE_CLIENTS_MAX) {
+                return;
+            }
+            self.idle.pop_first();
             self.clients.remove(&client);
         }
-    }
-
-    fn wait(&mut self, client: IpAddr, item: T, is_new_client: bool, is_new_item: bool) {
-        let work = self.clients.entry(client).or_insert_with(|| Work { waiting: Rotation::default(), running: 0 });
-        if work.waiting.is_empty() {
-            self.order.push(client, is_new_client);
+        if is_idle {
+            self.allowed_cost = 0;
         }
-        work.waiting.push(item, is_new_item);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn client(number: u8) -> IpAddr {
-        IpAddr::from([192, 0, 2, number])
-    }
-
-    /// Runs one turn; a piece of work is its name and the number of slices that it takes.
-    fn turn(turns: &mut Turns<(&'static str, u32)>) -> Option<&'static str> {
-        let (client, (name, slices)) = turns.pop()?;
-        turns.end_turn(client, (slices > 1).then(|| (name, slices - 1)));
-        Some(name)
-    }
-
-    #[test]
-    fn clients_take_turns_however_much_work_each_has() {
-        let mut turns = Turns::new();
-        for _ in 0..100 {
-            turns.push(client(1), ("busy", 1));
-        }
-        turns.push(client(2), ("other", 3));
-        let order: Vec<_> = std::iter::from_fn(|| turn(&mut turns)).take(6).collect();
-        assert_eq!(order, ["busy", "other", "busy", "other", "busy", "other"]);
-    }
-
-    #[test]
-    fn quiet_clients_wait_for_few_slices_beside_any_number_of_busy_ones() {
-        let mut turns = Turns::new();
-        for number in 1..=200 {
-            for _ in 0..50 {
-                turns.push(client(number), ("busy", 1000));
-            }
-        }
-        for _ in 0..1000 {
-            turn(&mut turns);
-        }
-        // One slice runs while the request of the quiet client arrives; its five steps follow one another.
-        for _ in 0..5 {
-            let (running, item) = turns.pop().unwrap();
-            turns.push(client(250), ("quiet", 1));
-            turns.end_turn(running, Some(item));
-            let waited = std::iter::from_fn(|| turn(&mut turns)).take_while(|name| *name != "quiet").count();
-            assert!(waited <= 1, "{waited}");
-        }
-    }
-
-    #[test]
-    fn work_that_arrives_without_end_stops_no_other() {
-        let mut turns = Turns::new();
-        turns.push(client(1), ("busy", 1000));
-        turn(&mut turns);
-        let mut served = 0;
-        for number in 0..100 {
-            turns.push(client(2 + number), ("new", 1));
-            turns.push(client(102 + number), ("new", 1));
-            served += usize::from(turn(&mut turns) == Some("busy"));
-        }
-        assert_eq!(served, 20, "one turn in five");
-    }
-
-    #[test]
-    fn a_client_is_not_quiet_while_its_work_runs() {
-        let mut turns = Turns::new();
-        turns.push(client(1), ("running", 1));
-        let (running, _) = turns.pop().unwrap();
-        turns.push(client(2), ("busy", 2));
-        turn(&mut turns);
-        turns.push(client(1), ("second", 1));
-        turns.end_turn(running, None);
-        assert_eq!(turn(&mut turns), Some("busy"));
-        assert_eq!(turn(&mut turns), Some("second"));
-        assert_eq!(turn(&mut turns), None);
-        assert!(turns.clients.is_empty());
-    }
-
-    /// Behind a balancer many users are one client.
-    #[test]
-    fn a_new_piece_of_work_goes_before_old_ones_of_its_client() {
-        let mut turns = Turns::new();
-        for _ in 0..10 {
-            turns.push(client(1), ("long", 100));
-        }
-        for _ in 0..40 {
-            turn(&mut turns);
-        }
-        turns.push(client(1), ("small", 1));
-        let waited = std::iter::from_fn(|| turn(&mut turns)).take_while(|name| *name != "small").count();
-        assert!(waited <= 1, "{waited}");
-    }
-}
+mod tests;
