@@ -57,6 +57,6 @@ pub use names::{CanonicalNames, NameWalk};
 pub use nodes::{SelectedNode, Strategy, select};
 pub use patch::{POINTER_SIZE_MAX, PatchShape, PatchWalk, ShapeWalk};
 pub use path::PATH_SIZE_MAX;
-pub use selector::{Selection, SelectionBuilder};
+pub use selector::{FieldPath, Selection, SelectionBuilder};
 pub use text::{escape_into, escape_piece, escaped_size, is_number, unescape, unescape_piece};
 pub use walker::{Match, Progress, Purpose, ScalarKind, VISIT_BYTES, Walk, Walker};

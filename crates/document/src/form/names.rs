@@ -2,13 +2,14 @@
 //!
 //! Parsers do not agree on the name of a field. PHP writes `_` for `.`, for a space and for a `[` without a closing bracket, and splits a
 //! name at its brackets; `qs` (Express) and older Rack unwrap `[card]`; `qs` and Spring can read `a.b` as `a[b]`; Spring drops a leading
-//! `!`, Zope everything from `:` on; ASP.NET and gorilla/schema ignore case. A name is therefore read in each of these ways, and a field
-//! that has a selected name for only some parsers is refused.
+//! `!`, Zope drops everything from `:` on, Rails from `(`; ASP.NET and gorilla/schema ignore case. A name is therefore read in each of
+//! these ways, and a field that has a selected name for only some parsers is refused.
 
 use std::borrow::Cow;
 
 use super::readers::{READERS, Tree};
 use crate::fold::{OtherCase, fold_into, folded};
+use crate::selector::FieldPath;
 
 /// Maximum number of leading bytes that some parsers drop.
 const PADDING_MAX: usize = 8;
@@ -31,6 +32,8 @@ pub struct FieldNames {
     names: Vec<Box<str>>,
     /// The same without the case of their letters if it is ignored, otherwise none; sorted.
     folded: Vec<Box<str>>,
+    /// Paths of fields that are selected by the parsers that read them, and only detected: none is [`FieldPath::Exactly`].
+    open: Vec<FieldPath>,
     is_everything: bool,
     /// Fields that are not selected although all are.
     excepted: Option<Box<FieldNames>>,
@@ -64,6 +67,28 @@ impl FieldNames {
         chosen
     }
 
+    /// Adds the fields by which values of a document can be sent. Those that are not given exactly are detected where names are guarded,
+    /// and never selected.
+    #[must_use]
+    pub fn with_paths<'p>(mut self, paths: impl IntoIterator<Item = &'p FieldPath>) -> Self {
+        for path in paths {
+            match path {
+                FieldPath::Exactly(name) => self.names.push(name.trim_ascii().into()),
+                path => self.open.push(path.clone()),
+            }
+        }
+        sort(&mut self.names);
+        sort(&mut self.open);
+        self
+    }
+
+    /// The same without the names that `these` selects.
+    #[must_use]
+    pub fn without(mut self, these: &FieldNames) -> Self {
+        self.names.retain(|name| !these.has(name.as_bytes()));
+        self
+    }
+
     /// The same; with [`OtherCase::Same`] it also selects fields whose names differ only in case.
     pub fn in_case(self, other_case: OtherCase) -> Self {
         let mut folds: Vec<Box<str>> = Vec::new();
@@ -81,7 +106,8 @@ impl FieldNames {
         let chosen = self.in_case(other_case);
         let folds = other_case != OtherCase::Other;
         let neat: Vec<String> = chosen.names.iter().map(|name| neat(name, folds).into_owned()).collect();
-        let trees = READERS.map(|reader| Tree::new(&reader, &neat));
+        let open: Vec<FieldPath> = chosen.open.iter().map(|path| neat_path(path, folds)).collect();
+        let trees = READERS.map(|reader| Tree::new(&reader, &neat, &open));
         let mut singles: Vec<String> = trees.iter().flat_map(Tree::singles).map(str::to_owned).collect();
         sort(&mut singles);
         let known = FieldNames { guard: None, ..known.clone() }.in_case(other_case);
@@ -101,7 +127,7 @@ impl FieldNames {
 
     /// Whether no field is selected.
     pub fn is_empty(&self) -> bool {
-        self.names.is_empty() && !self.is_everything
+        self.names.is_empty() && self.open.is_empty() && !self.is_everything
     }
 
     /// Whether every field is selected.
@@ -268,6 +294,16 @@ fn unescaped(text: &str) -> String {
     }
     out.extend_from_slice(rest.as_bytes());
     String::from_utf8_lossy(&out).into_owned()
+}
+
+/// A path whose names are [`neat`].
+fn neat_path(path: &FieldPath, folds: bool) -> FieldPath {
+    let neat = |name: &String| neat(name, folds).into_owned();
+    match path {
+        FieldPath::Exactly(name) => FieldPath::Exactly(neat(name)),
+        FieldPath::Anywhere(name) => FieldPath::Anywhere(neat(name)),
+        FieldPath::Below { first, name } => FieldPath::Below { first: first.as_ref().map(neat), name: neat(name) },
+    }
 }
 
 /// A name without surrounding bytes that parsers drop, and case-folded if `folds`.

@@ -1,8 +1,11 @@
 //! How parsers read the names of form fields: the steps to a value, from the outside in.
 //!
-//! A name is read from left to right, and only while some selected name begins with the same steps.
+//! A name is read from left to right, and only while some selected name begins with the same steps or may have them anywhere. Each step is
+//! looked up once, however many names are selected.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::selector::FieldPath;
 
 /// A parser of names.
 #[derive(Clone, Copy)]
@@ -31,7 +34,7 @@ enum Syntax {
     Php,
     /// The npm package `qs`: the text before the first complete brackets, and the text in all complete ones.
     Qs,
-    /// Rack: the text between brackets, complete or not.
+    /// Rack: the text between brackets, complete or not. Rails assigns `date(1i)`, a part of an attribute, to the attribute.
     Bracketed,
     /// Spring, gorilla/schema, `qs` with `allowDots`: dots are brackets.
     Dotted,
@@ -42,50 +45,120 @@ enum Syntax {
 /// The selected names as one parser reads them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tree {
+    /// The number of each step of a selected name.
+    numbers: BTreeMap<Box<str>, usize>,
     nodes: Vec<Node>,
+    /// Steps by which a name is selected wherever it has them, by number.
+    open: BTreeMap<usize, Open>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Node {
-    children: HashMap<Box<str>, usize>,
+    /// By the number of a step.
+    children: BTreeMap<usize, usize>,
     /// Whether a selected name ends here.
     is_end: bool,
 }
 
+/// Where a name must have a step to be selected.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Open {
+    anywhere: bool,
+    /// Anywhere behind the first step.
+    below_any: bool,
+    /// Behind one of these first steps.
+    below: BTreeSet<usize>,
+}
+
 impl Tree {
-    pub(super) fn new(reader: &Reader, names: &[String]) -> Self {
-        let mut nodes = vec![Node::default()];
+    /// `names`: the selected names. `open`: those of other paths, which are not [`FieldPath::Exactly`].
+    pub(super) fn new(reader: &Reader, names: &[String], open: &[FieldPath]) -> Self {
+        let mut tree = Tree { numbers: BTreeMap::new(), nodes: vec![Node::default()], open: BTreeMap::new() };
         for name in names {
-            let mut at = 0;
-            steps(reader.selected, name, |step| {
-                let next = nodes.len();
-                let child = *nodes[at].children.entry(step.into()).or_insert(next);
-                if child == next {
-                    nodes.push(Node::default());
-                }
-                at = child;
-                true
-            });
-            nodes[at].is_end |= at != 0;
+            tree.add(reader, name);
         }
-        Tree { nodes }
+        for path in open {
+            tree.add_open(reader, path);
+        }
+        tree
+    }
+
+    fn number(&mut self, step: &str) -> usize {
+        let next = self.numbers.len();
+        *self.numbers.entry(step.into()).or_insert(next)
+    }
+
+    fn add(&mut self, reader: &Reader, name: &str) {
+        let mut at = 0;
+        steps(reader.selected, name, |step| {
+            let (number, next) = (self.number(step), self.nodes.len());
+            let child = *self.nodes[at].children.entry(number).or_insert(next);
+            if child == next {
+                self.nodes.push(Node::default());
+            }
+            at = child;
+            true
+        });
+        self.nodes[at].is_end |= at != 0;
+    }
+
+    fn add_open(&mut self, reader: &Reader, path: &FieldPath) {
+        // A parser may write a name otherwise where it is the first.
+        let read_first = |name: &str| {
+            let mut read = None;
+            steps(reader.selected, name, |step| {
+                read = Some(step.to_owned());
+                false
+            });
+            read
+        };
+        match path {
+            FieldPath::Exactly(name) => self.add(reader, name),
+            FieldPath::Anywhere(name) => {
+                for step in [Some(name.clone()), read_first(name)].into_iter().flatten() {
+                    let number = self.number(&step);
+                    self.open.entry(number).or_default().anywhere = true;
+                }
+            }
+            FieldPath::Below { first, name } => {
+                let first = first.as_ref().map(|first| read_first(first).map(|first| self.number(&first)));
+                let number = self.number(name);
+                let open = self.open.entry(number).or_default();
+                match first {
+                    None => open.below_any = true,
+                    Some(first) => open.below.extend(first),
+                }
+            }
+        }
     }
 
     /// The names of one step.
     pub(super) fn singles(&self) -> impl Iterator<Item = &str> {
-        self.nodes[0].children.iter().filter(|(_, child)| self.nodes[**child].is_end).map(|(step, _)| &**step)
+        let is_end = |number| self.nodes[0].children.get(number).is_some_and(|&child| self.nodes[child].is_end);
+        let is_single = move |number| is_end(number) || self.open.get(number).is_some_and(|open| open.anywhere);
+        self.numbers.iter().filter(move |(_, number)| is_single(number)).map(|(step, _)| &**step)
     }
 
     /// Whether the parser reads the name as a selected one, or as one below it.
     pub(super) fn takes(&self, reader: &Reader, name: &str) -> bool {
-        let (mut at, mut is_taken) = (0, false);
+        let (mut at, mut first, mut is_taken) = (Some(0), None, false);
         steps(reader.read, name, |step| {
-            let child = self.nodes[at].children.get(step);
-            at = child.copied().unwrap_or(0);
-            is_taken = self.nodes[at].is_end;
-            child.is_some() && !is_taken
+            let number = self.numbers.get(step).copied();
+            at = at.and_then(|at: usize| self.nodes[at].children.get(&number?).copied());
+            is_taken = at.is_some_and(|at| self.nodes[at].is_end) || self.takes_open(number, first);
+            first = first.or(Some(number));
+            !is_taken && (at.is_some() || !self.open.is_empty())
         });
         is_taken
+    }
+
+    /// Whether a name is selected by a step of this number. `first`: the number of its first step, if this is another.
+    fn takes_open(&self, number: Option<usize>, first: Option<Option<usize>>) -> bool {
+        let Some(open) = number.and_then(|number| self.open.get(&number)) else { return false };
+        match first {
+            None => open.anywhere,
+            Some(first) => open.anywhere || open.below_any || first.is_some_and(|first| open.below.contains(&first)),
+        }
     }
 }
 
@@ -95,7 +168,7 @@ fn steps(syntax: Syntax, name: &str, take: impl FnMut(&str) -> bool) {
     match syntax {
         Syntax::Whole => steps.whole(name),
         Syntax::BeforeColon => steps.whole(name.split(':').next().unwrap_or(name)),
-        Syntax::Bracketed => name.split(['[', ']']).all(|step| steps.push(step)),
+        Syntax::Bracketed => name.split(['[', ']']).all(|step| steps.push(before_parenthesis(step))),
         Syntax::Dotted => name.split(['[', ']', '.']).all(|step| steps.push(step)),
         Syntax::Qs => qs(name, &mut steps),
         Syntax::Php => php(name, &mut steps),
@@ -123,6 +196,14 @@ impl<F: FnMut(&str) -> bool> Steps<F> {
         }
         self.is_first = false;
         (self.take)(step)
+    }
+}
+
+/// The attribute that Rails assigns a step to (`ActiveModel::MultiparameterAttribute`).
+fn before_parenthesis(step: &str) -> &str {
+    match step.split_once('(') {
+        Some((attribute, _)) if !attribute.trim().is_empty() => attribute,
+        _ => step,
     }
 }
 

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::OtherCase;
 
 fn limits() -> FormLimits {
     FormLimits { fields_max: 50, part_header_size_max: 300, ..FormLimits::default() }
@@ -218,4 +219,47 @@ fn media_types() {
     {
         assert_eq!(parse(wrong), None, "{wrong}");
     }
+}
+
+#[test]
+fn fields_of_documents_are_detected_by_their_paths() {
+    use crate::FieldPath::{Anywhere, Below, Exactly};
+    let paths = [
+        Exactly("card[number]".to_owned()),
+        Anywhere("pin".to_owned()),
+        Below { first: Some("cards".to_owned()), name: "cvc".to_owned() },
+        Below { first: None, name: "key".to_owned() },
+    ];
+    let guarded = FieldNames::default().with_paths(&paths).guarded(OtherCase::Refuse, &FieldNames::default());
+    assert!(!guarded.is_empty());
+    for name in [
+        "card[number]",
+        "card.number",
+        "Card[number][]",
+        "card[0][number]",
+        "pin",
+        "PIN[x]",
+        "a[b][pin]",
+        "a.pin",
+        "a[pin(1i)]",
+        "[pin]",
+        "cards[x][cvc]",
+        "cards.x.cvc",
+        "cards[cvc]",
+        "cards[1][y][cvc][z]",
+        "a[key]",
+        "a[b][key]",
+        "_json[][key]",
+    ] {
+        assert!(guarded.means(name.as_bytes()), "{name}");
+    }
+    for name in
+        ["card", "number", "card_number", "pins", "cvc", "cvc[cards]", "card[cvc]", "key", "key[x]", "x[number]", "[]"]
+    {
+        assert!(!guarded.means(name.as_bytes()), "{name}");
+    }
+    // A name of thousands of siblings is found by one look-up of each step.
+    let many =
+        FieldNames::new((0..5000).map(|at| format!("a[b{at}][c]"))).guarded(OtherCase::Refuse, &FieldNames::default());
+    assert!(many.means(b"a[b4999].c") && !many.means(b"a[b5000].c"));
 }

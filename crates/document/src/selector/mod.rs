@@ -4,6 +4,7 @@ pub(crate) mod ast;
 pub(crate) mod automaton;
 pub(crate) mod code;
 mod coverage;
+mod fields;
 mod filter;
 mod iregexp;
 mod overlap;
@@ -18,6 +19,7 @@ use crate::limits::Limits;
 use ast::{Query, Selector};
 use automaton::Program;
 use code::Code;
+pub use fields::FieldPath;
 use parser::{Counts, Parser};
 
 /// The selected values of a document: the union of any number of RFC 9535 selectors.
