@@ -318,13 +318,12 @@ async fn join(pieces: Pieces, share: BudgetShare, offload: &Offload) -> Result<B
     if pieces.len() == 1 {
         return Ok(Buffer::of(pieces.pop().unwrap_or_default(), share));
     }
-    let whole = share.another(size)?;
-    let joining = Joining { pieces: pieces.into_iter(), share, joined: Vec::with_capacity(size), whole };
+    let joining = Joining::new(pieces, share, size)?;
     offload.run_in_slices(Cost::of_copy(size), joining, Joining::step).await
 }
 
 /// Pieces of a body that are being joined.
-struct Joining {
+pub(crate) struct Joining {
     pieces: std::vec::IntoIter<Vec<u8>>,
     share: BudgetShare,
     joined: Vec<u8>,
@@ -332,8 +331,17 @@ struct Joining {
 }
 
 impl Joining {
-    /// Copies a piece.
-    fn step(mut self) -> ControlFlow<Result<Buffer, Refusal>, Self> {
+    /// `share`: the memory of the pieces. `size`: their bytes.
+    ///
+    /// # Errors
+    /// If there is no memory for the whole body.
+    pub(crate) fn new(pieces: Vec<Vec<u8>>, share: BudgetShare, size: usize) -> Result<Self, Refusal> {
+        let whole = share.another(size)?;
+        Ok(Joining { pieces: pieces.into_iter(), share, joined: Vec::with_capacity(size), whole })
+    }
+
+    /// Copies a piece, of at most 256 KiB.
+    pub(crate) fn step(mut self) -> ControlFlow<Result<Buffer, Refusal>, Self> {
         let Some(piece) = self.pieces.next() else {
             let charged = self.whole.resize(self.joined.capacity());
             return ControlFlow::Break(charged.map(|()| Buffer::of(self.joined, self.whole)));

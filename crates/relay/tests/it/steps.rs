@@ -17,6 +17,29 @@ fn the_corpus_takes_no_more_steps_than_its_bounds() {
     assert!(count > 45, "only {count} files were found");
 }
 
+/// Megabytes of texts in strings, of operations, and of lines.
+#[test]
+fn large_documents_of_costly_texts_take_no_more_steps_than_their_bounds() {
+    // The first byte selects the work.
+    let (texts, patches, copies) = ("Gb", "F", "I");
+    let nested = serde_json::to_string(&serde_json::to_string("[1,{\"b\":\"[2]\"}]").unwrap()).unwrap();
+    let operation = "{\"op\":\"add\",\"path\":\"/card/number\",\"value\":1},";
+    for body in [
+        format!("{texts}\n[{}0]", "\"[1]\",".repeat(100_000)),
+        format!("{texts}\n[{}0]", format!("{nested},").repeat(30_000)),
+        format!("{texts}\n[\"[1{}\"]", "\\\\".repeat(1 << 20)),
+        format!("{texts}\n[\"{}\"]", " ".repeat(2 << 20)),
+        format!("{texts}\n{}", "\"{\\\"".repeat(300_000)),
+        format!("{patches}\n[{}{{}}]", operation.repeat(30_000)),
+        format!("{patches}\n{}", "[{\"op\":\"add\"}]\n".repeat(100_000)),
+        format!("{patches}\n{}", "\n".repeat(500_000)),
+        format!("{patches}\n[{}", "[".repeat(1 << 20)),
+        format!("{copies}\n{}", "ev:Tk9".repeat(500_000)),
+    ] {
+        check_steps(body.as_bytes());
+    }
+}
+
 /// Megabytes of the names that take most steps to read.
 #[test]
 fn large_forms_of_costly_names_take_no_more_steps_than_their_bounds() {

@@ -16,9 +16,10 @@ use leafseal_document::{Limits as DocumentLimits, OtherCase, Progress, Selection
 
 use super::other_readings::Search;
 use super::redact::Redaction;
-use crate::body::buffer::{Budget, Buffer};
+use crate::body::buffer::{Budget, Buffer, Joining};
 use crate::body::coding::fuzzing::encode;
 use crate::body::coding::{Coding, DecodeBounds, Decoding};
+use crate::body::envelopes::WholeSearch;
 use crate::config::Limits;
 use crate::rules::forms::canonical::{CanonicalFields, CanonicalParts, Checks};
 use crate::rules::forms::{ReadMultipart, ReadUrlencoded, WriteMultipart, WriteUrlencoded};
@@ -41,7 +42,7 @@ pub fn check_steps(bytes: &[u8]) {
     let names = String::from_utf8_lossy(names).into_owned();
     let names = FieldNames::new(names.split(',').filter(|name| !name.is_empty()));
     let guarded = Arc::new(names.clone().guarded(OtherCase::Refuse, &names));
-    match first.wrapping_sub(b'A') % 8 {
+    match first.wrapping_sub(b'A') % 9 {
         0 => check_fields(body, &Arc::new(names), &guarded),
         1 => check_parts(body, &Arc::new(names), &guarded),
         2 => check_redaction(body),
@@ -49,7 +50,8 @@ pub fn check_steps(bytes: &[u8]) {
         4 => check_encoding(body),
         5 => documents::check_patch(body),
         6 => documents::check_texts(body, &names),
-        _ => documents::check_names(body),
+        7 => documents::check_names(body),
+        _ => check_copies(body),
     }
 }
 
@@ -193,6 +195,17 @@ fn check_redaction(body: &[u8]) {
         // Each call replaces a thousand values or reads 64 KiB, in at most four passes.
         check_calls(calls, body.len(), 4, selector);
     }
+}
+
+/// A body in pieces, and the search for envelopes in a whole one.
+fn check_copies(body: &[u8]) {
+    let pieces: Vec<Vec<u8>> = body.chunks(256 << 10).map(<[u8]>::to_vec).collect();
+    let count = pieces.len();
+    let share = buffer(body).share().another(body.len()).expect("there is room");
+    let (joined, calls) = drive(Joining::new(pieces, share, body.len()).expect("there is room"), Joining::step);
+    assert!(calls == count + 1 && joined.is_ok_and(|joined| joined.as_ref() == body));
+    let (_, calls) = drive(WholeSearch::new(buffer(body)), WholeSearch::step);
+    assert!(calls <= 1 + body.len() / (64 << 10), "{calls} calls to search {} bytes", body.len());
 }
 
 fn check_decoding(body: &[u8]) {
