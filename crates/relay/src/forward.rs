@@ -23,6 +23,7 @@ use crate::context::WorkerContext;
 use crate::hop_headers::{self, Source};
 use crate::place::Place;
 use crate::refusal::{Direction, Refusal};
+use crate::rules::overrides::{self, OverrideChecks};
 use crate::rules::transform::{Job, Outcome};
 use crate::sealed;
 use crate::tunnel;
@@ -47,6 +48,8 @@ pub(crate) struct ForwardingPlan<'a> {
     pub(crate) is_outbound: bool,
     /// Whether clients of the listener may have weak tags that the relay made.
     pub(crate) has_rules: bool,
+    /// What is done about fields by which the request asks for another method or path.
+    pub(crate) checks: OverrideChecks,
 }
 
 /// What the answer depends on besides the upstream.
@@ -121,7 +124,7 @@ impl ForwardingPlan<'_> {
         let upgrade = self.prepare(&mut message.head)?;
         record.received = Some(message.body.received());
         // Rarely used futures are boxed too.
-        let request = match self.request.is_empty() {
+        let request = match self.request.is_empty() && !self.checks.guards_method {
             true => self.untouched(*message, record),
             false => Box::pin(self.rewrite_request(message, &mut asked, record)).await?,
         };
@@ -173,6 +176,9 @@ impl ForwardingPlan<'_> {
             hop_headers::join_cookies(&mut head.headers);
         }
         hop_headers::prepare_request(&mut head.headers)?;
+        if self.checks.removes_paths {
+            overrides::remove_paths(&mut head.headers);
+        }
         self.source.write(&mut head.headers);
         if let (Some(protocol), Some(_)) = (protocol, &upgrade) {
             head.headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
@@ -200,6 +206,8 @@ impl ForwardingPlan<'_> {
     ) -> Result<Box<Request<Sent>>, Refusal> {
         let Message { mut head, body } = *message;
         let mut job = self.job(Direction::Request, self.request);
+        job.guards_method = self.checks.guards_method;
+        job.may_set = !head.method.is_safe() || !body.is_end_stream();
         let outcome = match job.query(&mut head.uri).await {
             Ok(()) => job.run(&mut head.headers, body).await,
             Err(refusal) => Err(refusal),

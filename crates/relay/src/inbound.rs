@@ -12,7 +12,8 @@ use crate::context::{ListenerContext, WorkerContext};
 use crate::forward::{ForwardingPlan, Message, refuse};
 use crate::hop_headers::Source;
 use crate::host::Host;
-use crate::refusal::Refusal;
+use crate::refusal::{Direction, Refusal};
+use crate::rules::overrides::{self, OverrideChecks, Overrides};
 use crate::rules::path::Steps;
 use crate::rules::router::Asked;
 use crate::target;
@@ -59,7 +60,9 @@ fn plan<'t>(
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "no-tunnel", "this is no proxy for CONNECT"));
     }
     let (host, _) = target::normalize(head)?;
-    let route = find_route(listener, head, &host, &worker.configuration.limits)?;
+    let limits = &worker.configuration.limits;
+    let route = find_route(listener, (&head.method, head.uri.path()), &host, limits)?;
+    let checks = check_overrides(listener, head, &host, limits, route)?;
     let source = Source { how: listener.forwarded, peer, is_tls: listener.tls.is_some() };
     let has_rules = listener.has_rules;
     Ok(match route {
@@ -76,6 +79,7 @@ fn plan<'t>(
                 source,
                 is_outbound: false,
                 has_rules,
+                checks,
             }
         }
         None => {
@@ -90,6 +94,7 @@ fn plan<'t>(
                 source,
                 is_outbound: false,
                 has_rules,
+                checks,
             }
         }
     })
@@ -100,15 +105,59 @@ fn otherwise(listener: &Inbound) -> Result<&Arc<Origin>, Refusal> {
     listener.otherwise.as_ref().ok_or_else(refusal)
 }
 
-/// The first route that takes the request.
+/// Refuses a request with a method in its header that leads past the rules of a route. Returns what else is to be checked.
+fn check_overrides(
+    listener: &Inbound,
+    head: &Parts,
+    host: &Host,
+    limits: &Limits,
+    found: Option<&Route>,
+) -> Result<OverrideChecks, Refusal> {
+    let mut checks = OverrideChecks::default();
+    if listener.overrides == Overrides::Pass {
+        return Ok(checks);
+    }
+    checks.removes_paths = listener.hides();
+    if listener.methods.is_empty() {
+        return Ok(checks);
+    }
+    let other = |method: &Method| find_route(listener, (method, head.uri.path()), host, limits);
+    let hides_otherwise = |method: &Method| other(method).map_or(true, |other| hides_otherwise(found, other));
+    for method in overrides::methods_in(&head.headers) {
+        let is_refused = |method: &Method| {
+            let has_no_route = listener.otherwise.is_none() && matches!(other(method), Ok(None));
+            !method.as_str().eq_ignore_ascii_case(head.method.as_str()) && (has_no_route || hides_otherwise(method))
+        };
+        if method.as_ref().is_none_or(is_refused) {
+            let detail = "a header field asks for another method, with which the request would have another route: send that method, or \
+                          set overrides = \"pass\" if the upstream reads no such field";
+            return Err(Refusal::ambiguous_header(Direction::Request, detail));
+        }
+    }
+    // Frameworks take a method from a form in POST alone.
+    let may_name_method = head.method == Method::POST || head.uri.query().is_some_and(overrides::may_name_method);
+    checks.guards_method = may_name_method && listener.methods.iter().any(hides_otherwise);
+    Ok(checks)
+}
+
+/// Whether a request that has this route, and for the upstream another one, passes a rule by.
+fn hides_otherwise(found: Option<&Route>, other: Option<&Route>) -> bool {
+    let is_same = match (found, other) {
+        (Some(found), Some(other)) => std::ptr::eq(found, other),
+        (found, other) => found.is_none() && other.is_none(),
+    };
+    !is_same && (other.is_some_and(Route::hides) || found.is_some_and(Route::reveals))
+}
+
+/// The first route that takes a request with this method and path.
 fn find_route<'l>(
     listener: &'l Inbound,
-    head: &Parts,
+    (method, path): (&Method, &str),
     host: &Host,
     limits: &Limits,
 ) -> Result<Option<&'l Route>, Refusal> {
     let Limits { path_segments_max: segments_max, routing_steps_max, .. } = *limits;
-    let asked = Asked { host, method: &head.method, path: head.uri.path(), segments_max };
+    let asked = Asked { host, method, path, segments_max };
     let found = listener.router.choose(&asked, listener.other_case, &mut Steps::new(routing_steps_max))?;
     Ok(found.map(|place| &listener.routes[place]))
 }
@@ -140,7 +189,7 @@ mod tests {
         let request = Request::builder().method(method).uri(path).header("host", "a").body(()).unwrap();
         let limits = Limits { path_segments_max: 16, ..Limits::default() };
         let host = Host::parse("a").unwrap();
-        let found = find_route(&configuration.inbound[0], &request.into_parts().0, &host, &limits);
+        let found = find_route(&configuration.inbound[0], (request.method(), request.uri().path()), &host, &limits);
         found.map(|route| route.map(|route| route.name.to_string())).map_err(|refusal| refusal.code)
     }
 

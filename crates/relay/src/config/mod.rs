@@ -3,6 +3,7 @@
 //! The program reads the file and passes its text; paths in it are opened only when the relay starts or reloads.
 
 pub mod fuzzing;
+mod hidden;
 mod overlap;
 mod reach;
 mod read;
@@ -17,7 +18,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use hyper::Method;
-use hyper::header::{self, HeaderName};
+use hyper::header::HeaderName;
 use leafseal_document::form::FieldNames;
 use leafseal_document::{OtherCase as NameCase, Selection};
 use leafseal_http::HttpSettings;
@@ -25,14 +26,15 @@ use leafseal_net::ClientBound;
 use leafseal_net::tls::PrivateKeySettings;
 use schemars::generate::SchemaSettings;
 
+pub use hidden::Hidden;
 pub use leafseal_config::Problem;
 pub use schema::{Limits, OnFailure, Process, UpstreamSettings};
 
 pub use crate::rules::choice::OtherCase;
-use crate::rules::json_text::MemberNames;
+pub use crate::rules::overrides::Overrides;
 use crate::rules::route::{HostPattern, PathPattern};
 use crate::rules::router::{Entry, Router};
-pub use crate::rules::types::{Embedded, MediaTypes, Patches};
+pub use crate::rules::types::{Embedded, MediaTypes, OtherSources, Patches};
 use crate::validators::Tags;
 
 /// The whole configuration.
@@ -107,6 +109,17 @@ pub struct Inbound {
     pub(crate) router: Arc<Router>,
     /// Whether rules of any route read bodies: clients then have weak tags that upstreams do not know.
     pub has_rules: bool,
+    /// What becomes of fields by which a request asks for another method or path.
+    pub overrides: Overrides,
+    /// The methods that routes list and one that none lists, if a route hides or decrypts something and methods matter.
+    pub(crate) methods: Vec<Method>,
+}
+
+impl Inbound {
+    /// Whether a route hides something.
+    pub fn hides(&self) -> bool {
+        self.routes.iter().any(Route::hides)
+    }
 }
 
 impl OtherCase {
@@ -157,6 +170,8 @@ pub struct Outbound {
     pub(crate) router: Arc<Router>,
     /// As for inbound listeners.
     pub has_rules: bool,
+    /// Whether a destination hides something.
+    pub hides: bool,
 }
 
 /// What becomes of `CONNECT` to a listed destination without an API key.
@@ -236,9 +251,14 @@ impl Route {
         self.request.hide() || self.response.hide()
     }
 
+    /// Whether a rule decrypts.
+    pub fn reveals(&self) -> bool {
+        self.request.reveal() || self.response.reveal()
+    }
+
     /// Returns it as the router indexes it.
     fn entry(&self) -> Entry<'_> {
-        let reveals = self.request.reveal() || self.response.reveal();
+        let reveals = self.reveals();
         let (methods, paths) = (&*self.methods, std::slice::from_ref(&self.path));
         Entry { hosts: &self.hosts, methods, paths, hides: self.hides(), reveals }
     }
@@ -261,74 +281,13 @@ pub struct Actions {
     pub hidden: Option<Arc<Hidden>>,
 }
 
-/// Values that the rules of a direction hide, for parts of a message that these rules do not read.
-#[derive(Clone, Debug)]
-pub struct Hidden {
-    /// Whether values of JSON documents are hidden.
-    pub json: bool,
-    /// The selectors of these values, rule by rule.
-    pub selections: Arc<[Selection]>,
-    /// The names under which these values are members, for texts of JSON inside of other values.
-    pub(crate) members: Arc<MemberNames>,
-    /// Whether a document that is a single value is hidden.
-    pub json_root: bool,
-    /// The form fields that are hidden.
-    pub form: Arc<FieldNames>,
-    /// The parameters of the query that are hidden.
-    pub query: Arc<FieldNames>,
-    /// Form fields that are hidden by name, for bodies of another type.
-    pub in_bodies: Arc<FieldNames>,
-    /// Hidden form fields that no rule hides in the query.
-    pub in_query: Arc<FieldNames>,
-    /// Hidden parameters of the query that no rule hides in forms.
-    pub in_forms: Arc<FieldNames>,
-    /// Form fields and parameters that are hidden by name, for cookies.
-    pub in_cookies: Arc<FieldNames>,
-    /// Whether the field `Cookie` as a whole is hidden.
-    pub cookies_are_hidden: bool,
-    /// How names are compared.
-    pub case: NameCase,
-}
-
-impl Hidden {
-    /// `form` and `query`: the fields that rules hide there.
-    fn new(rules: &[Rule], form: FieldNames, query: FieldNames, case: NameCase) -> Self {
-        let hiding = || rules.iter().filter(|rule| rule.hides());
-        let selects_root = |fields: &JsonFields| fields.selectors.iter().any(|selector| selector == "$");
-        // What is hidden here and not there, where it would be read as the same field.
-        let elsewhere = |here: &FieldNames, there: &FieldNames| match here.is_everything() {
-            true if there.is_everything() => FieldNames::default(),
-            true => FieldNames::everything_except(there),
-            false => FieldNames::new(here.iter().filter(|name| !there.has(name.as_bytes()))).guarded(case, there),
-        };
-        let named = |names: &[&FieldNames]| {
-            FieldNames::new(names.iter().flat_map(|names| names.iter())).guarded(case, &FieldNames::default())
-        };
-        let selections: Arc<[Selection]> =
-            hiding().filter_map(|rule| rule.json.as_ref()).map(|fields| fields.selection.clone()).collect();
-        Hidden {
-            json: hiding().any(|rule| rule.json.is_some()),
-            members: Arc::new(MemberNames::new(&selections, case)),
-            selections,
-            json_root: hiding().any(|rule| rule.json.as_ref().is_some_and(selects_root)),
-            in_bodies: Arc::new(named(&[&form])),
-            in_query: Arc::new(elsewhere(&form, &query)),
-            in_forms: Arc::new(elsewhere(&query, &form)),
-            in_cookies: Arc::new(named(&[&form, &query])),
-            cookies_are_hidden: hiding().any(|rule| rule.headers.contains(&header::COOKIE)),
-            form: Arc::new(form.clone().guarded(case, &form)),
-            query: Arc::new(query.clone().guarded(case, &query)),
-            case,
-        }
-    }
-}
-
 /// Which bodies the rules of a direction take.
 struct Bodies {
     mismatch: Mismatch,
     types: MediaTypes,
     patches: Patches,
     embedded_json: Embedded,
+    other_sources: OtherSources,
 }
 
 impl Actions {
@@ -355,8 +314,8 @@ impl Actions {
                 *names = Arc::new(Arc::unwrap_or_clone(std::mem::take(names)).in_case(case));
             }
         }
-        let hidden = hides.then(|| Arc::new(Hidden::new(&rules, form, query, case)));
-        let Bodies { mismatch, types, patches, embedded_json } = bodies;
+        let Bodies { mismatch, types, patches, embedded_json, other_sources } = bodies;
+        let hidden = hides.then(|| Arc::new(Hidden::new(&rules, form, query, (case, other_sources))));
         Actions { rules, mismatch, types, patches, embedded_json, hidden }
     }
 
@@ -396,7 +355,7 @@ impl Actions {
         self.rules.iter().any(|rule| rule.action != Action::Redact)
     }
 
-    /// Whether a form is refused that has a field which a rule hides in the query alone.
+    /// Whether a form is refused that has a field which a rule hides in the query or in JSON alone.
     pub fn guard_forms(&self) -> bool {
         self.hidden.as_ref().is_some_and(|hidden| !hidden.in_forms.is_empty())
     }

@@ -290,6 +290,8 @@ impl Reader<'_> {
             forwarded: inbound.forwarded,
             other_case: inbound.other_case,
             has_rules: routes.iter().any(|it| it.request.read_bodies() || it.response.read_bodies()),
+            overrides: inbound.overrides,
+            methods: methods_that_matter(&routes),
             routes,
             router,
         }
@@ -326,13 +328,14 @@ impl Reader<'_> {
         if upstream.is_none() && route.upstream.is_none() && !has_default {
             self.problem(offset, "neither the route nor its listener has an `upstream`: set one");
         }
-        let (patches, embedded_json) = (route.patches.as_ref(), route.embedded_json);
-        let bodies = Settings { mismatch: route.request_mismatch, types: &route.types, patches, embedded_json };
+        let (patches, embedded_json, other_sources) =
+            (route.patches.as_ref(), route.embedded_json, route.other_sources);
+        let bodies =
+            Settings { mismatch: route.request_mismatch, types: &route.types, patches, embedded_json, other_sources };
         let request = self.actions(&route.request, &bodies, names);
         self.warn_of_other_sources(&route.request);
         self.no_query(&route.response);
-        let bodies =
-            Settings { mismatch: route.response_mismatch, types: &route.response_types, patches, embedded_json };
+        let bodies = bodies.of_response(route.response_mismatch, &route.response_types);
         let response = self.actions(&route.response, &bodies, names);
         self.check_patches(patches, &[&request.rules, &response.rules]);
         let app = match &route.app {
@@ -480,6 +483,7 @@ impl Reader<'_> {
             unlisted_internal: outbound.unlisted_internal,
             other_case: outbound.other_case,
             has_rules: destinations.iter().any(|it| it.request.read_bodies() || it.response.read_bodies()),
+            hides: destinations.iter().any(Destination::hides),
             destinations,
             router,
         }
@@ -493,9 +497,15 @@ impl Reader<'_> {
         }
         let hosts = self.each(&destination.hosts, "host", HostPattern::parse);
         let paths = self.each(&destination.paths, "path", PathPattern::parse);
-        let (patches, embedded_json) = (destination.patches.as_ref(), destination.embedded_json);
-        let bodies =
-            Settings { mismatch: destination.request_mismatch, types: &destination.types, patches, embedded_json };
+        let (patches, embedded_json, other_sources) =
+            (destination.patches.as_ref(), destination.embedded_json, destination.other_sources);
+        let bodies = Settings {
+            mismatch: destination.request_mismatch,
+            types: &destination.types,
+            patches,
+            embedded_json,
+            other_sources,
+        };
         let request = match &destination.request {
             Some(rules) => {
                 self.warn_of_other_sources(rules);
@@ -508,16 +518,23 @@ impl Reader<'_> {
             }
         };
         self.no_query(&destination.response);
-        let bodies = Settings {
-            mismatch: destination.response_mismatch,
-            types: &destination.response_types,
-            patches,
-            embedded_json,
-        };
+        let bodies = bodies.of_response(destination.response_mismatch, &destination.response_types);
         let response = self.actions(&destination.response, &bodies, names);
         self.check_patches(patches, &[&request.rules, &response.rules]);
         Destination { hosts, paths, request, response }
     }
+}
+
+/// The methods that routes list and one that none lists; none if the method of a request makes no difference to what is hidden.
+fn methods_that_matter(routes: &[Route]) -> Vec<Method> {
+    let mut methods: Vec<Method> = routes.iter().flat_map(|route| route.methods.iter().cloned()).collect();
+    if methods.is_empty() || !routes.iter().any(|route| route.hides() || route.reveals()) {
+        return Vec::new();
+    }
+    methods.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
+    methods.dedup();
+    methods.extend(Method::from_bytes(b"OTHER").ok());
+    methods
 }
 
 /// The default rule for a destination's requests: decrypts every envelope in JSON and forms.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::value;
-use super::{Action, Embedded, Forwarded, Mismatch, OtherCase, Patches};
+use super::{Action, Embedded, Forwarded, Mismatch, OtherCase, OtherSources, Overrides, Patches};
 
 mod outbound;
 
@@ -435,6 +435,9 @@ pub(super) struct Inbound {
     /// What happens to `Forwarded` and `X-Forwarded-*` headers of a request.
     #[serde(default = "forwarded")]
     pub forwarded: Forwarded,
+    /// What happens to fields by which a client has frameworks take another method or path than the request's, where a route hides values.
+    #[serde(default)]
+    pub overrides: Overrides,
     /// Routes; the first that matches applies.
     #[serde(default)]
     #[schemars(with = "Vec<Route>")]
@@ -497,6 +500,10 @@ pub(super) struct Route {
     /// What happens to a body with a JSON text in a string or in a field of a form, in which a member has the name of a hidden JSON value.
     #[serde(default)]
     pub embedded_json: Embedded,
+    /// What happens to a request whose query, cookies or form have a field that frameworks read as a value which rules hide in JSON. One
+    /// with a safe method and no body always passes.
+    #[serde(default)]
+    pub other_sources: OtherSources,
     /// What happens to a request body that no rule can read.
     pub request_mismatch: Option<Mismatch>,
     /// What happens to a response body that no rule can read.

@@ -29,6 +29,7 @@ use crate::forward::{Answer, ForwardingPlan, Message, of_upstream, refuse};
 use crate::hop_headers::{self, Source};
 use crate::host::Host;
 use crate::refusal::Refusal;
+use crate::rules::overrides::OverrideChecks;
 use crate::rules::path::Steps;
 use crate::rules::router::Asked;
 use crate::target;
@@ -288,6 +289,8 @@ impl Tunnel {
             source,
             is_outbound: true,
             has_rules: listener.has_rules,
+            // Destinations have no methods.
+            checks: OverrideChecks { removes_paths: listener.hides, guards_method: false },
         };
         plan.run(message, record).await
     }

@@ -3,6 +3,7 @@
 pub(crate) mod choice;
 pub(crate) mod forms;
 pub(crate) mod json_text;
+pub(crate) mod overrides;
 pub mod path;
 pub mod route;
 pub(crate) mod router;

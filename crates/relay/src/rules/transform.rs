@@ -85,6 +85,10 @@ pub(crate) struct Job<'a> {
     pub(crate) unopened: Unopened,
     /// Names of parameters of the query that a rule hides.
     pub(crate) hidden_in_query: Vec<String>,
+    /// Whether the request may set values that JSON sets: its method is not safe, or it has a body.
+    pub(crate) may_set: bool,
+    /// Whether a form or query that asks for another method is refused.
+    pub(crate) guards_method: bool,
     pub(crate) sealed_before: SealedBefore,
     /// Whether a body that is read is searched for envelopes as it will be forwarded, and whether it holds one.
     pub(crate) searches: bool,
@@ -170,6 +174,8 @@ impl<'a> Job<'a> {
             has_new_body: false,
             unopened: Unopened::default(),
             hidden_in_query: Vec::new(),
+            may_set: true,
+            guards_method: false,
             sealed_before: SealedBefore::default(),
             searches: false,
             is_sealed: false,
@@ -205,12 +211,12 @@ impl Job<'_> {
         B: Body<Data = Bytes, Error = BodyError> + Unpin,
     {
         let actions = self.actions;
-        let guards = actions.guard_forms() && may_be_form(headers);
+        let guards = (actions.guard_forms() || self.guards_method) && may_be_form(headers);
         if body.is_end_stream() || !(actions.read_bodies() || guards) {
             return Ok(Outcome::Untouched(body));
         }
         let coding = Coding::of(headers);
-        let mismatch = match (kind(actions, headers), coding) {
+        let mismatch = match (kind(actions, headers, guards), coding) {
             (Some(kind), Some(coding)) => {
                 let kind = if kind == Kind::Json && body_type::is_patch(headers) { self.patch_kind() } else { kind };
                 if actions.hide() {
@@ -250,6 +256,7 @@ impl Job<'_> {
             return Ok(Bytes::new());
         }
         let (plain, coded) = self.decode(coding, coded).await?;
+        let plain = self.refuse_method_in_form(&kind, plain).await?;
         let (kind, plain) = self.by_shape(kind, plain).await?;
         let canonical = self.canonical(&kind, headers, plain).await?;
         let rewritten = self.body(&kind, canonical).await?;

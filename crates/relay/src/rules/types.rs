@@ -44,6 +44,17 @@ pub enum Embedded {
     Pass,
 }
 
+/// What becomes of a request with a value in its query, cookies or form that upstreams read as one which rules hide in JSON.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OtherSources {
+    /// It is refused, unless its method is safe and it has no body.
+    #[default]
+    Refuse,
+    /// It passes.
+    Pass,
+}
+
 /// The exact types that a route lists; none if it lists nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MediaTypes {

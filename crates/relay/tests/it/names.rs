@@ -11,16 +11,16 @@ use leafseal_http::{
     Event, Handler, HttpSettings, Listener, ListenerOptions, Observer, Peer, RequestBody, ResponseBody, bytes,
 };
 
-const FORM: &str = "application/x-www-form-urlencoded";
-const JSON: &str = "application/json";
+pub(crate) const FORM: &str = "application/x-www-form-urlencoded";
+pub(crate) const JSON: &str = "application/json";
 const LINES: &str = "application/x-ndjson";
-const PARTS: &str = "multipart/form-data; boundary=B";
+pub(crate) const PARTS: &str = "multipart/form-data; boundary=B";
 
 /// The value that an upstream would read.
 const SECRET: &str = "4242";
 
-/// Responds with the request's target and body.
-struct Echo;
+/// Responds with the request's target and body, and the names of its header fields.
+pub(crate) struct Echo;
 
 impl Handler for Echo {
     async fn handle(self: Arc<Self>, request: Request<RequestBody>, _: Arc<Peer>) -> Response<ResponseBody> {
@@ -30,6 +30,8 @@ impl Handler for Echo {
         if let Some(content_type) = head.headers.get("content-type") {
             response.headers_mut().insert("content-type", content_type.clone());
         }
+        let names: Vec<&str> = head.headers.keys().map(|name| name.as_str()).collect();
+        response.headers_mut().insert("x-names", HeaderValue::from_str(&names.join(",")).unwrap());
         response.headers_mut().insert("x-path", HeaderValue::from_str(&head.uri.to_string()).unwrap());
         response
     }
@@ -42,7 +44,7 @@ impl Observer for Silent {
 }
 
 /// A plain HTTP upstream, and a relay in front of it with a route for `/cards`.
-fn test_relay(rules: &str, listener: &str) -> (Listener<Echo>, TestRelay) {
+pub(crate) fn test_relay(rules: &str, listener: &str) -> (Listener<Echo>, TestRelay) {
     let settings = HttpSettings::default();
     let address = ([127, 0, 0, 1], 0).into();
     let options = ListenerOptions { address, acceptor: None, settings, observer: Arc::new(Silent) };
@@ -65,7 +67,7 @@ async fn post(client: &mut Client, target: &str, content_type: Option<&str>, bod
 }
 
 /// The code of a refusal, or the target and body that the upstream received.
-fn outcome(answer: &Answer) -> String {
+pub(crate) fn outcome(answer: &Answer) -> String {
     match answer.status.as_u16() {
         200 => format!("{} {}", answer.header("x-path"), String::from_utf8_lossy(&answer.body)),
         _ => {
@@ -75,7 +77,7 @@ fn outcome(answer: &Answer) -> String {
     }
 }
 
-fn part(name: &str) -> String {
+pub(crate) fn part(name: &str) -> String {
     format!("--B\r\nContent-Disposition: form-data; name={name}\r\n\r\n{SECRET}\r\n--B--\r\n")
 }
 

@@ -2,7 +2,7 @@
 
 use toml::Spanned;
 
-use super::super::{Action, Bodies, Embedded, Mismatch, Patches, Rule, schema};
+use super::super::{Action, Bodies, Embedded, Mismatch, OtherSources, Patches, Rule, schema};
 use super::Reader;
 use crate::rules::types::{MediaTypes, PATCH_TYPE, TypeKind};
 
@@ -12,6 +12,14 @@ pub(super) struct Settings<'s> {
     pub(super) types: &'s [Spanned<String>],
     pub(super) patches: Option<&'s Spanned<Patches>>,
     pub(super) embedded_json: Embedded,
+    pub(super) other_sources: OtherSources,
+}
+
+impl<'s> Settings<'s> {
+    /// Those of responses, which have one source.
+    pub(super) fn of_response(self, mismatch: Option<Mismatch>, types: &'s [Spanned<String>]) -> Self {
+        Settings { mismatch, types, other_sources: OtherSources::Pass, ..self }
+    }
 }
 
 impl Reader<'_> {
@@ -36,7 +44,8 @@ impl Reader<'_> {
                 self.problem(spanned.span().start, message);
             }
         }
-        Bodies { mismatch, types, patches, embedded_json: settings.embedded_json }
+        let Settings { embedded_json, other_sources, .. } = *settings;
+        Bodies { mismatch, types, patches, embedded_json, other_sources }
     }
 
     /// Reports selectors that cannot be compared with the paths of operations.

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{Rule, value};
-use crate::config::{Embedded, KeylessConnect, Mismatch, OtherCase, Patches, Unlisted};
+use crate::config::{Embedded, KeylessConnect, Mismatch, OtherCase, OtherSources, Patches, Unlisted};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -95,6 +95,10 @@ pub(in crate::config) struct Destination {
     /// What happens to a body with a JSON text in a string or in a field of a form, in which a member has the name of a hidden JSON value.
     #[serde(default)]
     pub embedded_json: Embedded,
+    /// What happens to a request whose query, cookies or form have a field that frameworks read as a value which rules hide in JSON. One
+    /// with a safe method and no body always passes.
+    #[serde(default)]
+    pub other_sources: OtherSources,
     /// What happens to a request body that no rule can read.
     pub request_mismatch: Option<Mismatch>,
     /// What happens to a response body that no rule can read.

@@ -42,8 +42,8 @@ pub(super) fn accepted(actions: &Actions) -> String {
 }
 
 /// Returns the type of the body if a rule reads it; if a rule hides something, only types that a hiding rule reads. A rule that only
-/// decrypts protects no values in the clear.
-pub(super) fn kind(actions: &Actions, headers: &HeaderMap) -> Option<Kind> {
+/// decrypts protects no values in the clear. `guards`: whether forms are read although no rule does.
+pub(super) fn kind(actions: &Actions, headers: &HeaderMap, guards: bool) -> Option<Kind> {
     let media = media_type(headers)?;
     let kind = match actions.types.kind(&media) {
         Some(TypeKind::Json) => Kind::Json,
@@ -63,7 +63,7 @@ pub(super) fn kind(actions: &Actions, headers: &HeaderMap) -> Option<Kind> {
     let must_hide = actions.mismatch == Mismatch::Refuse && rules.iter().any(Rule::hides_in_bodies);
     let is_taken = actions.types.take(&media, must_hide, actions.patches);
     let reads = |rule: &Rule| reads(rule) && is_taken && (!must_hide || rule.hides_in_bodies());
-    let is_guarded = actions.guard_forms() && !must_hide && matches!(kind, Kind::Urlencoded | Kind::Multipart(_));
+    let is_guarded = guards && !must_hide && matches!(kind, Kind::Urlencoded | Kind::Multipart(_));
     (is_utf8 && (is_guarded || rules.iter().any(reads))).then_some(kind)
 }
 

@@ -102,7 +102,8 @@ impl Job<'_> {
             return Ok(());
         };
         let all = hidden.query.is_everything() && !self.hidden_in_query.is_empty();
-        if !headers.contains_key(COOKIE) || hidden.cookies_are_hidden || hidden.in_cookies.is_empty() && !all {
+        let in_cookies = hidden.in_cookies.names(self.may_set);
+        if !headers.contains_key(COOKIE) || hidden.cookies_are_hidden || in_cookies.is_empty() && !all {
             return Ok(());
         }
         let text = cookies(headers);
@@ -110,7 +111,7 @@ impl Job<'_> {
             true => self.names(self.hidden_in_query.clone(), &hidden).await,
             false => None,
         };
-        for names in [Some(Arc::clone(&hidden.in_cookies)), elsewhere].into_iter().flatten() {
+        for names in [Some(Arc::clone(in_cookies)), elsewhere].into_iter().flatten() {
             if self.holds(text.clone(), names).await {
                 return Err(Refusal::ambiguous_name(self.direction, COOKIES));
             }

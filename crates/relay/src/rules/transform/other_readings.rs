@@ -12,12 +12,13 @@ use crate::body::buffer::Buffer;
 use crate::config::Hidden;
 use crate::refusal::Refusal;
 use crate::rules::forms;
+use crate::rules::overrides;
 
 const AS_JSON: &str = "its type is that of a form, and its bytes can be read as JSON";
 const AS_PARTS: &str = "its type is that of a form, and its bytes can be read as parts";
 const AS_URLENCODED: &str = "software that takes it for an urlencoded form finds a field in it that a rule hides";
-const MERGED: &str =
-    "it has a field that a rule hides in the query alone, and many upstreams read both as one: select it with form too";
+const MERGED: &str = "it has a field that a rule hides in the query or in JSON alone, and many upstreams read both as one: select it \
+                      with form too";
 
 /// Bytes at the start of a body that show what it may be read as. No client writes so much white space before a document, or so long a
 /// first line.
@@ -47,8 +48,18 @@ impl Job<'_> {
         let body = self.refuse_fields(body, names, what).await?;
         match kind {
             Kind::Multipart(boundary) if !hidden.in_forms.is_empty() => {
-                self.refuse_parts(body, boundary, &hidden.in_forms).await
+                self.refuse_parts(body, boundary, &hidden.in_forms, MERGED).await
             }
+            _ => Ok(body),
+        }
+    }
+
+    /// Refuses a form that asks for another method, where the request would have another route with it.
+    pub(super) async fn refuse_method_in_form(&self, kind: &Kind, body: Buffer) -> Result<Buffer, Refusal> {
+        let (names, what) = (overrides::method_fields(), overrides::ASKS_FOR_METHOD);
+        match kind {
+            Kind::Urlencoded if self.guards_method => self.refuse_fields(body, &names, what).await,
+            Kind::Multipart(boundary) if self.guards_method => self.refuse_parts(body, boundary, &names, what).await,
             _ => Ok(body),
         }
     }
@@ -65,8 +76,14 @@ impl Job<'_> {
         }
     }
 
-    async fn refuse_parts(&self, body: Buffer, boundary: &str, names: &Arc<FieldNames>) -> Result<Buffer, Refusal> {
-        let refusal = || Refusal::mismatch(self.direction, MERGED);
+    async fn refuse_parts(
+        &self,
+        body: Buffer,
+        boundary: &str,
+        names: &Arc<FieldNames>,
+        what: &str,
+    ) -> Result<Buffer, Refusal> {
+        let refusal = || Refusal::mismatch(self.direction, what);
         let cost = forms::cost(body.len(), true);
         let reader = PartReader::new(boundary, Arc::clone(names), self.transforms.form.clone(), Wanted::Selected);
         let reader = reader.map_err(|_| refusal())?;

@@ -13,6 +13,7 @@ use crate::refusal::Refusal;
 use crate::rules::forms::canonical::{CanonicalFields, Checks};
 use crate::rules::forms::{self, FormFault};
 use crate::rules::json_text::MemberNames;
+use crate::rules::overrides;
 
 impl Job<'_> {
     /// Applies the rules to the query. If they hide something in it, names are written in one spelling; other bytes outside of selected
@@ -22,13 +23,17 @@ impl Job<'_> {
     /// If the message must not be forwarded.
     pub(crate) async fn query(&mut self, uri: &mut Uri) -> Result<(), Refusal> {
         let Some(query) = uri.query().filter(|query| !query.is_empty()) else { return Ok(()) };
+        if self.guards_method && self.holds(query.as_bytes().to_vec(), overrides::method_fields()).await {
+            return Err(Refusal::ambiguous_name(self.direction, overrides::ASKS_FOR_METHOD));
+        }
         let actions = self.actions;
         let hidden = self.actions.hidden.clone();
-        let guard = hidden.as_ref().map(|hidden| &hidden.in_query).filter(|names| !names.is_empty());
+        let guard = hidden.as_ref().map(|hidden| hidden.in_query.names(self.may_set)).filter(|names| !names.is_empty());
         if let Some(names) = guard
             && self.holds(query.as_bytes().to_vec(), names.clone()).await
         {
-            let detail = "the query has a field that a rule hides in forms, and many upstreams read both as one";
+            let detail =
+                "the query has a field that a rule hides in forms or in JSON, and many upstreams read both as one";
             return Err(Refusal::ambiguous_name(self.direction, detail));
         }
         let rules = actions.rules.iter().filter(|rule| !rule.query.is_empty());

@@ -46,7 +46,8 @@ fn actions(rules: &str, mismatch: &str) -> Actions {
 
 fn kind_under(rules: &str, mismatch: &str, media_type: &'static str) -> Option<Kind> {
     let headers = [(CONTENT_TYPE, HeaderValue::from_static(media_type))].into_iter().collect();
-    kind(&actions(rules, mismatch), &headers)
+    let actions = actions(rules, mismatch);
+    kind(&actions, &headers, actions.guard_forms())
 }
 
 #[test]

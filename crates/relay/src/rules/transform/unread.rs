@@ -8,7 +8,8 @@ use crate::body::envelopes::WholeSearch;
 impl Job<'_> {
     /// Whether the rules may change a body with this header, or refuse it. An answer without a body may lack the type.
     pub(crate) fn may_change(&self, headers: &HeaderMap) -> bool {
-        let is_read = kind(self.actions, headers).is_some() && Coding::of(headers).is_some();
+        let is_read =
+            kind(self.actions, headers, self.actions.guard_forms()).is_some() && Coding::of(headers).is_some();
         is_read || !headers.contains_key(CONTENT_TYPE) || self.actions.mismatch == Mismatch::Refuse
     }
 

@@ -1,0 +1,127 @@
+//! Values that rules hide in JSON, sent where frameworks merge them with it: in the query, in a cookie, in a form.
+
+use hyper::Version;
+use hyper::body::{Bytes, Frame};
+use hyper::header::{HeaderName, HeaderValue};
+
+use crate::common::{Answer, Client, Pieces};
+use crate::names::{FORM, JSON, outcome, part, test_relay};
+
+/// Sends a request with these header fields; returns the code of its refusal, or what the upstream received.
+pub(crate) async fn send(
+    client: &mut Client,
+    (method, target): (&str, &str),
+    fields: &[(&str, &str)],
+    body: &str,
+) -> (String, Answer) {
+    let pieces = if body.is_empty() { vec![] } else { vec![Frame::data(Bytes::from(body.to_owned()))] };
+    let mut request = client.request(method, target, Pieces::of(pieces));
+    let headers = request.headers_mut();
+    headers.remove("trailer");
+    for (name, value) in fields {
+        headers.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_str(value).unwrap());
+    }
+    let answer = Answer::whole(client.begin(request).await).await;
+    (outcome(&answer), answer)
+}
+
+const RULES: &str = "{ action = \"redact\", json = [\"$.card.number\", \"$.pin\", \"$.cards[*].cvc\", \"$..key\"] }";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_hidden_in_json_comes_from_no_other_source() {
+    let (_upstream, test_relay) = test_relay(RULES, "");
+    for version in [Version::HTTP_11, Version::HTTP_2] {
+        let mut client = test_relay.client(version).await;
+        for query in [
+            "card[number]=4242",
+            "card%5Bnumber%5D=4242",
+            "card.number=4242",
+            "x=1&card[number][]=4242",
+            "card[number(1i)]=4242",
+            "pin=4242",
+            "p%69n=4242",
+            "PIN=4242",
+            "pin[]=4242",
+            "pin(1)=4242",
+            "cards[][cvc]=4242",
+            "cards[0][cvc]=4242",
+            "cards[a][cvc]=4242",
+            "key=4242",
+            "a[b][key]=4242",
+            "a.key=4242",
+        ] {
+            for body in ["{\"x\":1}", ""] {
+                let (outcome, _) =
+                    send(&mut client, ("POST", &format!("/cards?{query}")), &[("content-type", JSON)], body).await;
+                assert_eq!(outcome, "ambiguous-name", "{query}");
+            }
+        }
+        for query in
+            ["number=1", "card=1", "card_number=1", "card[name]=1", "cvc=1", "cards=1", "keys=1&x[keyed]=2", "pin"]
+        {
+            let target = format!("/cards?{query}");
+            let (outcome, _) = send(&mut client, ("POST", &target), &[("content-type", JSON)], "{\"pin\":4242}").await;
+            assert!(outcome.ends_with(&format!("{target} {{\"pin\":\"[redacted]\"}}")), "{query}: {outcome}");
+        }
+        for (cookie, is_refused) in [("a=1; pin=4242", true), ("card[number]=4242", true), ("number=1; card=2", false)]
+        {
+            let fields = [("content-type", JSON), ("cookie", cookie)];
+            let (outcome, _) = send(&mut client, ("POST", "/cards"), &fields, "{}").await;
+            assert_eq!(outcome == "ambiguous-name", is_refused, "{cookie}: {outcome}");
+        }
+        // A search for a value sets none.
+        let (outcome, _) = send(&mut client, ("GET", "/cards?pin=1"), &[("cookie", "pin=1")], "").await;
+        assert!(outcome.ends_with("/cards?pin=1 "), "{outcome}");
+        let (outcome, _) =
+            send(&mut client, ("GET", "/cards?pin=4242"), &[("content-type", JSON), ("content-length", "2")], "{}")
+                .await;
+        assert_eq!(outcome, "ambiguous-name", "with a body it may");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_source_passes_where_a_rule_hides_it_or_the_setting_permits_it() {
+    let rules = RULES.replace(" }", ", query = [\"pin\", \"card[number]\"] }");
+    let (_upstream, hidden) = test_relay(&rules, "");
+    let mut client = hidden.client(Version::HTTP_11).await;
+    let target = "/cards?pin=4242&card[number]=4242";
+    let (outcome, _) = send(&mut client, ("POST", target), &[("content-type", JSON)], "{}").await;
+    assert_eq!(outcome, "/cards?pin=%5Bredacted%5D&card%5Bnumber%5D=%5Bredacted%5D {}");
+    let (_upstream, permitted) = test_relay(&format!("{RULES}]\nother_sources = \"pass\"\nresponse = ["), "");
+    let mut client = permitted.client(Version::HTTP_11).await;
+    let fields = [("content-type", JSON), ("cookie", "pin=1")];
+    let (outcome, _) = send(&mut client, ("POST", "/cards?pin=1"), &fields, "{}").await;
+    assert_eq!(outcome, "/cards?pin=1 {}");
+}
+
+/// Where bodies of other types pass, forms with such a field do not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_does_not_set_what_is_hidden_in_json() {
+    let passing = format!("{RULES}]\nrequest_mismatch = \"pass\"\nresponse = [");
+    let with_form = RULES.replace(" }", ", form = [\"card_number\"] }");
+    for rules in [&passing, &with_form] {
+        let (_upstream, test_relay) = test_relay(rules, "");
+        let mut client = test_relay.client(Version::HTTP_11).await;
+        for (content_type, body, is_refused) in [
+            (FORM, "card[number]=4242".to_owned(), true),
+            (FORM, "x=1&pin(1i)=4242".to_owned(), true),
+            ("multipart/form-data; boundary=B", part("\"card[number]\""), true),
+            (FORM, "number=1&card=2".to_owned(), false),
+        ] {
+            let (outcome, _) = send(&mut client, ("POST", "/cards"), &[("content-type", content_type)], &body).await;
+            assert_eq!(outcome == "unsupported-body", is_refused, "{body}: {outcome}");
+        }
+    }
+}
+
+/// An answer has one source.
+#[tokio::test(flavor = "multi_thread")]
+async fn names_hidden_in_answers_are_none_of_requests() {
+    let rules = "]\nresponse_mismatch = \"pass\"\nresponse = [{ action = \"redact\", json = [\"$.pin\"] }";
+    let (_upstream, test_relay) = test_relay(rules, "");
+    let mut client = test_relay.client(Version::HTTP_11).await;
+    for fields in [&[("content-type", FORM)][..], &[]] {
+        let (outcome, _) = send(&mut client, ("POST", "/cards?pin=1"), fields, "pin=1").await;
+        assert_eq!(outcome, "/cards?pin=1 pin=1");
+    }
+}
