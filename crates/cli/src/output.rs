@@ -138,8 +138,8 @@ fn existing(path: &Path) -> io::Result<Option<Metadata>> {
     }
 }
 
-/// What to do with a file at the output's path that another program, such as the shell, has opened for this one (`/dev/stdout`, `/dev/fd/3`).
-/// Replaced, what that program writes later would go into the old file.
+/// A file at the output's path that another program, such as the shell, has opened for this one (`/dev/stdout`, `/dev/fd/3`). If it were
+/// replaced, what that program writes later would go into the old file.
 enum Opened {
     /// It is standard output or error: what is written comes behind what is there.
     Standard(File),

@@ -1,6 +1,6 @@
 //! Sealing: one key agreement makes a [`SealingKey`] that seals any number of values, each under its own nonce (random bits of each call
-//! and a counter, as the key is fresh). Values are sealed in groups, so that a multi-buffer cipher can take them side by side, and their text
-//! is written once, into the caller's buffer.
+//! and a counter, as the key is fresh). Values are sealed in groups, so that a multi-buffer cipher can take them side by side, and their
+//! text is written once, into the caller's buffer.
 
 use leafseal_crypto::aead::{SealItem, SealStream, TAG_SIZE};
 use leafseal_crypto::{

@@ -7,13 +7,13 @@ use hyper::{Method, Request, Response, StatusCode};
 use leafseal_http::{Handler, Peer, RequestBody, ResponseBody};
 
 use crate::access::Record;
-use crate::config::{Actions, Inbound, Limits, Origin, Route};
+use crate::config::{Actions, Inbound, Limits, Origin, Overrides, Route};
 use crate::context::{ListenerContext, WorkerContext};
 use crate::forward::{ForwardingPlan, Message, refuse};
 use crate::hop_headers::Source;
 use crate::host::Host;
 use crate::refusal::{Direction, Refusal};
-use crate::rules::overrides::{self, OverrideChecks, Overrides};
+use crate::rules::overrides::{self, OverrideChecks};
 use crate::rules::path::Steps;
 use crate::rules::router::Asked;
 use crate::target;

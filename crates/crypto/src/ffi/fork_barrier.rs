@@ -12,13 +12,12 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::sleep;
 use std::time::Duration;
 
 /// The longest time that a fork waits. A section may last longer: a file system does not respond, or another process has a file locked. The
 /// fork then goes on, and its child may find a lock held if it calls the same library.
 const FORK_WAIT_MAX: Duration = Duration::from_secs(1);
-/// The time between two looks at the other side: a wait on a lock could be copied.
+/// The time between two looks at the other side.
 const LOOK: Duration = Duration::from_micros(50);
 
 /// Threads in sections.
@@ -51,6 +50,17 @@ impl ForkBarrier {
     }
 }
 
+/// Waits for the other side. Not by a lock, which a fork could copy.
+#[cfg(unix)]
+fn wait() {
+    let time = libc::timespec { tv_sec: 0, tv_nsec: i64::from(LOOK.subsec_nanos()) };
+    // SAFETY: reads `time`, and writes nothing.
+    unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
+}
+
+#[cfg(not(unix))]
+fn wait() {}
+
 /// Counts this thread in, at a time at which nobody forks.
 fn begin() {
     loop {
@@ -59,7 +69,7 @@ fn begin() {
             return;
         }
         ACTIVE.fetch_sub(1, Ordering::SeqCst);
-        sleep(LOOK);
+        wait();
     }
 }
 
@@ -110,7 +120,7 @@ extern "C" fn before_fork() {
     FORKING.fetch_add(1, Ordering::SeqCst);
     let mut waited = Duration::ZERO;
     while ACTIVE.load(Ordering::SeqCst) > own_sections() && waited < FORK_WAIT_MAX {
-        sleep(LOOK);
+        wait();
         waited += LOOK;
     }
 }
@@ -196,7 +206,7 @@ mod tests {
             scope.spawn(|| {
                 init(&MADE, || {
                     begun.store(true, Ordering::SeqCst);
-                    sleep(Duration::from_millis(30));
+                    (0..600).for_each(|_| wait());
                     5
                 })
             });
@@ -212,7 +222,7 @@ mod tests {
                 let _section = ForkBarrier::enter();
                 begun.store(false, Ordering::SeqCst);
                 while !end.load(Ordering::SeqCst) {
-                    sleep(LOOK);
+                    wait();
                 }
             });
             while begun.load(Ordering::SeqCst) {

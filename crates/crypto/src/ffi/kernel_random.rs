@@ -1,7 +1,7 @@
 //! The kernel's random generator by its system call.
 //!
-//! The C library's function does not do: from version 2.41 on glibc's reads the vDSO of Linux 6.11, a generator in the memory of the process,
-//! which a copy of the process has too. The kernel empties its page in forks, a restored checkpoint has it back.
+//! The C library's function does not do: from version 2.41 on glibc's reads the vDSO of Linux 6.11, a generator in the memory of the
+//! process, which a copy of the process has too. The kernel empties its page in forks, a restored checkpoint has it back.
 
 use std::io::{Error, ErrorKind};
 

@@ -132,7 +132,8 @@ impl SqliteKeystore {
 }
 
 impl Sqlite {
-    /// The connection to the file that is at the path now, and the section in which it is used. SQLite itself would go on reading one that has been replaced.
+    /// The connection to the file that is at the path now, and the section in which it is used. SQLite itself would go on reading one that
+    /// has been replaced.
     ///
     /// A panic in another call rolled its transaction back, so the data behind a poisoned lock is consistent.
     fn lock(&self) -> Result<(MutexGuard<'_, Inner>, ForkBarrier), Error> {

@@ -1,5 +1,5 @@
-//! The order in which waiting pieces of work run: start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) by client, and the pieces of
-//! one client in turn. Pure: no threads, no clock.
+//! The order in which waiting pieces of work run: start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) by client, and the pieces
+//! of one client in turn. Pure: no threads, no clock.
 //!
 //! A client has a tag: the cost of the work that has been done for it. The client whose tag and next slice are the least goes first, and
 //! the virtual time is the greatest tag that has been served. A client that comes back starts at its own tag, or at the virtual time less
@@ -16,10 +16,10 @@ pub(crate) const SLICE_COST: u64 = 500_000;
 const TURN_COST_MIN: u64 = 1_000;
 /// How far behind the virtual time a client may start: what a quiet client's small request may cost to go first in all its pieces.
 const ALLOWANCE: u64 = 4 * SLICE_COST;
-/// Cost of clients that are served by their allowance after which one of the others comes, if any waits: quiet clients without end delay the
-/// busy ones, and stop none.
+/// Cost of clients that are served by their allowance after which one of the others comes, if any waits: quiet clients without end delay
+/// the busy ones, and stop none.
 const ALLOWED_COST_MAX: u64 = 4 * SLICE_COST;
-/// Share of the work of a busy client that repays this cost.
+/// How often the cost of a busy client's work repays this cost.
 const REPAYMENT: u64 = ALLOWED_COST_MAX / SLICE_COST;
 /// Maximum number of clients without work that are remembered until the virtual time has passed their tags. Above it those that have used
 /// the least are forgotten.

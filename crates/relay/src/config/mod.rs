@@ -30,8 +30,7 @@ pub use hidden::Hidden;
 pub use leafseal_config::Problem;
 pub use schema::{Limits, OnFailure, Process, UpstreamSettings};
 
-pub use crate::rules::choice::OtherCase;
-pub use crate::rules::overrides::Overrides;
+pub use crate::rules::choice::{OtherCase, Overrides};
 use crate::rules::route::{HostPattern, PathPattern};
 use crate::rules::router::{Entry, Router};
 pub use crate::rules::types::{Embedded, MediaTypes, OtherSources, Patches};

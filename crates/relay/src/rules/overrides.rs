@@ -38,18 +38,7 @@ const METHOD_FIELDS: [&str; 2] = ["_method", "X-HTTP-Method-Override"];
 pub(crate) const ASKS_FOR_METHOD: &str = "it has a field that asks for another method, with which the request would have another route: \
                                           send that method, or set overrides = \"pass\" if the upstream reads no such field";
 
-/// What becomes of fields by which a request asks for another method or path.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Overrides {
-    /// Where a route hides something, a method that leads past it is refused, and header fields with another path are removed.
-    #[default]
-    Refuse,
-    /// They pass unchanged.
-    Pass,
-}
-
-/// What is done about such fields in one request.
+/// What is done in one request about fields that ask for another method or path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OverrideChecks {
     /// Whether header fields with another path are removed.

@@ -559,8 +559,7 @@ async fn json_in_a_field_does_not_pass_rules_for_json() {
     ] {
         let answer = post(&mut client, "/cards", Some(content_type), body.clone()).await;
         let outcome = outcome(&answer);
-        assert_eq!(outcome == "unsupported-body", is_refused, "{body}: {outcome}");
-        assert!(!outcome.contains(SECRET), "{body}: {outcome}");
+        assert!((outcome == "unsupported-body") == is_refused && !outcome.contains(SECRET), "{body}: {outcome}");
     }
     let query = "/cards?payload=%7B%22c%5Cu0061rd%22:4242%7D";
     assert_eq!(outcome(&post(&mut client, query, Some(FORM), "a=1").await), "unsupported-body");
@@ -571,19 +570,13 @@ async fn json_in_a_field_does_not_pass_rules_for_json() {
 async fn names_of_selected_members_are_forwarded_in_one_spelling() {
     let rules = "{ action = \"redact\", json = [\"$.card.number\"] }, { action = \"redact\", json = [\"$.p[?@.kind == 'x'].pin\"] }";
     let only = "{ action = \"redact\", json = [\"$.card.number\"] }";
-    let lines = "application/x-ndjson";
     for (rules, content_type, body, expected) in [
-        (
-            only,
-            JSON,
-            r#"{"c\u0061rd":{"n\u0075mber":"1","\u0061":2}}"#,
-            r#"{"card":{"number":"[redacted]","\u0061":2}}"#,
-        ),
+        (only, JSON, r#"{"c\u0061rd":{"n\u0075mber":1,"\u0061":2}}"#, r#"{"card":{"number":"[redacted]","\u0061":2}}"#),
         (only, JSON, r#"{"a":{"n\u0075mber":"\u0031"} }"#, r#"{"a":{"n\u0075mber":"\u0031"} }"#),
         (only, JSON, r#"{"c\u0061rd":null}"#, r#"{"card":null}"#),
         (
             only,
-            lines,
+            LINES,
             "{\"a\":1}\n\n{\"c\\u0061rd\":{\"number\":1}}\n",
             "{\"a\":1}\n\n{\"card\":{\"number\":\"[redacted]\"}}\n",
         ),
@@ -591,13 +584,13 @@ async fn names_of_selected_members_are_forwarded_in_one_spelling() {
     ] {
         let (_upstream, test_relay) = test_relay(rules, "");
         let mut client = test_relay.client(Version::HTTP_11).await;
-        let answer = post(&mut client, "/cards", Some(content_type), body).await;
-        assert_eq!(outcome(&answer), format!("/cards {expected}"), "{body}");
+        let answer = outcome(&post(&mut client, "/cards", Some(content_type), body).await);
+        assert_eq!(answer, format!("/cards {expected}"), "{body}");
     }
     let operations = format!("{only}]\npatches = \"operations\"\nresponse = [");
     let (_upstream, test_relay) = test_relay(&operations, "");
     let mut client = test_relay.client(Version::HTTP_11).await;
     let patch = r#"[{"\u006fp":"add","path":"/card","v\u0061lue":{"n\u0075mber":"4242"}}]"#;
-    let expected = r#"/cards [{"op":"add","path":"/card","value":{"number":"[redacted]"}}]"#;
-    assert_eq!(outcome(&post(&mut client, "/cards", Some(JSON), patch).await), expected);
+    let answer = outcome(&post(&mut client, "/cards", Some(JSON), patch).await);
+    assert_eq!(answer, r#"/cards [{"op":"add","path":"/card","value":{"number":"[redacted]"}}]"#);
 }

@@ -3,7 +3,8 @@
 use std::ops::{ControlFlow, Range};
 
 use leafseal_document::{
-    Limits as DocumentLimits, LineFinder, Match, NextLine, PatchShape, PatchWalk, Progress, Purpose, ShapeWalk, escape_into,
+    Limits as DocumentLimits, LineFinder, Match, NextLine, PatchShape, PatchWalk, Progress, Purpose, ShapeWalk,
+    escape_into,
 };
 
 use super::splice::{Elements, List, Splice, Tokens, WalkFault};
