@@ -177,7 +177,7 @@ def test_a_relay_that_does_not_seal_is_no_good_relay(setting: Setting) -> None:
 
 
 def test_an_alarm_begins_and_ends_at_metrics_readiness_and_webhook(setting: Setting) -> None:
-    [documented] = [json.loads(block.text) for block in pages.blocks((pages.ROOT / "docs/relay.md").read_text()) if block.language == "json"]
+    [documented] = [json.loads(block.text) for block in pages.blocks((pages.ROOT / "docs/probe.md").read_text()) if block.language == "json"]
     with upstreams.running() as hook:
         arguments = ("--every", "100ms", "--limit", SHORT_LIMIT, "--failures", "2", "--webhook", f"{hook.url}/alarm?from=probe")
         with probing(setting, *setting.both(), *arguments) as probe:

@@ -102,6 +102,8 @@ pub enum DocumentErrorKind {
     Unmatched(usize),
     /// A value that a filter compares, and that parsers read differently, under [`crate::SelectionBuilder::unambiguous`].
     AmbiguousOperand,
+    /// A carriage return within a line of JSON Lines, where some readers end it, under [`crate::SelectionBuilder::unambiguous`].
+    CarriageReturn,
 }
 
 /// A document that was refused, and where.
@@ -198,6 +200,12 @@ fn document_message(kind: DocumentErrorKind, offset: usize) -> impl fmt::Display
                 f,
                 "a filter compares the value at byte {offset}, which parsers read differently: send numbers that a double holds \
                  exactly, and no U+0000"
+            )
+        }
+        DocumentErrorKind::CarriageReturn => {
+            write!(
+                f,
+                "a carriage return within a line, at byte {offset}, where some readers end it: write lines without one"
             )
         }
         DocumentErrorKind::PatternTooLarge(max) => {

@@ -20,6 +20,8 @@ pub struct LineFinder {
     at: usize,
     /// Whether the current line is known not to be blank.
     is_filled: bool,
+    /// The first carriage return of the current line, behind its first byte that is not blank.
+    carriage_return: Option<usize>,
 }
 
 /// What [`LineFinder::next`] has found.
@@ -31,6 +33,8 @@ pub enum NextLine {
         range: Range<usize>,
         /// Its number in the text, counted from 1.
         number: u64,
+        /// The offset of a carriage return within it, where some readers end a line; that before the line break is none.
+        carriage_return: Option<usize>,
     },
     /// Nothing yet: the work of the slice is done.
     More,
@@ -40,7 +44,7 @@ pub enum NextLine {
 
 impl Default for LineFinder {
     fn default() -> Self {
-        LineFinder { start: 0, number: 1, at: 0, is_filled: false }
+        LineFinder { start: 0, number: 1, at: 0, is_filled: false, carriage_return: None }
     }
 }
 
@@ -63,11 +67,15 @@ impl LineFinder {
         let found = memchr::memchr(b'\n', piece);
         let looked_at = found.unwrap_or(piece.len());
         *left = left.saturating_sub(looked_at.div_ceil(SEARCH_FACTOR));
+        if self.carriage_return.is_none() {
+            self.carriage_return = memchr::memchr(b'\r', &piece[..looked_at]).map(|place| self.at + place);
+        }
         self.at += looked_at;
         if found.is_none() && self.at < text.len() {
             return NextLine::More;
         }
-        let line = NextLine::Line { range: self.start..self.at, number: self.number };
+        let carriage_return = self.carriage_return.filter(|place| place + 1 < self.at);
+        let line = NextLine::Line { range: self.start..self.at, number: self.number, carriage_return };
         self.end_line(text);
         line
     }
@@ -96,7 +104,7 @@ impl LineFinder {
 
     /// Goes on behind the line break at the current byte, or stays at the end.
     fn end_line(&mut self, text: &[u8]) {
-        self.is_filled = false;
+        (self.is_filled, self.carriage_return) = (false, None);
         self.at = text.len().min(self.at + 1);
         (self.start, self.number) = (self.at, self.number + 1);
     }
@@ -112,7 +120,7 @@ mod tests {
         let mut left = work;
         loop {
             match finder.next(text, &mut left) {
-                NextLine::Line { range, number } => found.push((range, number)),
+                NextLine::Line { range, number, .. } => found.push((range, number)),
                 NextLine::More => {}
                 NextLine::End => return (found, slices),
             }
@@ -135,6 +143,29 @@ mod tests {
             for work in [1, 2, 7, 1 << 20] {
                 let (found, _) = lines(text.as_bytes(), work);
                 let found: Vec<(&str, u64)> = found.into_iter().map(|(range, number)| (&text[range], number)).collect();
+                assert_eq!(found, expected, "{text:?} by {work}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_carriage_return_within_a_line_is_found() {
+        for (text, expected) in [
+            ("{}\r\n{}", &[None, None][..]),
+            ("{\r}\n{}\r", &[Some(1), None]),
+            ("{}\r\r\n{}", &[Some(2), None]),
+            ("\r{}\n {}", &[None, None]),
+            ("{}\n[1,\r2]", &[None, Some(6)]),
+        ] {
+            for work in [1, 2, 7, 1 << 20] {
+                let (mut finder, mut found) = (LineFinder::default(), Vec::new());
+                loop {
+                    match finder.next(text.as_bytes(), &mut { work }) {
+                        NextLine::Line { carriage_return, .. } => found.push(carriage_return),
+                        NextLine::More => {}
+                        NextLine::End => break,
+                    }
+                }
                 assert_eq!(found, expected, "{text:?} by {work}");
             }
         }

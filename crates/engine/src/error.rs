@@ -153,7 +153,8 @@ impl From<DocumentError> for Error {
             | DocumentErrorKind::PatternTooLarge(_) => ErrorKind::TooLarge,
             DocumentErrorKind::AmbiguousName
             | DocumentErrorKind::DuplicateName
-            | DocumentErrorKind::AmbiguousOperand => ErrorKind::AmbiguousName,
+            | DocumentErrorKind::AmbiguousOperand
+            | DocumentErrorKind::CarriageReturn => ErrorKind::AmbiguousName,
             _ => ErrorKind::InvalidDocument,
         };
         let placed = kind != ErrorKind::TooLarge;

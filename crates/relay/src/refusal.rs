@@ -111,7 +111,8 @@ impl Refusal {
             DocumentErrorKind::PatchUnmatched | DocumentErrorKind::Unmatched(_) => Self::unmatched(direction, None),
             DocumentErrorKind::AmbiguousName
             | DocumentErrorKind::DuplicateName
-            | DocumentErrorKind::AmbiguousOperand => Self::ambiguous_name(direction, error),
+            | DocumentErrorKind::AmbiguousOperand
+            | DocumentErrorKind::CarriageReturn => Self::ambiguous_name(direction, error),
             _ => Self::unreadable(direction, error),
         }
     }

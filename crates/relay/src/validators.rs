@@ -33,8 +33,12 @@ const OF_RESOURCE: [HeaderName; 6] = [
     HeaderName::from_static("x-ms-blob-content-md5"),
     HeaderName::from_static("x-ms-content-crc64"),
 ];
-/// What the names of further ones begin with: `x-amz-checksum-sha256` and its like.
-const CHECKSUM_START: &str = "x-amz-checksum-";
+/// What the names of further ones contain (`x-amz-checksum-sha256`, `x-oss-hash-crc64ecma`, `x-bz-content-sha1`).
+const DIGEST_WORDS: [&str; 6] = ["checksum", "crc32", "crc64", "md5", "sha1", "sha256"];
+/// What they end with (`docker-content-digest`, `x-linked-etag`).
+const DIGEST_ENDINGS: [&str; 3] = ["-digest", "-hash", "-etag"];
+/// A field of signed requests, whose value need not be a digest (Signature Version 4 of AWS).
+const OF_SIGNATURE: &str = "x-amz-content-sha256";
 /// Conditions by entity tag. `If-Range` is not among them: a part of the upstream's bytes does not complete a changed body.
 const CONDITIONS: [HeaderName; 2] = [header::IF_MATCH, header::IF_NONE_MATCH];
 const WEAK: &[u8] = b"W/";
@@ -194,18 +198,43 @@ fn remove_digests(headers: &mut HeaderMap) {
     remove_fields(headers, &OF_BYTES);
 }
 
-/// Removes these fields, and checksums.
+/// Removes these fields, and digests of other names.
 fn remove_fields(headers: &mut HeaderMap, names: &[HeaderName]) {
-    let is_checksum = |name: &&HeaderName| name.as_str().starts_with(CHECKSUM_START);
-    let checksums: Vec<HeaderName> = headers.keys().filter(is_checksum).cloned().collect();
-    for name in names.iter().chain(&checksums) {
+    let digests: Vec<HeaderName> = headers.keys().filter(|name| is_digest(name.as_str())).cloned().collect();
+    for name in names.iter().chain(&digests) {
         headers.remove(name);
     }
+}
+
+/// Whether a field has a digest of content, by its name.
+fn is_digest(name: &str) -> bool {
+    let is_digest = DIGEST_WORDS.iter().any(|word| name.contains(word))
+        || DIGEST_ENDINGS.iter().any(|ending| name.ends_with(ending));
+    is_digest && name != OF_SIGNATURE && !name.starts_with("want-")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn digests_are_known_by_their_names() {
+        for name in [
+            "x-amz-checksum-sha256",
+            "x-bz-content-sha1",
+            "x-cos-hash-crc64ecma",
+            "x-oss-hash-crc64ecma",
+            "x-checksum-sha256",
+            "docker-content-digest",
+            "x-linked-etag",
+            "x-content-hash",
+        ] {
+            assert!(is_digest(name), "{name}");
+        }
+        for name in ["etag", "x-amz-content-sha256", "want-repr-digest", "content-type", "sec-websocket-accept"] {
+            assert!(!is_digest(name), "{name}");
+        }
+    }
 
     fn headers(fields: &[(&'static str, &'static str)]) -> HeaderMap {
         let field = |(name, value): &(&'static str, &'static str)| {

@@ -54,7 +54,10 @@ impl Lines {
                 match self.finder.next(text, &mut left) {
                     NextLine::End => return Ok(true),
                     NextLine::More => return Ok(false),
-                    NextLine::Line { range, number } => self.begin(text, range, number)?,
+                    NextLine::Line { carriage_return: Some(at), .. } if self.walk.selection.is_unambiguous() => {
+                        return Err(DocumentError::new(DocumentErrorKind::CarriageReturn, at));
+                    }
+                    NextLine::Line { range, number, .. } => self.begin(text, range, number)?,
                 }
                 left = left.saturating_sub(self.line_cost);
                 continue;

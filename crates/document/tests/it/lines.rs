@@ -190,3 +190,19 @@ fn blank_lines_cost_their_bytes_and_others_their_beginning() {
         assert!(batches(&numbers, selectors, 16 << 10) >= SIZE / 16 * 64 / (16 << 10), "{selectors:?}");
     }
 }
+
+/// Some readers end a line there, and read a document in the rest.
+#[test]
+fn a_carriage_return_within_a_line_is_refused_where_values_are_hidden() {
+    let text = "{\"card\":1,\"x\":\r{\"card\":2}\r}\n";
+    let limits = Limits::default();
+    for selectors in SELECTORS {
+        let mut builder = Selection::builder(&limits).unambiguous(true);
+        selectors.iter().for_each(|selector| builder.add(selector).expect("it is valid"));
+        let selection = builder.finish();
+        let walk = Walk::new(text.len(), &selection, Purpose::Encrypt, &limits).expect("it fits");
+        let error = run(walk.lines(), text.as_bytes(), (10, 3)).expect_err("refused");
+        assert_eq!((error.kind, error.offset), (Kind::CarriageReturn, 14), "{selectors:?}");
+        lines(text.as_bytes(), selectors, &limits, (10, 3)).expect("white space otherwise");
+    }
+}

@@ -136,7 +136,7 @@ mod tests {
     async fn the_documentation_has_every_metric() {
         let metrics = ProbeMetrics::default();
         metrics.count(&[Sample { target: ProbeTarget::Relay, time: Duration::from_millis(1), failure: None }], false);
-        let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/relay.md");
-        leafseal_testkit::check_metrics_table(document, "## The probe", &metrics.metrics().await);
+        let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/probe.md");
+        leafseal_testkit::check_metrics_table(document, "## Metrics", &metrics.metrics().await);
     }
 }

@@ -44,7 +44,7 @@ impl Inspect {
         };
         out.extend_from_slice(&body[self.copied..filled]);
         self.copied = end;
-        if let NextLine::Line { range, number } = &found {
+        if let NextLine::Line { range, number, .. } = &found {
             self.line = *number;
             self.envelope = Some(envelope_of(&body[range.clone()])?);
         }

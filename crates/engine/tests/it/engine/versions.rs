@@ -210,7 +210,7 @@ fn the_bound_on_trials_is_one_of_the_request() {
     let mut first = engine.decryptor(&Caller::Owner, &lenient()).expect("begins");
     let mut second = first.fork();
     open(&mut first, &foreign[..5]).expect("15 trials");
-    engine.store().rotate(&app("third")).expect("rotated");
+    engine.store().rotate(&app("other")).expect("rotated");
     engine.maintain().expect("refreshed");
     open(&mut second, &foreign[5..9]).expect("27 trials");
     assert_eq!(open(&mut first, &foreign[9..]).expect_err("33 trials").kind, ErrorKind::TooLarge);

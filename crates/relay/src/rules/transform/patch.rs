@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(search(&blank), (false, SIZE / STEP_SIZE));
         let short = b"{\"op\":1}\n".repeat(SIZE / 9);
         let (is_patch, steps) = search(&short);
-        assert!(!is_patch && steps <= SIZE / 9 * 128 / STEP_SIZE, "{steps}");
+        assert!(!is_patch && steps <= SIZE / 9 * 160 / STEP_SIZE, "{steps}");
         let patch = [&blank[..], b"{\"op\":\"add\",\"path\":\"/card\"}", &blank].concat();
         assert_eq!(search(&patch), (true, SIZE / STEP_SIZE + 1));
     }

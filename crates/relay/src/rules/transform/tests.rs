@@ -294,8 +294,11 @@ fn json_lines_are_read_line_by_line() {
     for kind in ["application/x-ndjson", "application/jsonl; charset=utf-8"] {
         assert_eq!(run(kind, lines), expected);
         // Two documents on one line, and one on two lines, are not JSON Lines.
-        for wrong in [&b"{\"a\":1}{\"card\":2}"[..], b"{\"a\":1}\r{\"card\":2}", b"{\"card\":\n2}", b"1,2"] {
+        for wrong in [&b"{\"a\":1}{\"card\":2}"[..], b"{\"card\":\n2}", b"1,2"] {
             assert_eq!(run(kind, wrong), "unreadable-body");
+        }
+        for of_two_readings in [&b"{\"a\":1}\r{\"card\":2}"[..], b"{\"a\":\r{\"card\":2}\r}"] {
+            assert_eq!(run(kind, of_two_readings), "ambiguous-name");
         }
     }
     assert_eq!(run("application/json", lines), "unreadable-body");
