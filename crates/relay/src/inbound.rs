@@ -15,7 +15,7 @@ use crate::host::Host;
 use crate::refusal::{Direction, Refusal};
 use crate::rules::overrides::{self, OverrideChecks};
 use crate::rules::path::Steps;
-use crate::rules::router::Asked;
+use crate::rules::router::{Asked, RouteError};
 use crate::target;
 
 /// Answers the requests of one listener on one thread.
@@ -60,9 +60,9 @@ fn plan<'t>(
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "no-tunnel", "this is no proxy for CONNECT"));
     }
     let (host, _) = target::normalize(head)?;
-    let limits = &worker.configuration.limits;
-    let route = find_route(listener, (&head.method, head.uri.path()), &host, limits)?;
-    let checks = check_overrides(listener, head, &host, limits, route)?;
+    let mut finder = RouteFinder::new(listener, &host, head.uri.path(), &worker.configuration.limits);
+    let route = finder.route(&head.method)?;
+    let checks = check_overrides(&mut finder, head, route)?;
     let source = Source { how: listener.forwarded, peer, is_tls: listener.tls.is_some() };
     let has_rules = listener.has_rules;
     Ok(match route {
@@ -107,13 +107,11 @@ fn otherwise(listener: &Inbound) -> Result<&Arc<Origin>, Refusal> {
 
 /// Refuses a request with a method in its header that leads past the rules of a route. Returns what else is to be checked.
 fn check_overrides(
-    listener: &Inbound,
+    finder: &mut RouteFinder<'_, '_>,
     head: &Parts,
-    host: &Host,
-    limits: &Limits,
     found: Option<&Route>,
 ) -> Result<OverrideChecks, Refusal> {
-    let mut checks = OverrideChecks::default();
+    let (listener, mut checks) = (finder.listener, OverrideChecks::default());
     if listener.overrides == Overrides::Pass {
         return Ok(checks);
     }
@@ -121,22 +119,22 @@ fn check_overrides(
     if listener.methods.is_empty() {
         return Ok(checks);
     }
-    let other = |method: &Method| find_route(listener, (method, head.uri.path()), host, limits);
-    let hides_otherwise = |method: &Method| other(method).map_or(true, |other| hides_otherwise(found, other));
-    for method in overrides::methods_in(&head.headers) {
-        let is_refused = |method: &Method| {
-            let has_no_route = listener.otherwise.is_none() && matches!(other(method), Ok(None));
-            !method.as_str().eq_ignore_ascii_case(head.method.as_str()) && (has_no_route || hides_otherwise(method))
+    let asked = overrides::asked_method(&head.headers)?;
+    if let Some(asked) = asked.filter(|asked| !asked.as_str().eq_ignore_ascii_case(head.method.as_str())) {
+        let is_refused = match finder.route(&asked) {
+            Err(error @ RouteError::Path(_)) => return Err(error.into()),
+            Err(RouteError::OtherCase | RouteError::OtherReading) => true,
+            Ok(other) => other.is_none() && listener.otherwise.is_none() || hides_otherwise(found, other),
         };
-        if method.as_ref().is_none_or(is_refused) {
-            let detail = "a header field asks for another method, with which the request would have another route: send that method, or \
-                          set overrides = \"pass\" if the upstream reads no such field";
-            return Err(Refusal::ambiguous_header(Direction::Request, detail));
+        if is_refused {
+            return Err(Refusal::ambiguous_header(Direction::Request, overrides::HEADER_ASKS_FOR_METHOD));
         }
     }
-    // Frameworks take a method from a form in POST alone.
-    let may_name_method = head.method == Method::POST || head.uri.query().is_some_and(overrides::may_name_method);
-    checks.guards_method = may_name_method && listener.methods.iter().any(hides_otherwise);
+    // Frameworks take a method from a body in POST alone.
+    let may_name_method = overrides::is_post(&head.method) || head.uri.query().is_some_and(overrides::may_name_method);
+    // A path whose routes take too many steps to find may have one that hides.
+    let mut may_hide = |method: &Method| finder.route(method).map_or(true, |other| hides_otherwise(found, other));
+    checks.guards_method = may_name_method && listener.methods.iter().any(&mut may_hide);
     Ok(checks)
 }
 
@@ -149,17 +147,28 @@ fn hides_otherwise(found: Option<&Route>, other: Option<&Route>) -> bool {
     !is_same && (other.is_some_and(Route::hides) || found.is_some_and(Route::reveals))
 }
 
-/// The first route that takes a request with this method and path.
-fn find_route<'l>(
+/// Finds the routes of one request for its own method and others. All of them together take at most `limits.routing_steps_max` steps.
+struct RouteFinder<'l, 'r> {
     listener: &'l Inbound,
-    (method, path): (&Method, &str),
-    host: &Host,
-    limits: &Limits,
-) -> Result<Option<&'l Route>, Refusal> {
-    let Limits { path_segments_max: segments_max, routing_steps_max, .. } = *limits;
-    let asked = Asked { host, method, path, segments_max };
-    let found = listener.router.choose(&asked, listener.other_case, &mut Steps::new(routing_steps_max))?;
-    Ok(found.map(|place| &listener.routes[place]))
+    host: &'r Host,
+    path: &'r str,
+    segments_max: usize,
+    steps: Steps,
+}
+
+impl<'l, 'r> RouteFinder<'l, 'r> {
+    fn new(listener: &'l Inbound, host: &'r Host, path: &'r str, limits: &Limits) -> Self {
+        let Limits { path_segments_max: segments_max, routing_steps_max, .. } = *limits;
+        RouteFinder { listener, host, path, segments_max, steps: Steps::new(routing_steps_max) }
+    }
+
+    /// The first route that takes the request with this method.
+    fn route(&mut self, method: &Method) -> Result<Option<&'l Route>, RouteError> {
+        let RouteFinder { listener, host, path, segments_max, ref mut steps } = *self;
+        let asked = Asked { host, method, path, segments_max };
+        let found = listener.router.choose(&asked, listener.other_case, steps)?;
+        Ok(found.map(|place| &listener.routes[place]))
+    }
 }
 
 #[cfg(test)]
@@ -189,8 +198,9 @@ mod tests {
         let request = Request::builder().method(method).uri(path).header("host", "a").body(()).unwrap();
         let limits = Limits { path_segments_max: 16, ..Limits::default() };
         let host = Host::parse("a").unwrap();
-        let found = find_route(&configuration.inbound[0], (request.method(), request.uri().path()), &host, &limits);
-        found.map(|route| route.map(|route| route.name.to_string())).map_err(|refusal| refusal.code)
+        let mut finder = RouteFinder::new(&configuration.inbound[0], &host, request.uri().path(), &limits);
+        let found = finder.route(request.method());
+        found.map(|route| route.map(|route| route.name.to_string())).map_err(|error| Refusal::from(error).code)
     }
 
     #[test]
@@ -233,5 +243,50 @@ mod tests {
         ] {
             assert_eq!(taken(setting, method, path), expected, "{setting} {method} {path}");
         }
+    }
+
+    /// Checks the overrides of a `POST` request with these fields; returns the code of its refusal and the steps taken, also those for its
+    /// own route alone.
+    fn checked(path: &str, methods: &[&str], steps_max: usize) -> (Option<&'static str>, usize, usize) {
+        let hides = "request = [{ action = \"redact\", headers = [\"x-pin\"] }]";
+        let text = format!(
+            "[engine]\naddresses = [\"a:1\"]\nauthorities = \"a\"\ncertificate = \"a\"\nprivate_key = \"a\"\n\
+             [[inbound]]\naddress = \"127.0.0.1:0\"\nupstream = \"http://a\"\n\
+             [[inbound.route]]\npath = \"/cards/**\"\nmethods = [\"POST\", \"PUT\"]\n\
+             [[inbound.route]]\npath = \"/cards/**\"\n{hides}\n"
+        );
+        let configuration = crate::Configuration::parse(&text).unwrap();
+        let mut request = Request::builder().method("POST").uri(path);
+        for method in methods {
+            request = request.header("x-http-method-override", *method);
+        }
+        let (head, ()) = request.body(()).unwrap().into_parts();
+        let limits = Limits { routing_steps_max: steps_max, ..Limits::default() };
+        let host = Host::parse("a").unwrap();
+        let mut finder = RouteFinder::new(&configuration.inbound[0], &host, head.uri.path(), &limits);
+        let found = finder.route(&head.method).unwrap();
+        let own = finder.steps.taken();
+        let checks = check_overrides(&mut finder, &head, found);
+        assert!(checks.as_ref().is_err() || checks.as_ref().is_ok_and(|checks| checks.guards_method));
+        (checks.err().map(|refusal| refusal.code), own, finder.steps.taken())
+    }
+
+    #[test]
+    fn routes_of_all_methods_together_take_the_steps_of_one_request() {
+        let steps_max = Limits::default().routing_steps_max;
+        let path = format!("/cards/{}", "%C3%89%2F;".repeat(16));
+        let many = (0..8000).map(|number| format!("M{number}")).collect::<Vec<_>>();
+        for methods in [&many.join(",")[..], "PUT, PUT", ",PUT,,DELETE"] {
+            let (code, own, taken) = checked(&path, &[methods], steps_max);
+            assert_eq!((code, taken), (Some("ambiguous-header"), own), "no route is searched for one of many methods");
+        }
+        let lines: Vec<&str> = many.iter().map(String::as_str).collect();
+        let (code, own, taken) = checked(&path, &lines, steps_max);
+        assert_eq!((code, taken), (Some("ambiguous-header"), own));
+        // One other method has a route within the steps, and the search ends where they do.
+        let (code, _, taken) = checked(&path, &["PUT"], steps_max);
+        assert!(code.is_none() && taken >= 2 * own && taken <= steps_max, "{code:?} {taken}");
+        assert_eq!(checked(&path, &["PUT"], 2 * own - 1).0, Some("too-large"));
+        assert!(checked(&path, &[], own).0.is_none(), "without steps for other methods a form is searched");
     }
 }

@@ -8,10 +8,17 @@ use leafseal_document::OtherCase as NameCase;
 use leafseal_document::form::FieldNames;
 
 use crate::hop_headers::folded;
+use crate::refusal::{Direction, Refusal};
 
 /// Header fields with another method.
-const METHOD_HEADERS: [&str; 4] =
-    ["x-http-method-override", "x-method-override", "x-http-method", "http-method-override"];
+const METHOD_HEADERS: [&str; 6] = [
+    "x-http-method-override",
+    "x-method-override",
+    "x-http-method",
+    "http-method-override",
+    "x-rest-method",
+    "x-tunneled-method",
+];
 /// Header fields with another path, or a part of one.
 const PATH_HEADERS: [&str; 15] = [
     "x-original-url",
@@ -31,28 +38,51 @@ const PATH_HEADERS: [&str; 15] = [
     "script-name",
     "path-info",
 ];
-/// Fields of forms and queries with another method (Rack, Laravel, Symfony, Spring; ASP.NET).
-const METHOD_FIELDS: [&str; 2] = ["_method", "X-HTTP-Method-Override"];
+/// Fields of forms and queries with another method (Rack, Laravel, Symfony, Spring; ASP.NET; Salesforce).
+const METHOD_FIELDS: [&str; 3] = ["_method", "X-HTTP-Method-Override", "_HttpMethod"];
 
-/// The refusal of a form or query with a method.
+/// Why a query, form or document with a method is refused.
 pub(crate) const ASKS_FOR_METHOD: &str = "it has a field that asks for another method, with which the request would have another route: \
                                           send that method, or set overrides = \"pass\" if the upstream reads no such field";
+/// Why a header field with a method is refused.
+pub(crate) const HEADER_ASKS_FOR_METHOD: &str = "a header field asks for another method, with which the request would have another \
+                                                 route: send that method, or set overrides = \"pass\" if the upstream reads no such field";
+const UNCLEAR_METHOD: &str = "header fields ask for several methods, or for one that is no method: send one, or set overrides = \"pass\" \
+                              if the upstream reads no such field";
 
 /// What is done in one request about fields that ask for another method or path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OverrideChecks {
     /// Whether header fields with another path are removed.
     pub(crate) removes_paths: bool,
-    /// Whether a form or query with another method is refused.
+    /// Whether a query with another method is refused, and in a `POST` a body.
     pub(crate) guards_method: bool,
 }
 
-/// The methods that header fields ask for; `None` for a value that is none.
-pub(crate) fn methods_in(headers: &HeaderMap) -> impl Iterator<Item = Option<Method>> {
+/// The method that header fields ask for. An empty one is none.
+///
+/// # Errors
+/// If there are several, of which upstreams take the first or the last, or if the value is no method.
+pub(crate) fn asked_method(headers: &HeaderMap) -> Result<Option<Method>, Refusal> {
     let fields = headers.iter().filter(|(name, _)| is_one_of(name, &METHOD_HEADERS));
-    fields.flat_map(|(_, value)| {
-        value.as_bytes().split(|&byte| byte == b',').map(|text| Method::from_bytes(text.trim_ascii()).ok())
-    })
+    let elements = fields.flat_map(|(_, value)| value.as_bytes().split(|&byte| byte == b','));
+    let mut methods = elements.map(<[u8]>::trim_ascii).filter(|text| !text.is_empty());
+    let unclear = || Refusal::ambiguous_header(Direction::Request, UNCLEAR_METHOD);
+    match (methods.next(), methods.next()) {
+        (None, _) => Ok(None),
+        (Some(only), None) => Method::from_bytes(only).map(Some).map_err(|_| unclear()),
+        (Some(_), Some(_)) => Err(unclear()),
+    }
+}
+
+/// Whether a header field may ask for another method.
+pub(crate) fn has_method_header(headers: &HeaderMap) -> bool {
+    headers.keys().any(|name| is_one_of(name, &METHOD_HEADERS))
+}
+
+/// Whether upstreams take the method for `POST`; some ignore case.
+pub(crate) fn is_post(method: &Method) -> bool {
+    method.as_str().eq_ignore_ascii_case("post")
 }
 
 /// Removes the header fields with another path.
@@ -99,10 +129,29 @@ mod tests {
         let mut left: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
         left.sort_unstable();
         assert_eq!(left, ["accept", "x-originals-url"]);
-        for (name, value) in [("X-HTTP-Method-Override", "PUT, a b"), ("x_method_override", " DELETE")] {
-            headers.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_static(value));
-        }
-        assert_eq!(methods_in(&headers).collect::<Vec<_>>(), [Some(Method::PUT), None, Some(Method::DELETE)]);
         assert!(may_name_method("_METHOD=put") && may_name_method("_meth%6fd=put") && !may_name_method("a=b"));
+    }
+
+    #[test]
+    fn one_method_is_asked_for_in_any_punctuation() {
+        let asked = |fields: &[(&str, &'static str)]| {
+            let field = |(name, value): &(&str, &'static str)| {
+                (HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_static(value))
+            };
+            let headers: HeaderMap = fields.iter().map(field).collect();
+            assert_eq!(has_method_header(&headers), fields.iter().any(|(name, _)| *name != "accept"));
+            asked_method(&headers).map_err(|refusal| refusal.code)
+        };
+        let (put, unclear) = (Ok(Some(Method::PUT)), Err("ambiguous-header"));
+        for name in ["X-HTTP-Method-Override", "x_method_override", "X-REST-Method", "X-Tunneled-Method"] {
+            assert_eq!(asked(&[(name, " PUT")]), put, "{name}");
+            assert_eq!(asked(&[(name, ", PUT ,")]), put, "{name}");
+            assert_eq!(asked(&[(name, "")]), Ok(None), "{name}");
+            assert_eq!(asked(&[(name, "PUT, PUT")]), unclear, "{name}");
+            assert_eq!(asked(&[(name, "a b")]), unclear, "{name}");
+        }
+        assert_eq!(asked(&[("x-http-method", ""), ("x-rest-method", "PUT")]), put);
+        assert_eq!(asked(&[("x-http-method", "PUT"), ("x-rest-method", "PUT")]), unclear);
+        assert_eq!(asked(&[("accept", "PUT")]), Ok(None));
     }
 }

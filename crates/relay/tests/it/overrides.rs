@@ -27,6 +27,13 @@ async fn a_method_that_leads_to_a_hiding_route_is_not_asked_for() {
             ("POST", "x_http_method_override", "PUT", true),
             ("POST", "x-method-override", "POST, PUT", true),
             ("POST", "x-http-method", "a b", true),
+            ("POST", "x-rest-method", "PATCH", true),
+            ("POST", "x-tunneled-method", "PATCH", true),
+            // Upstreams take the first or the last.
+            ("POST", "x-http-method-override", "POST, HEAD", true),
+            ("POST", "x-http-method-override", ", PATCH", true),
+            ("POST", "x-http-method-override", "", false),
+            ("POST", "x-http-method-override", ",HEAD, ", false),
             ("POST", "x-http-method-override", "POST", false),
             ("POST", "x-http-method-override", "HEAD", false),
             ("PUT", "x-http-method-override", "DELETE", false),
@@ -38,6 +45,20 @@ async fn a_method_that_leads_to_a_hiding_route_is_not_asked_for() {
             let (outcome, _) = send(&mut client, (method, "/cards"), &fields, "{}").await;
             assert_eq!(outcome == "ambiguous-header", is_refused, "{method} {name}: {value}: {outcome}");
         }
+        let fields = [("x-http-method-override", "POST"), ("x-http-method", "HEAD"), ("content-type", JSON)];
+        let (outcome, _) = send(&mut client, ("POST", "/cards"), &fields, "{}").await;
+        assert_eq!(outcome, "ambiguous-header", "two fields");
+    }
+}
+
+/// A query of a safe request sets what JSON sets once a header field asks for another method.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_safe_request_that_asks_for_another_method_sets_values() {
+    let (_upstream, test_relay) = test_relay("{ action = \"redact\", json = [\"$.pin\"] }", "");
+    let mut client = test_relay.client(Version::HTTP_11).await;
+    for (name, code) in [("x-http-method-override", "ambiguous-name"), ("x-other", "/cards?pin=4242 ")] {
+        let (outcome, _) = send(&mut client, ("GET", "/cards?pin=4242"), &[(name, "POST")], "").await;
+        assert_eq!(outcome, code, "{name}");
     }
 }
 
@@ -49,6 +70,7 @@ async fn a_form_or_query_asks_for_no_method_either() {
         ("/cards", FORM, "pin=4242&%5Fmethod=patch", "unsupported-body"),
         ("/cards", FORM, "_METHOD[]=patch", "unsupported-body"),
         ("/cards", FORM, "X-HTTP-Method-Override=PATCH", "unsupported-body"),
+        ("/cards", FORM, "_HttpMethod=PATCH", "unsupported-body"),
         ("/cards", PARTS, &parts, "unsupported-body"),
         ("/cards?_method=patch", JSON, "{}", "ambiguous-name"),
         ("/cards?_metho%64=patch", JSON, "{}", "ambiguous-name"),
