@@ -207,6 +207,7 @@ impl ForwardingPlan<'_> {
         let Message { mut head, body } = *message;
         let mut job = self.job(Direction::Request, self.request);
         job.guards_method = self.checks.guards_method;
+        job.guards_method_in_body = self.checks.guards_method && overrides::is_post(&head.method);
         let is_safe = head.method.is_safe() && !overrides::has_method_header(&head.headers);
         job.may_set = !is_safe || !body.is_end_stream();
         let outcome = match job.query(&mut head.uri).await {

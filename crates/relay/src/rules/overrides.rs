@@ -40,6 +40,8 @@ const PATH_HEADERS: [&str; 15] = [
 ];
 /// Fields of forms and queries with another method (Rack, Laravel, Symfony, Spring; ASP.NET; Salesforce).
 const METHOD_FIELDS: [&str; 3] = ["_method", "X-HTTP-Method-Override", "_HttpMethod"];
+/// The member of a JSON document with another method (Laravel, Parse Server, Express).
+pub(crate) const METHOD_MEMBER: &str = "_method";
 
 /// Why a query, form or document with a method is refused.
 pub(crate) const ASKS_FOR_METHOD: &str = "it has a field that asks for another method, with which the request would have another route: \

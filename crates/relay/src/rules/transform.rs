@@ -10,6 +10,7 @@ mod fields;
 mod files;
 pub(crate) mod fuzzing;
 mod headers;
+mod method;
 mod names;
 mod other_readings;
 mod patch;
@@ -85,10 +86,12 @@ pub(crate) struct Job<'a> {
     pub(crate) unopened: Unopened,
     /// Names of parameters of the query that a rule hides.
     pub(crate) hidden_in_query: Vec<String>,
-    /// Whether the request may set values that JSON sets: its method is not safe, or it has a body.
+    /// Whether the request may set values that JSON sets: its method is not safe, a header field may ask for another, or it has a body.
     pub(crate) may_set: bool,
-    /// Whether a form or query that asks for another method is refused.
+    /// Whether a query that asks for another method is refused.
     pub(crate) guards_method: bool,
+    /// The same for a body.
+    pub(crate) guards_method_in_body: bool,
     pub(crate) sealed_before: SealedBefore,
     /// Whether a body that is read is searched for envelopes as it will be forwarded, and whether it holds one.
     pub(crate) searches: bool,
@@ -176,6 +179,7 @@ impl<'a> Job<'a> {
             hidden_in_query: Vec::new(),
             may_set: true,
             guards_method: false,
+            guards_method_in_body: false,
             sealed_before: SealedBefore::default(),
             searches: false,
             is_sealed: false,
@@ -211,9 +215,12 @@ impl Job<'_> {
         B: Body<Data = Bytes, Error = BodyError> + Unpin,
     {
         let actions = self.actions;
-        let guards = (actions.guard_forms() || self.guards_method) && may_be_form(headers);
-        if body.is_end_stream() || !(actions.read_bodies() || guards) {
+        if body.is_end_stream() {
             return Ok(Outcome::Untouched(body));
+        }
+        let guards = actions.guard_forms() && may_be_form(headers);
+        if !(actions.read_bodies() || guards) {
+            return self.unread(headers, body).await;
         }
         let coding = Coding::of(headers);
         let mismatch = match (kind(actions, headers, guards), coding) {
@@ -230,7 +237,7 @@ impl Job<'_> {
         };
         let only_decrypts = !guards && !actions.hide_in_bodies();
         match actions.mismatch {
-            Mismatch::Pass if !guards && !is_misleading(actions, headers) => Ok(Outcome::Untouched(body)),
+            Mismatch::Pass if !guards && !is_misleading(actions, headers) => self.unread(headers, body).await,
             Mismatch::Refuse if only_decrypts => self.read_unsealed(headers, body, &mismatch).await.map(Outcome::Whole),
             _ => self.read_empty_body(body, &mismatch).await,
         }
@@ -256,7 +263,7 @@ impl Job<'_> {
             return Ok(Bytes::new());
         }
         let (plain, coded) = self.decode(coding, coded).await?;
-        let plain = self.refuse_method_in_form(&kind, plain).await?;
+        let plain = self.refuse_method(&kind, plain).await?;
         let (kind, plain) = self.by_shape(kind, plain).await?;
         let canonical = self.canonical(&kind, headers, plain).await?;
         let rewritten = self.body(&kind, canonical).await?;

@@ -13,7 +13,7 @@ use leafseal_http::{
 
 pub(crate) const FORM: &str = "application/x-www-form-urlencoded";
 pub(crate) const JSON: &str = "application/json";
-const LINES: &str = "application/x-ndjson";
+pub(crate) const LINES: &str = "application/x-ndjson";
 pub(crate) const PARTS: &str = "multipart/form-data; boundary=B";
 
 /// The value that an upstream would read.
@@ -45,14 +45,18 @@ impl Observer for Silent {
 
 /// A plain HTTP upstream, and a relay in front of it with a route for `/cards`.
 pub(crate) fn test_relay(rules: &str, listener: &str) -> (Listener<Echo>, TestRelay) {
+    test_relay_with("", rules, listener)
+}
+
+/// The same with more sections of the configuration.
+pub(crate) fn test_relay_with(sections: &str, rules: &str, listener: &str) -> (Listener<Echo>, TestRelay) {
     let settings = HttpSettings::default();
     let address = ([127, 0, 0, 1], 0).into();
     let options = ListenerOptions { address, acceptor: None, settings, observer: Arc::new(Silent) };
     let upstream = Listener::start(options, Arc::new(Echo)).unwrap();
-    let origin = format!("http://{}", upstream.local_addr());
     let routes = format!("{listener}\n[[inbound.route]]\npath = \"/cards\"\nrequest = [{rules}]\n");
-    let test_relay = TestRelay::new(&origin, &Identity::new(), "", &routes);
-    (upstream, test_relay)
+    let origin = format!("http://{}", upstream.local_addr());
+    (upstream, TestRelay::new(&origin, &Identity::new(), sections, &routes))
 }
 
 async fn post(client: &mut Client, target: &str, content_type: Option<&str>, body: impl Into<Bytes>) -> Answer {

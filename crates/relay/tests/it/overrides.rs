@@ -2,7 +2,7 @@
 
 use hyper::Version;
 
-use crate::names::{FORM, JSON, PARTS, part, test_relay};
+use crate::names::{FORM, JSON, LINES, PARTS, part, test_relay, test_relay_with};
 use crate::sources::send;
 
 /// `POST` has a route without rules, and `PUT` one of its own; all others have one that hides.
@@ -63,21 +63,32 @@ async fn a_safe_request_that_asks_for_another_method_sets_values() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_form_or_query_asks_for_no_method_either() {
+async fn a_form_or_query_or_document_asks_for_no_method_either() {
     let parts = part("\"_method\"");
+    let long = format!("{{\"a\":\"{}\",\"_method\":\"put\"}}", "x".repeat((64 << 10) - 12));
     let cases = [
         ("/cards", FORM, "_method=patch&pin=4242", "unsupported-body"),
         ("/cards", FORM, "pin=4242&%5Fmethod=patch", "unsupported-body"),
         ("/cards", FORM, "_METHOD[]=patch", "unsupported-body"),
         ("/cards", FORM, "X-HTTP-Method-Override=PATCH", "unsupported-body"),
         ("/cards", FORM, "_HttpMethod=PATCH", "unsupported-body"),
+        ("/cards", "application/x-www-form-urlencoded; charset=iso-8859-1", "_method=patch", "unsupported-body"),
         ("/cards", PARTS, &parts, "unsupported-body"),
+        ("/cards", JSON, "{\"_method\":\"patch\"}", "unsupported-body"),
+        ("/cards", JSON, "{\"\\u005fmethod\":\"patch\"}", "unsupported-body"),
+        ("/cards", JSON, "{\"a\":1,\"_method\":[\"PUT\"]", "unsupported-body"),
+        ("/cards", JSON, &long, "unsupported-body"),
+        ("/cards", LINES, "{\"a\":1}\n{\"_method\":\"patch\"}\n", "unsupported-body"),
+        ("/cards?_HttpMethod=PATCH", JSON, "{}", "ambiguous-name"),
         ("/cards?_method=patch", JSON, "{}", "ambiguous-name"),
         ("/cards?_metho%64=patch", JSON, "{}", "ambiguous-name"),
     ];
     let passing = [
         ("/cards?a=%20&method=1", FORM, "x=1&method=2"),
         ("/cards", JSON, "{\"a\":1}"),
+        ("/cards", JSON, "{\"a\":{\"_method\":\"x\\n\"},\"_methods\":1}"),
+        ("/cards", LINES, "{\"a\":\"_method\"}\n\n{\"a\":1}\n"),
+        ("/cards", JSON, "{a: 1}"),
         ("/cards", "text/plain", "_method=put"),
     ];
     let (_upstream, refusing) = test_relay(RULES, &routes(""));
@@ -89,6 +100,8 @@ async fn a_form_or_query_asks_for_no_method_either() {
     }
     let (outcome, _) = send(&mut client, ("POST", "/cards"), &[], "_method=patch").await;
     assert_eq!(outcome, "unsupported-body", "Rack reads a body without a type as a form");
+    let (outcome, _) = send(&mut client, ("POST", "/cards"), &[], "a=1&method=2").await;
+    assert_eq!(outcome, "/cards a=1&method=2");
     for (target, content_type, body) in passing {
         let (outcome, _) = send(&mut client, ("POST", target), &[("content-type", content_type)], body).await;
         assert_eq!(outcome, format!("{target} {body}"));
@@ -104,6 +117,64 @@ async fn a_form_or_query_asks_for_no_method_either() {
     let fields = [("x-http-method-override", "PATCH"), ("content-type", FORM)];
     let (outcome, _) = send(&mut client, ("POST", "/cards"), &fields, "_method=patch").await;
     assert_eq!(outcome, "/cards _method=patch");
+}
+
+/// Bodies in which no framework finds a method pass as they arrive, also those that are larger than bodies that are read.
+#[tokio::test(flavor = "multi_thread")]
+async fn other_bodies_pass_beside_a_hiding_route() {
+    let (_upstream, test_relay) = test_relay_with("[limits]\nbody_size_max = 4096", RULES, &routes(""));
+    let mut client = test_relay.client(Version::HTTP_11).await;
+    let large = "x".repeat(4097);
+    for (content_type, body) in [
+        ("multipart/related; boundary=B; type=\"application/xop+xml\"", "<a/>"),
+        ("multipart/mixed; boundary=B", "--B\r\n\r\n_method=put\r\n--B--\r\n"),
+        ("application/octet-stream", &large[..]),
+        ("no type", &large[..]),
+        ("application/x-www-form-urlencoded; charset=windows-1252", "%E9=%E9&a=1;2"),
+    ] {
+        let (outcome, _) = send(&mut client, ("POST", "/cards"), &[("content-type", content_type)], body).await;
+        assert_eq!(outcome, format!("/cards {body}"), "{content_type}");
+    }
+    for (content_type, body, code) in [
+        (FORM, &large[..], "too-large"),
+        ("multipart/form-data; boundary=B", "--B\r\nx", "unsupported-body"),
+        ("multipart/form-data", "a", "unsupported-body"),
+        ("application/x-www-form-urlencoded, text/plain", "a=1", "unsupported-body"),
+        ("text/plain; a=application/x-www-form-urlencoded", "a=1", "unsupported-body"),
+        ("application/x-www-form-urlencoded; charset=ibm037", "a=1", "unsupported-body"),
+        (JSON, "{\"_method\": x}", "unsupported-body"),
+    ] {
+        let (outcome, answer) = send(&mut client, ("POST", "/cards"), &[("content-type", content_type)], body).await;
+        assert_eq!(outcome, code, "{content_type}");
+        let detail = String::from_utf8_lossy(&answer.body);
+        assert!(detail.contains("overrides = \\\"pass\\\""), "{content_type}: {detail}");
+    }
+    let fields = [("content-type", FORM), ("content-encoding", "compress")];
+    let (outcome, _) = send(&mut client, ("POST", "/cards"), &fields, "a=1").await;
+    assert_eq!(outcome, "unsupported-body");
+    // Frameworks read the field in POST alone.
+    let (outcome, _) = send(&mut client, ("HEAD", "/cards"), &[("content-type", FORM)], &large).await;
+    assert_ne!(outcome, "too-large");
+}
+
+/// Rules that do not read a body leave it to the search for a method.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_passes_rules_unread_asks_for_no_method() {
+    let reads_json =
+        "other_sources = \"pass\"\nrequest_mismatch = \"pass\"\nrequest = [{ action = \"redact\", json = [\"$.a\"] }]";
+    let decrypts = "app = \"a\"\nrequest = [{ action = \"decrypt\", json = [\"$.a\"] }]";
+    for rules in [reads_json, decrypts] {
+        let route = format!("[[inbound.route]]\npath = \"/cards\"\nmethods = [\"POST\"]\n{rules}");
+        let (_upstream, test_relay) = test_relay(RULES, &route);
+        let mut client = test_relay.client(Version::HTTP_11).await;
+        for (body, is_refused) in [("_method=patch", true), ("a=1", false)] {
+            let (outcome, _) = send(&mut client, ("POST", "/cards"), &[("content-type", FORM)], body).await;
+            assert_eq!(outcome == "unsupported-body", is_refused, "{rules} {body}: {outcome}");
+        }
+        let (outcome, _) =
+            send(&mut client, ("POST", "/cards"), &[("content-type", JSON)], "{\"_method\":\"PUT\"}").await;
+        assert_eq!(outcome, "unsupported-body", "{rules}");
+    }
 }
 
 /// A method that the relay would refuse is not asked for in the header.

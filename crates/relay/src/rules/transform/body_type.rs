@@ -6,7 +6,7 @@ use leafseal_http::JSON_LINES_TYPES;
 
 use crate::body::coding::Coding;
 use crate::config::{Actions, Mismatch, Patches, Rule};
-use crate::rules::types::{self, TypeKind};
+use crate::rules::types::{self, MediaTypes, TypeKind};
 
 /// The type of a body, for rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,4 +118,43 @@ pub(super) fn may_be_form(headers: &HeaderMap) -> bool {
         }
         _ => true,
     }
+}
+
+/// A type that servers could take for different ones.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct UnclearType;
+
+/// How a body is searched for another method; `None` for a type in which frameworks find none. They read forms in any charset that has
+/// the letters of ASCII, and Rack reads a body without a type as a form.
+///
+/// # Errors
+/// If some could take the type for another that is searched, or if the charset or boundary is not known.
+pub(super) fn searched_for_method(headers: &HeaderMap) -> Result<Option<Kind>, UnclearType> {
+    let mut types = headers.get_all(CONTENT_TYPE).iter();
+    let names = |words: &[&str]| {
+        let is_named = |text: &[u8]| words.iter().any(|word| memchr::memmem::find(text, word.as_bytes()).is_some());
+        headers.get_all(CONTENT_TYPE).iter().any(|value| is_named(&value.as_bytes().to_ascii_lowercase()))
+    };
+    let media = match (types.next(), types.next()) {
+        (None, _) => return Ok(Some(Kind::Urlencoded)),
+        (Some(only), None) if only.as_bytes().trim_ascii().is_empty() => return Ok(Some(Kind::Urlencoded)),
+        (Some(only), None) => MediaType::parse(only.as_bytes()),
+        (Some(_), Some(_)) => None,
+    };
+    let Some(media) = media else {
+        return if names(&["urlencoded", "form-data", "json"]) { Err(UnclearType) } else { Ok(None) };
+    };
+    let kind = match MediaTypes::NONE.kind(&media) {
+        Some(TypeKind::Json) => Kind::Json,
+        Some(TypeKind::JsonLines) => Kind::JsonLines,
+        Some(TypeKind::Urlencoded) => Kind::Urlencoded,
+        Some(TypeKind::Multipart) => Kind::Multipart(media.boundary.clone().ok_or(UnclearType)?),
+        None if names(&["urlencoded", "form-data"]) => return Err(UnclearType),
+        None => return Ok(None),
+    };
+    let has_ascii = |charset: &str| {
+        ["iso-8859-", "iso_8859-", "latin", "windows-125", "cp125"].iter().any(|prefix| charset.starts_with(prefix))
+    };
+    let is_known = media.is_utf8() || media.charset.as_deref().is_some_and(has_ascii);
+    if is_known { Ok(Some(kind)) } else { Err(UnclearType) }
 }

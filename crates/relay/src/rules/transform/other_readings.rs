@@ -12,7 +12,6 @@ use crate::body::buffer::Buffer;
 use crate::config::Hidden;
 use crate::refusal::Refusal;
 use crate::rules::forms;
-use crate::rules::overrides;
 
 const AS_JSON: &str = "its type is that of a form, and its bytes can be read as JSON";
 const AS_PARTS: &str = "its type is that of a form, and its bytes can be read as parts";
@@ -50,16 +49,6 @@ impl Job<'_> {
             Kind::Multipart(boundary) if !hidden.in_forms.is_empty() => {
                 self.refuse_parts(body, boundary, &hidden.in_forms, MERGED).await
             }
-            _ => Ok(body),
-        }
-    }
-
-    /// Refuses a form that asks for another method, where the request would have another route with it.
-    pub(super) async fn refuse_method_in_form(&self, kind: &Kind, body: Buffer) -> Result<Buffer, Refusal> {
-        let (names, what) = (overrides::method_fields(), overrides::ASKS_FOR_METHOD);
-        match kind {
-            Kind::Urlencoded if self.guards_method => self.refuse_fields(body, &names, what).await,
-            Kind::Multipart(boundary) if self.guards_method => self.refuse_parts(body, boundary, &names, what).await,
             _ => Ok(body),
         }
     }

@@ -41,7 +41,11 @@ impl Job<'_> {
             return Ok(Bytes::new());
         }
         let coding = Coding::of(headers).ok_or_else(|| Refusal::mismatch(self.direction, mismatch))?;
-        let (plain, coded) = self.decode(coding, coded).await?;
+        let searched = self.searched_for_method(headers)?;
+        let (mut plain, coded) = self.decode(coding, coded).await?;
+        if let Some(kind) = searched {
+            plain = self.refuse_method(&kind, plain).await?;
+        }
         let (plain, is_sealed) = self.search_whole(plain).await;
         if is_sealed {
             let detail = format!("it holds an envelope, and {mismatch}");
