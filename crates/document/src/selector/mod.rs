@@ -7,6 +7,7 @@ mod coverage;
 mod fields;
 mod filter;
 mod iregexp;
+mod members;
 mod overlap;
 mod parser;
 pub(crate) mod pattern;

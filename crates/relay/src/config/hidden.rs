@@ -31,6 +31,9 @@ pub struct Hidden {
     pub in_query: Elsewhere,
     /// Hidden parameters of the query, and values hidden in JSON, that no rule hides in forms.
     pub in_forms: Arc<FieldNames>,
+    /// Members of documents by which frameworks read hidden form fields and parameters, as far as no rule shows by its names that it
+    /// hides them in JSON.
+    pub in_json: Option<Selection>,
     /// Form fields and parameters that are hidden by name, for cookies.
     pub in_cookies: Elsewhere,
     /// Whether the field `Cookie` as a whole is hidden.
@@ -65,10 +68,13 @@ impl Hidden {
         let hiding = || rules.iter().filter(|rule| rule.hides());
         let selections: Arc<[Selection]> =
             hiding().filter_map(|rule| rule.json.as_ref()).map(|fields| fields.selection.clone()).collect();
-        let paths: Vec<FieldPath> = match other_sources {
-            OtherSources::Refuse => selections.iter().flat_map(Selection::field_names).collect(),
-            OtherSources::Pass => Vec::new(),
+        let refuses = other_sources == OtherSources::Refuse;
+        let paths: Vec<FieldPath> = match refuses {
+            true => selections.iter().flat_map(Selection::field_names).collect(),
+            false => Vec::new(),
         };
+        let fields = || form.iter().chain(query.iter()).filter(|_| refuses);
+        let folds = if case == NameCase::Other { NameCase::Other } else { NameCase::Same };
         let selects_root = |fields: &JsonFields| fields.selectors.iter().any(|selector| selector == "$");
         // What is hidden here and not there, where it would be read as the same field.
         let elsewhere = |here: &FieldNames, paths: &[FieldPath], there: &FieldNames| {
@@ -85,7 +91,8 @@ impl Hidden {
         };
         Hidden {
             json: hiding().any(|rule| rule.json.is_some()),
-            members: Arc::new(MemberNames::new(&selections, case)),
+            members: Arc::new(MemberNames::new(&selections, fields(), case)),
+            in_json: Selection::of_fields(fields(), &selections, folds),
             json_root: hiding().any(|rule| rule.json.as_ref().is_some_and(selects_root)),
             in_bodies: named(&[&form], &[]),
             in_query: Elsewhere { fields: elsewhere(&form, &[], &query), with_json: elsewhere(&form, &paths, &query) },

@@ -359,6 +359,11 @@ impl Actions {
         self.hidden.as_ref().is_some_and(|hidden| !hidden.in_forms.is_empty())
     }
 
+    /// Whether a JSON document is refused that has a member which a rule hides in forms or in the query alone.
+    pub fn guard_json(&self) -> bool {
+        self.hidden.as_ref().is_some_and(|hidden| hidden.in_json.is_some())
+    }
+
     /// Whether a rule looks into bodies.
     pub fn read_bodies(&self) -> bool {
         self.rules.iter().any(Rule::reads_bodies)

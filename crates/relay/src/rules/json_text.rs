@@ -39,14 +39,22 @@ pub(crate) struct MemberNames {
 }
 
 impl MemberNames {
-    /// The names of these selections; `case` is how names are compared.
-    pub(crate) fn new(selections: &[Selection], case: OtherCase) -> Self {
+    /// The names of these selections, if there are any, and with them those of `fields`, which rules hide in forms and in the query;
+    /// `case` is how names are compared.
+    pub(crate) fn new<'f>(
+        selections: &[Selection],
+        fields: impl IntoIterator<Item = &'f str>,
+        case: OtherCase,
+    ) -> Self {
         let mut names = MemberNames { names: Vec::new(), loose: Vec::new(), size_max: SIZE_MIN, is_any: false, case };
         for selection in selections {
             match selection.member_names() {
                 None => names.is_any = true,
                 Some(of_selection) => of_selection.into_iter().for_each(|name| names.add(name)),
             }
+        }
+        if !names.is_empty() {
+            fields.into_iter().flat_map(field_names).for_each(|name| names.add(name));
         }
         for list in [&mut names.names, &mut names.loose] {
             list.sort_unstable();
@@ -86,6 +94,13 @@ impl MemberNames {
         };
         self.is_any && !text.is_empty() || self.loose.iter().any(|name| is_whole(name))
     }
+}
+
+/// The names of the member that a field of this name is: its last step, or the whole where brackets and dots are part of it.
+fn field_names(field: &str) -> impl Iterator<Item = &str> {
+    let is_step = |step: &&str| !step.bytes().all(|byte| byte.is_ascii_digit());
+    let last = field.split(['[', ']', '.']).rfind(is_step);
+    [field].into_iter().chain(last).filter(|name| !name.trim().is_empty())
 }
 
 /// What is known of a text.

@@ -10,6 +10,7 @@ mod fields;
 mod files;
 pub(crate) mod fuzzing;
 mod headers;
+mod members;
 mod method;
 mod names;
 mod other_readings;
@@ -41,7 +42,7 @@ use crate::config::{Action, Actions, JsonFields, Limits, Mismatch, OnFailure, Ru
 use crate::metrics::SealedBefore;
 use crate::refusal::{Direction, Refusal};
 use crate::validators;
-use body_type::{Kind, accepted, is_misleading, kind, may_be_form, write_canonical};
+use body_type::{Kind, accepted, is_misleading, kind, may_be_form, may_be_json, write_canonical};
 use call_params::CallParams;
 use redact::{RedactFault, Redaction};
 
@@ -218,7 +219,7 @@ impl Job<'_> {
         if body.is_end_stream() {
             return Ok(Outcome::Untouched(body));
         }
-        let guards = actions.guard_forms() && may_be_form(headers);
+        let guards = actions.guard_forms() && may_be_form(headers) || actions.guard_json() && may_be_json(headers);
         if !(actions.read_bodies() || guards) {
             return self.unread(headers, body).await;
         }

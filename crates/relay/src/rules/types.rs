@@ -44,7 +44,8 @@ pub enum Embedded {
     Pass,
 }
 
-/// What becomes of a request with a value in its query, cookies or form that upstreams read as one which rules hide in JSON.
+/// What becomes of a request with a value in its query, cookies or form that upstreams read as one which rules hide in JSON, or in a JSON
+/// document as one which they hide in forms or the query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OtherSources {
@@ -189,11 +190,19 @@ impl fmt::Display for Quoted<'_> {
 
 /// Whether a reader that searches the value of `Content-Type` for a word could take the body for another kind than that of its type.
 pub(crate) fn is_misleading(value: &[u8], kind: Option<TypeKind>) -> bool {
-    let text = value.to_ascii_lowercase();
-    let names = |word: &str| memchr::memmem::find(&text, word.as_bytes()).is_some();
+    let names = |word| names(value, word);
     (names("json") && !matches!(kind, Some(TypeKind::Json | TypeKind::JsonLines)))
         || (names("urlencoded") && kind != Some(TypeKind::Urlencoded))
         || (names("multipart") && kind != Some(TypeKind::Multipart))
+}
+
+/// Whether such a reader could take the body for JSON.
+pub(crate) fn names_json(value: &[u8]) -> bool {
+    names(value, "json")
+}
+
+fn names(value: &[u8], word: &str) -> bool {
+    memchr::memmem::find(&value.to_ascii_lowercase(), word.as_bytes()).is_some()
 }
 
 #[cfg(test)]

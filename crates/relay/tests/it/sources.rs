@@ -125,3 +125,73 @@ async fn names_hidden_in_answers_are_none_of_requests() {
         assert_eq!(outcome, "/cards?pin=1 pin=1");
     }
 }
+
+/// Rails' `params` and Laravel's `input` read a member as the field of that name.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_hidden_in_forms_or_the_query_is_no_member_in_the_clear() {
+    let rules = "{ action = \"redact\", json = [\"$.card.number\", \"$.cards[?@.hide].pin\"], \
+                 form = [\"card_number\", \"card[cvc]\", \"cards[][pin]\"], query = [\"token\"] }";
+    let lines = "application/x-ndjson";
+    let (_upstream, test_relay) = test_relay(rules, "");
+    for version in [Version::HTTP_11, Version::HTTP_2] {
+        let mut client = test_relay.client(version).await;
+        for (content_type, body) in [
+            (JSON, "{\"card\":{\"number\":\"4242\"},\"card_number\":\"4242\"}"),
+            (JSON, "{\"CARD_NUMBER\":4242}"),
+            (JSON, "{\"card_n\\u0075mber\":[{\"a\":4242}]}"),
+            (JSON, "{\"card\":{\"cvc\":\"4242\"}}"),
+            (JSON, "{\"card[cvc]\":\"4242\"}"),
+            (JSON, "{\"cards\":[{\"hide\":1,\"pin\":1},{\"pin\":4242}]}"),
+            (JSON, "{\"cards\":{\"0\":{\"pin\":4242}}}"),
+            (JSON, "{\"token\":true}"),
+            (lines, "{}\n{\"token\":\"4242\"}\n"),
+        ] {
+            let (outcome, _) = send(&mut client, ("POST", "/cards"), &[("content-type", content_type)], body).await;
+            assert_eq!(outcome, "ambiguous-name", "{body}");
+        }
+        let (outcome, _) =
+            send(&mut client, ("POST", "/cards"), &[("content-type", JSON)], "{\"x\":\"{\\\"token\\\":4242}\"}").await;
+        assert_eq!(outcome, "unsupported-body", "in a text");
+        for (content_type, body, expected) in [
+            (
+                JSON,
+                "{\"card\":{\"number\":1,\"x\":\"token\"}}",
+                "{\"card\":{\"number\":\"[redacted]\",\"x\":\"token\"}}",
+            ),
+            (JSON, "{\"cards\":[{\"hide\":1,\"pin\":1}]}", "{\"cards\":[{\"hide\":1,\"pin\":\"[redacted]\"}]}"),
+            (lines, "{\"cvc\":1}\n{\"x\":{\"token\":1}}", "{\"cvc\":1}\n{\"x\":{\"token\":1}}"),
+        ] {
+            let (outcome, _) = send(&mut client, ("POST", "/cards"), &[("content-type", content_type)], body).await;
+            assert_eq!(outcome, format!("/cards {expected}"), "{body}");
+        }
+    }
+}
+
+/// A document that no rule reads sets no field that a rule hides either.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_that_no_rule_reads_has_no_hidden_field() {
+    let body = "{\"pin\":\"4242\"}";
+    let passing = "{ action = \"redact\", form = [\"pin\"] }]\nrequest_mismatch = \"pass\"\nresponse = [";
+    for rules in ["{ action = \"redact\", query = [\"pin\"] }", passing] {
+        let (_upstream, guarded) = test_relay(rules, "");
+        let mut client = guarded.client(Version::HTTP_11).await;
+        for content_type in [JSON, "application/vnd.api+json", "application/x-ndjson"] {
+            let fields = [("content-type", content_type)];
+            let (outcome, _) = send(&mut client, ("POST", "/cards"), &fields, body).await;
+            assert_eq!(outcome, "ambiguous-name", "{content_type}");
+            let (outcome, _) = send(&mut client, ("POST", "/cards"), &fields, "{\"pins\":1}").await;
+            assert_eq!(outcome, "/cards {\"pins\":1}", "{content_type}");
+        }
+        let fields = [("content-type", JSON), ("content-encoding", "deflate")];
+        let (outcome, _) = send(&mut client, ("POST", "/cards"), &fields, "x").await;
+        assert_eq!(outcome, "unsupported-body", "a coding that is not read");
+        let (outcome, _) = send(&mut client, ("POST", "/cards"), &[("content-type", "text/plain")], body).await;
+        assert_eq!(outcome, format!("/cards {body}"), "no JSON");
+    }
+    let permitted =
+        "{ action = \"redact\", query = [\"pin\"], json = [\"$.card\"] }]\nother_sources = \"pass\"\nresponse = [";
+    let (_upstream, permitted) = test_relay(permitted, "");
+    let mut client = permitted.client(Version::HTTP_11).await;
+    let (outcome, _) = send(&mut client, ("POST", "/cards"), &[("content-type", JSON)], body).await;
+    assert_eq!(outcome, format!("/cards {body}"));
+}

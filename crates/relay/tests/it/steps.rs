@@ -87,6 +87,8 @@ fn large_documents_of_costly_parts_take_no_more_steps_than_their_bounds() {
         format!("{texts}number\n{}", "a={\"&".repeat(1 << 11)),
         format!("{names}\n{{{}\"x\":1}}", "\"\\u0061\":1,".repeat(1 << 17)),
         format!("{names}\n{}", "\\\n".repeat(1 << 18)),
+        format!("{names}\n{{\"a\":[{}1]}}", "1,".repeat(1 << 19)),
+        format!("{names}\n{}", "{\"a\":1}\n".repeat(1 << 16)),
     ] {
         check_steps(body.as_bytes());
     }

@@ -95,8 +95,9 @@ pub(in crate::config) struct Destination {
     /// What happens to a body with a JSON text in a string or in a field of a form, in which a member has the name of a hidden JSON value.
     #[serde(default)]
     pub embedded_json: Embedded,
-    /// What happens to a request whose query, cookies or form have a field that frameworks read as a value which rules hide in JSON. One
-    /// with a safe method and no body always passes.
+    /// What happens to a request whose query, cookies or form have a field that frameworks read as a value which rules hide in JSON, or
+    /// whose JSON document has a member that they read as one which rules hide in the query or in forms. One with a safe method and no
+    /// body always passes.
     #[serde(default)]
     pub other_sources: OtherSources,
     /// What happens to a request body that no rule can read.

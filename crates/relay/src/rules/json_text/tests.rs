@@ -5,7 +5,7 @@ use leafseal_document::Limits;
 
 fn names(selectors: &[&str], case: OtherCase) -> Arc<MemberNames> {
     let selection = Selection::parse(selectors, &Limits::default()).unwrap();
-    Arc::new(MemberNames::new(&[selection], case))
+    Arc::new(MemberNames::new(&[selection], [], case))
 }
 
 /// Whether a name is found, in pieces of any size.

@@ -42,7 +42,7 @@ pub(super) fn accepted(actions: &Actions) -> String {
 }
 
 /// Returns the type of the body if a rule reads it; if a rule hides something, only types that a hiding rule reads. A rule that only
-/// decrypts protects no values in the clear. `guards`: whether forms are read although no rule does.
+/// decrypts protects no values in the clear. `guards`: whether forms, or documents, are read although no rule does.
 pub(super) fn kind(actions: &Actions, headers: &HeaderMap, guards: bool) -> Option<Kind> {
     let media = media_type(headers)?;
     let kind = match actions.types.kind(&media) {
@@ -63,7 +63,13 @@ pub(super) fn kind(actions: &Actions, headers: &HeaderMap, guards: bool) -> Opti
     let must_hide = actions.mismatch == Mismatch::Refuse && rules.iter().any(Rule::hides_in_bodies);
     let is_taken = actions.types.take(&media, must_hide, actions.patches);
     let reads = |rule: &Rule| reads(rule) && is_taken && (!must_hide || rule.hides_in_bodies());
-    let is_guarded = guards && !must_hide && matches!(kind, Kind::Urlencoded | Kind::Multipart(_));
+    let is_guarded = guards
+        && !must_hide
+        && match kind {
+            Kind::Urlencoded | Kind::Multipart(_) => true,
+            Kind::Json | Kind::JsonLines => actions.guard_json(),
+            Kind::Patch | Kind::Other => false,
+        };
     (is_utf8 && (is_guarded || rules.iter().any(reads))).then_some(kind)
 }
 
@@ -157,4 +163,9 @@ pub(super) fn searched_for_method(headers: &HeaderMap) -> Result<Option<Kind>, U
     };
     let is_known = media.is_utf8() || media.charset.as_deref().is_some_and(has_ascii);
     if is_known { Ok(Some(kind)) } else { Err(UnclearType) }
+}
+
+/// Whether an upstream could take a body for JSON, by its type: some search it for the word.
+pub(super) fn may_be_json(headers: &HeaderMap) -> bool {
+    headers.get_all(CONTENT_TYPE).iter().any(|value| types::names_json(value.as_bytes()))
 }

@@ -49,7 +49,10 @@ impl Job<'_> {
                 self.has_new_body |= written.is_new;
                 into_buffer(written.bytes, work)
             }
-            Kind::Json | Kind::JsonLines | Kind::Patch => self.canonical_names(kind, &hidden, body).await,
+            Kind::Json | Kind::JsonLines | Kind::Patch => {
+                let body = self.refuse_members(kind, body, &hidden).await?;
+                self.canonical_names(kind, &hidden, body).await
+            }
             Kind::Other => Ok(body),
         }
     }

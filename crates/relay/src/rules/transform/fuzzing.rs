@@ -50,7 +50,10 @@ pub fn check_steps(bytes: &[u8]) {
         4 => check_encoding(body),
         5 => documents::check_patch(body),
         6 => documents::check_texts(body, &names),
-        7 => documents::check_names(body),
+        7 => {
+            documents::check_names(body);
+            documents::check_members(body);
+        }
         _ => check_copies(body),
     }
 }

@@ -5,6 +5,7 @@ use leafseal_document::{Match, OtherCase, PatchWalk, Purpose, Walker};
 use super::*;
 use crate::rules::json_text::{MemberNames, TextSearch, Verdict};
 use crate::rules::transform::embedded::StringSearch;
+use crate::rules::transform::members::MemberSearch;
 use crate::rules::transform::names::NameSearch;
 use crate::rules::transform::patch::{LineSearch, Search as PatchSearch, ShapeSearch};
 use crate::rules::transform::splice::{Elements, List, Splice, Tokens};
@@ -67,7 +68,7 @@ pub(super) fn check_texts(body: &[u8], names: &FieldNames) {
         names.iter().filter(|name| !name.contains(['\'', '\\'])).map(|name| format!("$..['{name}']")).collect();
     let Ok(selection) = Selection::parse(&selectors, &DocumentLimits::default()) else { return };
     for case in [OtherCase::Refuse, OtherCase::Other] {
-        let names = Arc::new(MemberNames::new(std::slice::from_ref(&selection), case));
+        let names = Arc::new(MemberNames::new(std::slice::from_ref(&selection), names.iter(), case));
         let mut texts = TextSearch::new(Arc::clone(&names));
         texts.begin_bytes();
         let mut rest = body;
@@ -92,6 +93,21 @@ pub(super) fn check_texts(body: &[u8], names: &FieldNames) {
         let parts = CanonicalParts::new(buffer(body), "B".to_owned(), fields, limits(), checks).expect("a boundary");
         let (_, calls) = drive(parts, CanonicalParts::step);
         check_calls(calls, body.len(), PartReader::STEPS_PER_BYTE + readings + 6, "texts in parts");
+    }
+}
+
+/// Members are found, and compared with what rules select, in few calls.
+pub(super) fn check_members(body: &[u8]) {
+    let members = Selection::of_fields(["card[number]", "a"], &[], OtherCase::Same).expect("names");
+    for is_lines in [false, true] {
+        let readings = if is_lines { LINE_READINGS } else { 2 };
+        let search = MemberSearch::new(buffer(body), &members, is_lines).expect("there is room");
+        let (found, calls) = drive(search, MemberSearch::step);
+        check_calls(calls, body.len(), readings, "members");
+        let Ok(found) = found else { continue };
+        let (compared, calls) = drive(found.compare(&members, is_lines).expect("it fits"), MemberSearch::step);
+        check_calls(calls, body.len(), readings, "members that are compared");
+        assert!(compared.expect("it was read before").is_covered(), "the same selection selects all of them");
     }
 }
 
