@@ -195,3 +195,43 @@ async fn a_document_that_no_rule_reads_has_no_hidden_field() {
     let (outcome, _) = send(&mut client, ("POST", "/cards"), &[("content-type", JSON)], body).await;
     assert_eq!(outcome, format!("/cards {body}"));
 }
+
+/// The variables of GraphQL may stand in the query, and Express makes objects of cookies that begin with `j:`.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_json_text_in_the_query_or_a_cookie_holds_a_hidden_value() {
+    let encoded = "%7B%22card%22:%7B%22number%22:%224242%22%7D%7D";
+    let rules = "{ action = \"redact\", json = [\"$.card.number\"] }";
+    let (_upstream, test_relay) = test_relay(rules, "");
+    let post = ("POST", "/cards");
+    for version in [Version::HTTP_11, Version::HTTP_2] {
+        let mut client = test_relay.client(version).await;
+        for target in [format!("/cards?variables={encoded}"), format!("/cards?a&x=1&variables={encoded}&y")] {
+            let (outcome, _) = send(&mut client, ("POST", &target), &[("content-type", JSON)], "{}").await;
+            assert_eq!(outcome, "unsupported-body", "{target}");
+        }
+        let many = format!("/cards?{}variables={encoded}", "a&".repeat(10_000));
+        let (outcome, _) = send(&mut client, ("POST", &many), &[("content-type", JSON)], "{}").await;
+        assert_ne!(outcome, format!("{many} {{}}"), "more fields than are searched");
+        for cookie in [
+            format!("a=1; card={encoded}"),
+            format!("card=j%3A{encoded}"),
+            format!("card=s%3Aj%3A{encoded}.signature"),
+            "card={\"card\":{\"a\":1,\"number\":\"4242\"}}".to_owned(),
+            "card=j:{\"number\":\"4242\"}".to_owned(),
+            "card=\"{\\\"number\\\":\\\"4242\\\"}\"".to_owned(),
+            "card=\"{\\\"a\\\":1\\054\\\"number\\\":\\\"4242\\\"}\"".to_owned(),
+            "card={\"a\":\"&\",\"number\":\"4242\"}".to_owned(),
+        ] {
+            let (outcome, _) = send(&mut client, post, &[("content-type", JSON), ("cookie", &cookie)], "{}").await;
+            assert_eq!(outcome, "unsupported-body", "{cookie}");
+        }
+        let fields = [("content-type", JSON), ("cookie", "number=1; card={\"name\":\"number\"}; a=j:[1]")];
+        let (outcome, _) = send(&mut client, ("POST", "/cards?variables={%22a%22:1}"), &fields, "{}").await;
+        assert_eq!(outcome, "/cards?variables={%22a%22:1} {}");
+        // A search for a value sets none.
+        let target = format!("/cards?filter={encoded}");
+        let cookie = format!("card={encoded}");
+        let (outcome, _) = send(&mut client, ("GET", &target), &[("cookie", &cookie)], "").await;
+        assert_eq!(outcome, format!("{target} "));
+    }
+}

@@ -104,9 +104,17 @@ impl Job<'_> {
         let Some(hidden) = self.actions.hidden.clone().filter(|_| self.direction == Direction::Request) else {
             return Ok(());
         };
+        if !headers.contains_key(COOKIE) || hidden.cookies_are_hidden {
+            return Ok(());
+        }
+        if let Some(names) = self.names_in_texts().filter(|_| self.may_set) {
+            let (texts, mut share) = (texts_of_cookies(headers), self.transforms.budget.share(self.client));
+            share.grow(texts.len())?;
+            self.refuse_texts(Some(names), Buffer::of(texts, share)).await?;
+        }
         let all = hidden.query.is_everything() && !self.hidden_in_query.is_empty();
         let in_cookies = hidden.in_cookies.names(self.may_set);
-        if !headers.contains_key(COOKIE) || hidden.cookies_are_hidden || in_cookies.is_empty() && !all {
+        if in_cookies.is_empty() && !all {
             return Ok(());
         }
         let text = cookies(headers);
@@ -143,6 +151,28 @@ fn cookies(headers: &HeaderMap) -> Vec<u8> {
         }));
     }
     text
+}
+
+/// The values of cookies as the fields of a query: unescaped once, without quotation marks before them, and without the marks of Express
+/// for a signed value (`s:`) and for JSON (`j:`).
+fn texts_of_cookies(headers: &HeaderMap) -> Vec<u8> {
+    let mut texts = Vec::new();
+    for piece in headers.get_all(COOKIE).iter().flat_map(|line| line.as_bytes().split(|&byte| byte == b';')) {
+        let Some(equals) = memchr::memchr(b'=', piece) else { continue };
+        let encoded = &piece[equals + 1..];
+        let mut value = Vec::with_capacity(encoded.len());
+        Syntax::decode(encoded, encoded.len(), &mut value);
+        let mut text = &*value;
+        while let Some(rest) = [&b"\""[..], b" ", b"s:", b"j:"].iter().find_map(|mark| text.strip_prefix(*mark)) {
+            text = rest;
+        }
+        if !texts.is_empty() {
+            texts.push(b'&');
+        }
+        texts.extend_from_slice(b"cookie=");
+        Syntax::Form.encode(text, &mut texts);
+    }
+    texts
 }
 
 fn cookie_names(cookies: &[u8]) -> Vec<String> {

@@ -10,8 +10,8 @@ use leafseal_document::form::Syntax;
 use super::Job;
 use crate::body::buffer::Buffer;
 use crate::refusal::Refusal;
+use crate::rules::forms;
 use crate::rules::forms::canonical::{CanonicalFields, Checks};
-use crate::rules::forms::{self, FormFault};
 use crate::rules::json_text::MemberNames;
 use crate::rules::overrides;
 
@@ -42,8 +42,9 @@ impl Job<'_> {
         share.grow(before.len())?;
         let mut after = Buffer::of(before.to_vec(), share);
         if let Some(hidden) = hidden {
-            // Where fields of forms are searched for texts, those of the query are, which many upstreams read as one.
-            let texts = self.names_in_texts().filter(|_| !hidden.form.is_empty());
+            // Where fields of forms are searched for texts, those of the query are, which many upstreams read as one. A request that sets
+            // values may have them in a text: the variables of GraphQL.
+            let texts = self.names_in_texts().filter(|_| self.may_set || !hidden.form.is_empty());
             if !hidden.query.is_empty() {
                 let (names, checks) = (hidden.query.clone(), Checks { texts, ..Checks::default() });
                 let canonical;
@@ -65,17 +66,17 @@ impl Job<'_> {
 }
 
 impl Job<'_> {
-    /// Refuses a query that rules leave as it is if a field holds JSON with a hidden name.
-    async fn refuse_texts(&self, texts: Option<Arc<MemberNames>>, query: Buffer) -> Result<Buffer, Refusal> {
+    /// Refuses a query that rules leave as it is, or cookies written like one, if a field holds JSON with a hidden name.
+    pub(super) async fn refuse_texts(&self, texts: Option<Arc<MemberNames>>, query: Buffer) -> Result<Buffer, Refusal> {
         let (checks, share) = (Checks { texts, ..Checks::default() }, query.share().another(query.len())?);
         let copy = Buffer::of(query.as_ref().to_vec(), share);
         let limits = self.transforms.form.clone();
         let search = CanonicalFields::new(copy, Arc::default(), limits, checks, Syntax::Query);
         let cost = forms::cost(query.len(), true);
         match self.offload().run_in_slices(cost, search, CanonicalFields::step).await {
-            Err(fault @ FormFault::HoldsJson) => Err(self.of_form(&fault)),
-            // No rule reads it.
-            _ => Ok(query),
+            // A query with too many fields to be searched may hold one as well.
+            Err(fault) => Err(self.of_form(&fault)),
+            Ok(_) => Ok(query),
         }
     }
 }
