@@ -134,6 +134,8 @@ impl DocumentError {
 const MARK_ADVICE: &str = "remove it, because only the start of a document may have one";
 const ENCODING_ADVICE: &str = "convert it to UTF-8, in which JSON must be (RFC 8259, section 8.1)";
 const DUPLICATE_ADVICE: &str = "where a selector looks at it: send it once";
+const OPERATION_ADVICE: &str = "send op, path, from and value alone";
+const MOVE_ADVICE: &str = "which selectors select: send the value with add";
 const SURROGATE_ADVICE: &str = "which is no text: write the pair in full, or do not select the value";
 
 /// The message of an error. Most kinds name their place in the middle of it.
@@ -179,17 +181,11 @@ fn document_message(kind: DocumentErrorKind, offset: usize) -> impl fmt::Display
             write!(f, "the member name at byte {offset} occurs twice in its object, {DUPLICATE_ADVICE}")
         }
         DocumentErrorKind::NotAPatch => {
-            write!(
-                f,
-                "not an operation of a JSON Patch (RFC 6902) at byte {offset}: send op, path, from and value alone"
-            )
+            write!(f, "not an operation of a JSON Patch (RFC 6902) at byte {offset}: {OPERATION_ADVICE}")
         }
         DocumentErrorKind::PatchPath => write!(f, "not a JSON Pointer (RFC 6901) at byte {offset}"),
         DocumentErrorKind::PatchMove => {
-            write!(
-                f,
-                "the operation moves a value to the path at byte {offset}, which selectors select: send the value with add"
-            )
+            write!(f, "the operation moves a value to the path at byte {offset}, {MOVE_ADVICE}")
         }
         DocumentErrorKind::PatchUnmatched => {
             write!(f, "the value at byte {offset} has another shape than the selectors expect at its path")

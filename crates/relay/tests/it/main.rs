@@ -11,5 +11,6 @@ mod proxy;
 mod records;
 mod slow_uploads;
 mod sources;
+mod spellings;
 mod steps;
 mod upstreams;
