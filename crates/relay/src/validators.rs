@@ -210,7 +210,8 @@ fn remove_fields(headers: &mut HeaderMap, names: &[HeaderName]) {
 fn is_digest(name: &str) -> bool {
     let is_digest = DIGEST_WORDS.iter().any(|word| name.contains(word))
         || DIGEST_ENDINGS.iter().any(|ending| name.ends_with(ending));
-    is_digest && name != OF_SIGNATURE && !name.starts_with("want-")
+    // Those of the content itself are in the lists.
+    is_digest && name != OF_SIGNATURE && !["want-", "content-"].iter().any(|start| name.starts_with(start))
 }
 
 #[cfg(test)]
@@ -231,7 +232,14 @@ mod tests {
         ] {
             assert!(is_digest(name), "{name}");
         }
-        for name in ["etag", "x-amz-content-sha256", "want-repr-digest", "content-type", "sec-websocket-accept"] {
+        for name in [
+            "etag",
+            "content-digest",
+            "x-amz-content-sha256",
+            "want-repr-digest",
+            "content-type",
+            "sec-websocket-accept",
+        ] {
             assert!(!is_digest(name), "{name}");
         }
     }
