@@ -87,6 +87,8 @@ pub enum DocumentErrorKind {
     PatternTooLarge(usize),
     /// A member whose name equals one of a selector only where case does not count, under [`crate::OtherCase::Refuse`].
     AmbiguousName,
+    /// A member whose name some readers take for the path to a selected value, where [`crate::Selection::guard`] looks for such names.
+    PathName,
     /// A name that occurs twice in its object where a selector looks at it, under [`crate::SelectionBuilder::unambiguous`].
     DuplicateName,
     /// Not a JSON Patch (RFC 6902): not a list of operations with exactly its members.
@@ -134,6 +136,7 @@ impl DocumentError {
 const MARK_ADVICE: &str = "remove it, because only the start of a document may have one";
 const ENCODING_ADVICE: &str = "convert it to UTF-8, in which JSON must be (RFC 8259, section 8.1)";
 const DUPLICATE_ADVICE: &str = "where a selector looks at it: send it once";
+const PATH_ADVICE: &str = "send the value at that path, or select this name too";
 const OPERATION_ADVICE: &str = "send op, path, from and value alone";
 const MOVE_ADVICE: &str = "which selectors select: send the value with add";
 const SURROGATE_ADVICE: &str = "which is no text: write the pair in full, or do not select the value";
@@ -176,6 +179,12 @@ fn document_message(kind: DocumentErrorKind, offset: usize) -> impl fmt::Display
         }
         DocumentErrorKind::AmbiguousName => {
             write!(f, "the member name at byte {offset} differs from a selected one in case alone")
+        }
+        DocumentErrorKind::PathName => {
+            write!(
+                f,
+                "some upstreams read the member name at byte {offset} as the path to a selected value: {PATH_ADVICE}"
+            )
         }
         DocumentErrorKind::DuplicateName => {
             write!(f, "the member name at byte {offset} occurs twice in its object, {DUPLICATE_ADVICE}")

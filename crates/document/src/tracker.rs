@@ -119,7 +119,7 @@ impl Tracker {
     /// Processes a member's name.
     ///
     /// # Errors
-    /// The name is refused because of its case, or because it occurs twice.
+    /// The name is refused because of its case, as a path, or because it occurs twice.
     #[inline(always)]
     pub(crate) fn name(&mut self, token: &[u8], escaped: bool) -> Result<(), DocumentErrorKind> {
         if self.settled_depth > 0 {
@@ -127,7 +127,7 @@ impl Tracker {
         }
         if let Some(frame) = self.frames.last() {
             let member = self.automaton.member(frame.set, token, escaped);
-            let member = member.map_err(|_| DocumentErrorKind::AmbiguousName)?;
+            let member = member.map_err(DocumentErrorKind::from)?;
             self.member = member.set;
             if self.refuses_duplicates && member.name != Member::UNNAMED {
                 return self.see(member.name);
@@ -146,7 +146,7 @@ impl Tracker {
         }
         let Some(frame) = self.frames.last() else { return Ok(false) };
         let member = self.automaton.member(frame.set, token, escaped);
-        let member = member.map_err(|_| DocumentErrorKind::AmbiguousName)?;
+        let member = member.map_err(DocumentErrorKind::from)?;
         self.member = member.set;
         let is_named = member.name != Member::UNNAMED;
         if self.refuses_duplicates && is_named {
@@ -194,7 +194,7 @@ impl Tracker {
             if !set.is_settled() {
                 let token = format!("\"{}\"", token.replace("~1", "/").replace("~0", "~"));
                 let member = self.automaton.member(set, token.as_bytes(), false);
-                set = member.map_err(|_| DocumentErrorKind::AmbiguousName)?.set;
+                set = member.map_err(DocumentErrorKind::from)?.set;
             }
             if self.automaton.is_crowded() {
                 self.automaton.forget([&mut set, &mut *kept].into_iter());

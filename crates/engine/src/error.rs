@@ -152,6 +152,7 @@ impl From<DocumentError> for Error {
             | DocumentErrorKind::TooManyMembers(_)
             | DocumentErrorKind::PatternTooLarge(_) => ErrorKind::TooLarge,
             DocumentErrorKind::AmbiguousName
+            | DocumentErrorKind::PathName
             | DocumentErrorKind::DuplicateName
             | DocumentErrorKind::AmbiguousOperand
             | DocumentErrorKind::CarriageReturn => ErrorKind::AmbiguousName,

@@ -110,6 +110,7 @@ impl Refusal {
         match error.kind {
             DocumentErrorKind::PatchUnmatched | DocumentErrorKind::Unmatched(_) => Self::unmatched(direction, None),
             DocumentErrorKind::AmbiguousName
+            | DocumentErrorKind::PathName
             | DocumentErrorKind::DuplicateName
             | DocumentErrorKind::AmbiguousOperand
             | DocumentErrorKind::CarriageReturn => Self::ambiguous_name(direction, error),

@@ -6,7 +6,9 @@ import { createServer } from 'node:http';
 
 import express from 'express';
 import jsonPatch from 'fast-json-patch';
+import { unflatten } from 'flat';
 import { formidable } from 'formidable';
+import lodash from 'lodash';
 import multer from 'multer';
 import { scimPatch } from 'scim-patch';
 
@@ -64,8 +66,15 @@ function report(name) {
       Object.assign(read, patched(body));
     } else if (typeof body === 'object') {
       if (typeof body?.payload === 'string') read['json field'] = attempt(() => card(JSON.parse(body.payload)));
-      if (isJson(name, request)) read['json req.body'] = card(body);
-      else read['form req.body'] = body?.card_number ?? null;
+      if (isJson(name, request)) {
+        // Both take a name with a dot for a path.
+        const paths = ['card_number', 'card.number', 'secret_key'];
+        read['json req.body'] = card(body);
+        read['json lodash.get'] = paths.map((path) => lodash.get(body, path) ?? null);
+        read['json unflatten'] = attempt(() => card(unflatten(body)));
+      } else {
+        read['form req.body'] = body?.card_number ?? null;
+      }
     }
     response.set('X-Upstream', name).json({ route: request.route.path, read });
   };

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::selector::FieldPath;
+use crate::selector::{FieldPath, before_parenthesis};
 
 /// A parser of names.
 #[derive(Clone, Copy)]
@@ -196,14 +196,6 @@ impl<F: FnMut(&str) -> bool> Steps<F> {
         }
         self.is_first = false;
         (self.take)(step)
-    }
-}
-
-/// The attribute that Rails assigns a step to (`ActiveModel::MultiparameterAttribute`).
-fn before_parenthesis(step: &str) -> &str {
-    match step.split_once('(') {
-        Some((attribute, _)) if !attribute.trim().is_empty() => attribute,
-        _ => step,
     }
 }
 

@@ -19,12 +19,15 @@ use crate::selector::ast::{Query, Reach, Selector, Slice, index_selects};
 use crate::selector::coverage::Coverage;
 use crate::text::{may_unescape_to, unescape};
 
+mod path_names;
+mod row;
+
+pub(crate) use row::{AmbiguousName, Member};
+use row::{FOLDED_GROWTH_MAX, Row, by_length, length_bit, lengths};
+
 /// Number of sets above which all but those in use are evicted. Real selectors need a handful; consecutive descendant wildcards can need
 /// exponentially many.
 const SETS_MAX: usize = 4096;
-
-/// Maximum ratio of a name's length to that of the folded name: `K` (U+212A) has three bytes, `k` one.
-const FOLDED_GROWTH_MAX: usize = 4;
 
 /// A state: numbers below the number of queries are the queries' ends, the others count the segments of all queries.
 type State = u32;
@@ -85,6 +88,8 @@ pub(crate) struct Program {
     other_case: OtherCase,
     /// Whether a document is refused in which a name that a query looks for occurs twice in an object.
     refuses_duplicates: bool,
+    /// The queries that select; those behind them only decide which names are refused as paths. `None` if all select and no name is.
+    selecting: Option<u32>,
 }
 
 /// The effect of a state on the children of its value.
@@ -146,7 +151,17 @@ impl Program {
         }
         let needs_lengths = steps.iter().flat_map(|step| &step.elements).any(Elements::needs_length);
         let (starts, queries) = (starts.into(), queries.len() as u32);
-        Program { steps, starts, queries, needs_lengths, other_case, refuses_duplicates }
+        Program { steps, starts, queries, needs_lengths, other_case, refuses_duplicates, selecting: None }
+    }
+
+    /// Only the first queries select. A name is refused that some readers take for a path to what any query looks for: `card.number`.
+    pub(crate) fn refusing_paths(self, selecting: usize) -> Program {
+        Program { selecting: Some(selecting as u32), ..self }
+    }
+
+    /// Whether no query selects.
+    pub(crate) fn selects_nothing(&self) -> bool {
+        self.selecting.unwrap_or(self.queries) == 0
     }
 
     /// Whether a name that a query looks for must not occur twice in an object.
@@ -196,52 +211,14 @@ impl Set {
     }
 }
 
-/// The transitions of a set.
-#[derive(Debug)]
-struct Row {
-    /// For members whose name is in no selector, and for elements that no index or slice selects.
-    other: SetId,
-    /// By length, then by bytes. Case-folded if case is ignored.
-    names: Vec<(Box<[u8]>, SetId)>,
-    /// Case-folded names, if names that differ only in case are refused, and the lengths of these names modulo 64.
-    folded: Vec<Box<str>>,
-    lengths: u64,
-    /// The states that every child is in.
-    base: Vec<State>,
-    /// Zero-based indexes with the states that they add, ordered by index.
-    indexes: Vec<(i64, State)>,
-    /// Slices and indexes from the end, with the state each adds.
-    ranges: Vec<(Elements, State)>,
-    /// The set of the last element: adjacent elements mostly have the same.
-    last_element: (Vec<State>, SetId),
-}
-
-/// A member whose name equals a selected one only where case does not count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct AmbiguousName;
-
-/// The set of a member, and which of the names that its parent's set looks for it has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Member {
-    pub(crate) set: SetId,
-    /// [`Member::UNNAMED`] for a member whose name is not looked for. Numbers of names are consecutive, and the same for equal sets.
-    pub(crate) name: u32,
-}
-
-impl Member {
-    pub(crate) const UNNAMED: u32 = u32::MAX;
-
-    #[inline(always)]
-    fn unnamed(set: SetId) -> Member {
-        Member { set, name: Member::UNNAMED }
-    }
-}
-
 /// The automaton's state for one document.
 #[derive(Debug)]
 pub(crate) struct Automaton {
     program: Arc<Program>,
     other_case: OtherCase,
+    refuses_paths: bool,
+    /// The ends of queries that select are below this one.
+    selecting: State,
     detail: Detail,
     sets: Vec<Set>,
     ids: HashMap<Arc<[State]>, SetId>,
@@ -252,6 +229,7 @@ pub(crate) struct Automaton {
     /// States under construction, and a name being unescaped: kept to reuse their memory.
     scratch: Vec<State>,
     name: String,
+    folded: Vec<u8>,
 }
 
 impl Automaton {
@@ -264,7 +242,10 @@ impl Automaton {
             coverage: None,
             scratch: program.starts.to_vec(),
             name: String::new(),
+            folded: Vec::new(),
             other_case: program.other_case,
+            refuses_paths: program.selecting.is_some(),
+            selecting: program.selecting.unwrap_or(program.queries),
             program,
             detail,
         };
@@ -320,9 +301,18 @@ impl Automaton {
     /// The set of a member, by its name's token in the document.
     ///
     /// # Errors
-    /// The name is refused because of its case.
+    /// The name is refused because of its case, or as a path.
     #[inline]
     pub(crate) fn member(&mut self, set: SetId, token: &[u8], escaped: bool) -> Result<Member, AmbiguousName> {
+        let member = self.member_as_written(set, token, escaped)?;
+        if self.refuses_paths && member.name == Member::UNNAMED {
+            self.refuse_path(set, member.set, token, escaped)?;
+        }
+        Ok(member)
+    }
+
+    #[inline]
+    fn member_as_written(&mut self, set: SetId, token: &[u8], escaped: bool) -> Result<Member, AmbiguousName> {
         if self.sets[set.index()].row.is_none() {
             self.build_row(set);
         }
@@ -331,7 +321,10 @@ impl Automaton {
             return Ok(Member::unnamed(row.other));
         }
         if self.other_case == OtherCase::Same {
-            return Ok(self.member_in_any_case(set, token));
+            return Ok(match escaped || !token.is_ascii() {
+                false => self.ascii_member_in_any_case(set, &token[1..token.len() - 1]),
+                true => self.member_in_any_case(set, token),
+            });
         }
         if !escaped {
             return row.guarded(&token[1..token.len() - 1]);
@@ -350,6 +343,18 @@ impl Automaton {
             Ok(name) => row.guarded(name.as_bytes()),
             Err(_) => Ok(Member::unnamed(row.other)),
         }
+    }
+
+    /// The same for a name in ASCII without escapes, which only equals folded names of its length.
+    #[inline]
+    fn ascii_member_in_any_case(&mut self, set: SetId, name: &[u8]) -> Member {
+        let row = self.sets[set.index()].row.as_ref().expect("the caller built it");
+        if row.lengths & length_bit(name.len()) == 0 {
+            return Member::unnamed(row.other);
+        }
+        self.folded.clear();
+        self.folded.extend(name.iter().map(u8::to_ascii_lowercase));
+        row.named(&self.folded)
     }
 
     /// The same if case is ignored. The row has been built.
@@ -417,7 +422,8 @@ impl Automaton {
             return id;
         }
         let states: Arc<[State]> = self.scratch.as_slice().into();
-        let id = SetId::new(self.sets.len(), ends > 0, wants_scalars && ends == states.len());
+        let is_selected = states.first().is_some_and(|&state| state < self.selecting);
+        let id = SetId::new(self.sets.len(), is_selected, wants_scalars && ends == states.len());
         self.sets.push(Set::new(Arc::clone(&states)));
         self.ids.insert(states, id);
         id
@@ -480,8 +486,10 @@ impl Automaton {
         }
         row.names = by_name.iter().map(|(name, states)| (name.as_bytes().into(), self.number(states))).collect();
         row.names.sort_unstable_by(|(left, _), (right, _)| by_length(left, right));
-        if self.other_case == OtherCase::Refuse {
-            row.guard(by_name.keys().map(|name| folded(name).into()).collect());
+        match self.other_case {
+            OtherCase::Refuse => row.guard(by_name.keys().map(|name| folded(name).into()).collect()),
+            OtherCase::Same => row.lengths = lengths(by_name.keys().map(|name| name.len())),
+            OtherCase::Other => {}
         }
         row.indexes.sort_unstable();
         self.sets[set.index()].row = Some(Box::new(row));
@@ -508,80 +516,6 @@ impl Automaton {
         let starts = Arc::clone(&self.program);
         self.start = self.number(&starts.starts);
     }
-}
-
-impl Row {
-    /// Refuses names that differ from these only in case.
-    fn guard(&mut self, names: Vec<Box<str>>) {
-        self.lengths = names.iter().fold(0, |lengths, name| lengths | length_bit(name.len()));
-        self.folded = names;
-    }
-
-    /// The maximum ratio of a name's length to that of a selected one.
-    fn growth(&self) -> usize {
-        if self.folded.is_empty() { 1 } else { FOLDED_GROWTH_MAX }
-    }
-
-    /// The set of the member with this name, unless it is refused.
-    #[inline]
-    fn guarded(&self, name: &[u8]) -> Result<Member, AmbiguousName> {
-        match self.names.binary_search_by(|(known, _)| by_length(known, name)) {
-            Ok(found) => Ok(self.numbered(found)),
-            // An ASCII name can only equal folded names of the same length.
-            Err(_) if self.lengths == 0 || (self.lengths & length_bit(name.len()) == 0 && name.is_ascii()) => {
-                Ok(Member::unnamed(self.other))
-            }
-            Err(_) => self.refused_bytes(name),
-        }
-    }
-
-    /// The set of members that no selector names, unless this name is refused.
-    #[inline(never)]
-    fn refused_bytes(&self, name: &[u8]) -> Result<Member, AmbiguousName> {
-        if name.is_ascii() {
-            let is_alike = self.folded.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name));
-            return if is_alike { Err(AmbiguousName) } else { Ok(Member::unnamed(self.other)) };
-        }
-        // Invalid UTF-8 is detected right behind the walk.
-        std::str::from_utf8(name).map_or(Ok(Member::unnamed(self.other)), |name| self.refused(name))
-    }
-
-    #[cold]
-    fn refused(&self, name: &str) -> Result<Member, AmbiguousName> {
-        let size_max = self.folded.iter().map(|known| known.len()).max().unwrap_or(0);
-        if name.len() > size_max.saturating_mul(FOLDED_GROWTH_MAX) {
-            return Ok(Member::unnamed(self.other));
-        }
-        let name = folded(name);
-        let is_alike = self.folded.iter().any(|known| **known == *name);
-        if is_alike { Err(AmbiguousName) } else { Ok(Member::unnamed(self.other)) }
-    }
-
-    /// The member with this name.
-    #[inline]
-    fn named(&self, name: &[u8]) -> Member {
-        match self.names.binary_search_by(|(known, _)| by_length(known, name)) {
-            Ok(found) => self.numbered(found),
-            Err(_) => Member::unnamed(self.other),
-        }
-    }
-
-    #[inline(always)]
-    fn numbered(&self, found: usize) -> Member {
-        Member { set: self.names[found].1, name: found as u32 }
-    }
-}
-
-/// A bit for names of this length.
-#[inline]
-fn length_bit(length: usize) -> u64 {
-    1 << (length % 64)
-}
-
-/// Names of different length, the common case, are distinguished without reading their bytes.
-#[inline]
-fn by_length(left: &[u8], right: &[u8]) -> std::cmp::Ordering {
-    left.len().cmp(&right.len()).then_with(|| left.cmp(right))
 }
 
 fn normalize(states: &mut Vec<State>) {

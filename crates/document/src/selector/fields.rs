@@ -88,6 +88,14 @@ fn is_name(selector: &Selector) -> bool {
     matches!(selector, Selector::Name(_))
 }
 
+/// The attribute that Rails assigns a step to (`ActiveModel::MultiparameterAttribute`).
+pub(crate) fn before_parenthesis(step: &str) -> &str {
+    match step.split_once('(') {
+        Some((attribute, _)) if !attribute.trim().is_empty() => attribute.trim_end(),
+        _ => step,
+    }
+}
+
 /// All paths through the names of segments, with elements of lists; `None` if there are too many.
 fn exact_paths(segments: &[Segment]) -> Option<Vec<String>> {
     let mut paths = vec![String::new()];

@@ -1,9 +1,12 @@
 //! Where JSON documents have the values that fields of forms name, the reverse of `fields`: frameworks that merge the sources read
-//! `{"card":{"number":1}}` as `card[number]=1`.
+//! `{"card":{"number":1}}` as `card[number]=1`. Together with them, names of members that are paths to hidden values.
 
-use super::Selection;
+use std::sync::Arc;
+
 use super::ast::{Query, Reach, Segment, Selector};
+use super::automaton::Program;
 use super::code::Code;
+use super::{Compiled, Selection};
 use crate::fold::OtherCase;
 
 /// A step of the path to a value.
@@ -18,8 +21,14 @@ enum Step {
 impl Selection {
     /// Selects the values that are members of a document where forms have fields of these names: the member of that name, and for names
     /// with brackets or dots the one at that path. Those that one of the selections in `hidden` selects in any document are left out, if
-    /// names and wildcards show it. `None` if nothing is left.
-    pub fn of_fields<'n>(
+    /// names and wildcards show it.
+    ///
+    /// A document is refused ([`DocumentErrorKind::PathName`]) that has a member whose name some upstreams read as the path to such a
+    /// value, or to one that `hidden` selects, whatever filters say: `card.number`, `card[number]`, `number(1i)`. A name that a selector
+    /// looks for there is none of these. `None` if nothing is selected or refused.
+    ///
+    /// [`DocumentErrorKind::PathName`]: crate::DocumentErrorKind::PathName
+    pub fn guard<'n>(
         names: impl IntoIterator<Item = &'n str>,
         hidden: &[Selection],
         other_case: OtherCase,
@@ -36,7 +45,19 @@ impl Selection {
         }
         let segment = |step: Step| Segment { reach: Reach::Children, selectors: step.selectors() };
         queries.extend(longer.into_iter().map(|path| Query { segments: path.into_iter().map(segment).collect() }));
-        (!queries.is_empty()).then(|| Selection::compile(queries, Code::new(Vec::new(), 0), other_case, false))
+        let selecting = queries.len();
+        queries.extend(hidden.iter().flat_map(Selection::queries).map(Query::by_names));
+        if queries.is_empty() {
+            return None;
+        }
+        let program = Program::new(&queries, other_case, false).refusing_paths(selecting);
+        let (code, program) = (Code::new(Vec::new(), 0), Some(Arc::new(program)));
+        Some(Selection { compiled: Arc::new(Compiled { queries, code, program, other_case, is_unambiguous: true }) })
+    }
+
+    /// Whether it selects nothing in any document: for one that [`Selection::guard`] returns.
+    pub fn is_empty(&self) -> bool {
+        self.program().is_some_and(|program| program.selects_nothing())
     }
 }
 
@@ -55,6 +76,23 @@ impl Step {
             Step::Element(index) => vec![Selector::Name(index.to_string()), Selector::Index(index)],
             Step::AnyElement => vec![Selector::Wildcard],
         }
+    }
+}
+
+impl Query {
+    /// The query with each selector that needs to know more of a value than its path replaced by one that selects any.
+    fn by_names(&self) -> Query {
+        let selector = |selector: &Selector| match selector {
+            Selector::Filter(_) => Selector::Wildcard,
+            Selector::Index(index) if *index < 0 => Selector::Wildcard,
+            Selector::Slice(slice) if slice.needs_length() => Selector::Wildcard,
+            selector => selector.clone(),
+        };
+        let segment = |segment: &Segment| Segment {
+            reach: segment.reach,
+            selectors: segment.selectors.iter().map(selector).collect(),
+        };
+        Query { segments: self.segments.iter().map(segment).collect() }
     }
 }
 
@@ -104,19 +142,31 @@ fn covers(query: &Query, path: &[Step]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::DocumentErrorKind;
     use crate::limits::Limits;
     use crate::walker::{Progress, Purpose, Walker};
 
-    fn found(names: &[&str], hidden: &[&str], document: &str) -> Vec<String> {
+    /// The values that are found, or where a name is refused.
+    fn search(
+        (names, hidden): (&[&str], &[&str]),
+        other_case: OtherCase,
+        document: &str,
+    ) -> Result<Vec<String>, (DocumentErrorKind, usize)> {
         let limits = Limits::default();
         let hidden = Selection::parse(hidden, &limits).unwrap();
-        let Some(selection) = Selection::of_fields(names.iter().copied(), &[hidden], OtherCase::Same) else {
-            return Vec::new();
+        let Some(selection) = Selection::guard(names.iter().copied(), &[hidden], other_case) else {
+            return Ok(Vec::new());
         };
         let mut walker = Walker::new(document.as_bytes(), &selection, Purpose::Encrypt, &limits).unwrap();
         let mut matches = Vec::new();
-        while walker.next_batch(&mut matches, 1000, 1 << 20).unwrap() == Progress::More {}
-        matches.into_iter().map(|found| document[found.start..found.end].to_owned()).collect()
+        while walker.next_batch(&mut matches, 1000, 1 << 20).map_err(|error| (error.kind, error.offset))?
+            == Progress::More
+        {}
+        Ok(matches.into_iter().map(|found| document[found.start..found.end].to_owned()).collect())
+    }
+
+    fn found(names: &[&str], hidden: &[&str], document: &str) -> Vec<String> {
+        search((names, hidden), OtherCase::Same, document).unwrap()
     }
 
     #[test]
@@ -159,10 +209,96 @@ mod tests {
             ("cards[][number]", "$['cards[][number]','cards']"),
         ] {
             let hidden = Selection::parse(&[selector], &Limits::default()).unwrap();
-            assert!(Selection::of_fields([name], &[hidden], OtherCase::Same).is_none(), "{name} and {selector}");
+            let guard = Selection::guard([name], &[hidden], OtherCase::Same).expect("a guard of names");
+            assert!(guard.is_empty(), "{name} and {selector}");
         }
         for (name, selector) in [("pin", "$.PIN"), ("pin", "$.pin.a"), ("pin", "$[0]"), ("pin", "$[?@.a]")] {
             assert_eq!(found(&[name], &[selector], r#"{"pin":1}"#), ["1"], "{name} and {selector}");
         }
+        assert!(Selection::guard([], &[], OtherCase::Same).is_none());
+    }
+
+    #[test]
+    fn names_that_are_paths_to_hidden_values_are_refused() {
+        let card = r#"{"card":{"number":1},"NAME":2}"#;
+        for (selector, names) in [
+            (
+                "$.card.number",
+                &[
+                    "card.number",
+                    "Card.Number",
+                    "card[number]",
+                    "card['number']",
+                    r"card\u002enumber",
+                    "card[number](1i)",
+                ][..],
+            ),
+            ("$.card.number", &["card.number.x", "card[number][0]"]),
+            ("$.card.number", &[".card.number", "card.number.", "card.number\\u0000x", "card(1i)", "card.number(1i)"]),
+            ("$.card.billing.number", &["card.billing", "card.billing.number"]),
+            ("$.number", &["number(1i)", "number (1i)", "number.", "[number]", "number[0]"]),
+            (
+                "$.cards[*].number",
+                &["cards[0][number]", "cards[].number", "cards.0.number", "cards.x.number", "cards[1]"],
+            ),
+            ("$.cards[0].number", &["cards[0].number", "cards[][number]", "cards.0.number"]),
+            ("$.cards[-1].number", &["cards[7].number"]),
+            ("$.cards[?@.kind=='card'].number", &["cards[0].number", "cards.0"]),
+            ("$..number", &["a.number", "number.a", "x[y][number]"]),
+            ("$.*.number", &["a.number"]),
+            ("$['first.name'].x", &["first.name[x]"]),
+            ("$.card['first.name']", &["card[first.name]"]),
+        ] {
+            for name in names {
+                let document = card.replace("NAME", name);
+                let refused = Err((DocumentErrorKind::PathName, 21));
+                assert_eq!(search((&[], &[selector]), OtherCase::Same, &document), refused, "{selector} and {name}");
+                let below = format!(r#"{{"a":1,"b":[{{}}],"c":{document}}}"#);
+                let is_anywhere = selector.starts_with("$..");
+                assert_eq!(search((&[], &[selector]), OtherCase::Same, &below).is_err(), is_anywhere, "{name} below");
+            }
+        }
+        let case = |case| search((&[], &["$.card.number"]), case, r#"{"Card.number":1}"#).is_err();
+        assert!(case(OtherCase::Same) && case(OtherCase::Refuse) && !case(OtherCase::Other));
+        let nested = r#"{"card":{"number(1i)":1}}"#;
+        assert!(search((&[], &["$.card.number"]), OtherCase::Other, nested).is_err());
+        assert!(search((&["card[number]"], &[]), OtherCase::Other, nested).is_err());
+        assert!(search((&["card[number]"], &[]), OtherCase::Other, r#"{"card.number":1}"#).is_err());
+    }
+
+    #[test]
+    fn other_names_with_dots_and_brackets_pass() {
+        for (selectors, name) in [
+            (&["$.card.number"][..], "card.numbers"),
+            (&["$.card.number"], "x.card.number"),
+            (&["$.card.number"], "number.card"),
+            (&["$.card.number"], "card.holder"),
+            (&["$.card.number", "$['card.number']"], "card.number"),
+            (&["$..number"], "numbers.x"),
+            (&["$.*"], "card.number"),
+            (&["$.*.number"], "a.b"),
+            (&["$.*.number"], "number"),
+            (&["$.cards[0].number"], "cards[1].number"),
+            (&["$.number"], "(number)"),
+            (&["$.number"], "."),
+            (&["$.number"], "[]"),
+            (&["$.number"], "a\\\"number"),
+            (&[], "card.number"),
+        ] {
+            let document = format!(r#"{{"{name}":1,"é":[1.5,"a.number"]}}"#);
+            assert_eq!(
+                search((&[], selectors), OtherCase::Same, &document),
+                Ok(Vec::new()),
+                "{selectors:?} and {name}"
+            );
+        }
+    }
+
+    #[test]
+    fn long_names_with_escapes_are_refused_and_others_read() {
+        let of = |name: String| search((&[], &["$.card.number"]), OtherCase::Same, &format!(r#"{{"{name}":1}}"#));
+        assert_eq!(of("a.".repeat(100_000)), Ok(Vec::new()));
+        assert_eq!(of(r"\n".repeat(4095)), Ok(Vec::new()));
+        assert!(of(r"\n".repeat(4096)).is_err());
     }
 }

@@ -21,6 +21,7 @@ use ast::{Query, Selector};
 use automaton::Program;
 use code::Code;
 pub use fields::FieldPath;
+pub(crate) use fields::before_parenthesis;
 use parser::{Counts, Parser};
 
 /// The selected values of a document: the union of any number of RFC 9535 selectors.

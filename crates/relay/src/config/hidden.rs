@@ -32,7 +32,7 @@ pub struct Hidden {
     /// Hidden parameters of the query, and values hidden in JSON, that no rule hides in forms.
     pub in_forms: Arc<FieldNames>,
     /// Members of documents by which frameworks read hidden form fields and parameters, as far as no rule shows by its names that it
-    /// hides them in JSON.
+    /// hides them in JSON; and names of members that are paths to hidden values.
     pub in_json: Option<Selection>,
     /// Form fields and parameters that are hidden by name, for cookies.
     pub in_cookies: Elsewhere,
@@ -73,6 +73,7 @@ impl Hidden {
             true => selections.iter().flat_map(Selection::field_names).collect(),
             false => Vec::new(),
         };
+        let hidden_paths: &[Selection] = if refuses { &selections } else { &[] };
         let fields = || form.iter().chain(query.iter()).filter(|_| refuses);
         let folds = if case == NameCase::Other { NameCase::Other } else { NameCase::Same };
         let selects_root = |fields: &JsonFields| fields.selectors.iter().any(|selector| selector == "$");
@@ -92,7 +93,7 @@ impl Hidden {
         Hidden {
             json: hiding().any(|rule| rule.json.is_some()),
             members: Arc::new(MemberNames::new(&selections, fields(), case)),
-            in_json: Selection::of_fields(fields(), &selections, folds),
+            in_json: Selection::guard(fields(), hidden_paths, folds),
             json_root: hiding().any(|rule| rule.json.as_ref().is_some_and(selects_root)),
             in_bodies: named(&[&form], &[]),
             in_query: Elsewhere { fields: elsewhere(&form, &[], &query), with_json: elsewhere(&form, &paths, &query) },

@@ -361,7 +361,7 @@ impl Actions {
 
     /// Whether a JSON document is refused that has a member which a rule hides in forms or in the query alone.
     pub fn guard_json(&self) -> bool {
-        self.hidden.as_ref().is_some_and(|hidden| hidden.in_json.is_some())
+        self.hidden.as_ref().is_some_and(|hidden| hidden.in_json.as_ref().is_some_and(|members| !members.is_empty()))
     }
 
     /// Whether a rule looks into bodies.

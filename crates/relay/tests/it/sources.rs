@@ -167,6 +167,43 @@ async fn a_value_hidden_in_forms_or_the_query_is_no_member_in_the_clear() {
     }
 }
 
+/// lodash's `get`, Laravel and unflattening packages read a name as a path, Rails a part of a date as the attribute.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_hidden_in_json_is_no_member_named_by_its_path() {
+    let lines = "application/x-ndjson";
+    let (_upstream, test_relay) = test_relay(RULES, "");
+    let mut client = test_relay.client(Version::HTTP_2).await;
+    for (content_type, body) in [
+        (JSON, "{\"card.number\":4242}"),
+        (JSON, "{\"card\":{\"number\":1},\"card[number]\":4242}"),
+        (JSON, "{\"card\":{\"number\":\"1\",\"number(1i)\":\"4242\"}}"),
+        (JSON, "{\"CARD\\u002Enumber\":4242}"),
+        (JSON, "{\"pin(1i)\":4242}"),
+        (JSON, "{\"cards[0].cvc\":4242}"),
+        (JSON, "{\"a\":[{\"b.key\":4242}]}"),
+        (lines, "{}\n{\"card.number\":4242}\n"),
+    ] {
+        let (outcome, _) = send(&mut client, ("POST", "/cards"), &[("content-type", content_type)], body).await;
+        assert_eq!(outcome, "ambiguous-name", "{body}");
+    }
+    let body = "{\"card.holder\":\"card.number\",\"x\":{\"pin(1i)\":1,\"card.number\":[1.5]}}";
+    let (outcome, _) = send(&mut client, ("POST", "/cards"), &[("content-type", JSON)], body).await;
+    assert_eq!(outcome, format!("/cards {body}"));
+    // The name is selected itself.
+    let rules =
+        "{ action = \"redact\", json = [\"$.card.number\"] }, { action = \"redact\", json = [\"$['card.number']\"] }";
+    let body = "{\"card.number\":\"4242\"}";
+    for (rules, expected) in [
+        (rules.to_owned(), "{\"card.number\":\"[redacted]\"}"),
+        (RULES.to_owned() + "]\nother_sources = \"pass\"\nresponse = [", body),
+    ] {
+        let (_upstream, test_relay) = self::test_relay(&rules, "");
+        let mut client = test_relay.client(Version::HTTP_11).await;
+        let (outcome, _) = send(&mut client, ("POST", "/cards"), &[("content-type", JSON)], body).await;
+        assert_eq!(outcome, format!("/cards {expected}"));
+    }
+}
+
 /// A document that no rule reads sets no field that a rule hides either.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_document_that_no_rule_reads_has_no_hidden_field() {

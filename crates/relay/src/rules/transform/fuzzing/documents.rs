@@ -98,7 +98,7 @@ pub(super) fn check_texts(body: &[u8], names: &FieldNames) {
 
 /// Members are found, and compared with what rules select, in few calls.
 pub(super) fn check_members(body: &[u8]) {
-    let members = Selection::of_fields(["card[number]", "a"], &[], OtherCase::Same).expect("names");
+    let members = Selection::guard(["card[number]", "a"], &[], OtherCase::Same).expect("names");
     for is_lines in [false, true] {
         let readings = if is_lines { LINE_READINGS } else { 2 };
         let search = MemberSearch::new(buffer(body), &members, is_lines).expect("there is room");
