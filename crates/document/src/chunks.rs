@@ -30,6 +30,12 @@ impl<T> Chunks<T> {
         self.chunks.len() * Self::LENGTH * size_of::<T>()
     }
 
+    /// Removes all values, and keeps the memory of one chunk.
+    pub(crate) fn clear(&mut self) {
+        self.chunks.truncate(1);
+        self.chunks.iter_mut().for_each(Vec::clear);
+    }
+
     #[inline]
     pub(crate) fn push(&mut self, value: T) {
         match self.chunks.last_mut().filter(|last| last.len() < Self::LENGTH) {
@@ -83,5 +89,9 @@ mod tests {
         let first = &raw const chunks[0];
         (0..3 * length).for_each(|_| chunks.push([0; 7]));
         assert_eq!(first, &raw const chunks[0], "growing moves nothing");
+        chunks.clear();
+        assert_eq!((chunks.len(), chunks.memory()), (0, length * 28));
+        chunks.push([1; 7]);
+        assert_eq!((chunks.len(), chunks[0][0]), (1, 1));
     }
 }

@@ -13,7 +13,7 @@ use crate::path::{push_index, push_name_whole};
 use crate::selector::Selection;
 use crate::selector::automaton::Detail;
 use crate::tracker::{Lengths, Tracker};
-use crate::tree::{ChildKey, Evaluated, Evaluation, Tape};
+use crate::tree::{ChildKey, Evaluated, Evaluation, SelectedNodes, Tape};
 use crate::walker::{FallibleSink, Pass};
 
 /// How a selection is evaluated.
@@ -70,10 +70,11 @@ fn read<S: FallibleSink>(document: &[u8], limits: &Limits, mut sink: S) -> Resul
 }
 
 fn select_on_tree(document: &[u8], selection: &Selection, limits: &Limits) -> Result<Vec<SelectedNode>, DocumentError> {
-    let tape = read(document, limits, Tape::new(limits.tree_nodes_max, selection))?;
-    let mut evaluation = Evaluation::new(tape, selection, limits);
+    let mut evaluation = Box::new(Evaluation::new(selection, limits));
+    *evaluation.tape_mut() = read(document, limits, Tape::new(limits.tree_nodes_max, selection))?;
+    evaluation.begin();
     while evaluation.run(document, usize::MAX)? == Evaluated::More {}
-    let (mut nodes, _) = evaluation.finish();
+    let mut nodes = SelectedNodes::new(evaluation);
     let mut selected = Vec::new();
     while let Some(number) = nodes.next_selected() {
         let node = nodes.tape().node(number);

@@ -22,6 +22,12 @@ impl Lengths {
         self.arrays.memory()
     }
 
+    /// Forgets them, for another document.
+    pub(crate) fn clear(&mut self) {
+        self.arrays.clear();
+        self.open.clear();
+    }
+
     fn count(&mut self) {
         if let Some(Some(array)) = self.open.last() {
             self.arrays[*array as usize] += 1;
@@ -92,9 +98,8 @@ pub(crate) struct Tracker {
 }
 
 impl Tracker {
-    /// Starts at the beginning of a document. `lengths` is required if the program needs them.
+    /// Starts at the beginning of a document. If the program needs `lengths`, they are required before the first value.
     pub(crate) fn new(program: Arc<Program>, detail: Detail, lengths: Option<Lengths>) -> Self {
-        debug_assert!(lengths.is_some() || !program.needs_lengths());
         let refuses_duplicates = program.refuses_duplicates();
         let automaton = Automaton::new(program, detail);
         Tracker {
@@ -109,6 +114,19 @@ impl Tracker {
             seen: Vec::new(),
             refuses_duplicates,
         }
+    }
+
+    /// Starts again with a document whose arrays have these lengths; returns those of the one before.
+    pub(crate) fn begin_with(&mut self, lengths: Lengths) -> Option<Lengths> {
+        self.arrays_begun = 0;
+        self.lengths.replace(lengths)
+    }
+
+    /// Leaves all containers: the document is not read further.
+    pub(crate) fn leave_all(&mut self) {
+        self.frames.clear();
+        self.seen.clear();
+        self.settled_depth = 0;
     }
 
     /// Memory of the arrays' lengths in bytes.

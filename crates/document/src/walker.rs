@@ -7,24 +7,24 @@
 mod lines;
 mod locator;
 mod matcher;
+mod pass;
+mod sieve;
 
 use std::sync::Arc;
 
 use crate::error::{DocumentError, DocumentErrorKind};
-use crate::limits::{DEPTH_CEILING, DOCUMENT_SIZE_CEILING, Limits};
-use crate::machine::{Container, Machine, Reach, Scalar, Sink};
+use crate::limits::{DOCUMENT_SIZE_CEILING, Limits};
+use crate::machine::{Container, Reach, Scalar, Sink};
 use crate::match_paths::{Key, MatchPaths, PathTracker};
 use crate::selector::Selection;
 use crate::selector::automaton::Detail;
 use crate::tracker::{Lengths, Tracker};
-use crate::tree::{ChildKey, Evaluated, Evaluation, SelectedNodes, Tape};
+use crate::tree::{ChildKey, Evaluated, Evaluation, SelectedNodes};
 use lines::Lines;
 use locator::{Locator, path_keys};
 pub(crate) use matcher::Matcher;
 use matcher::matched;
-
-/// Bytes walked before they are checked as UTF-8, while they are still in the first-level cache.
-const PIECE_SIZE: usize = 16 << 10;
+pub(crate) use pass::{FallibleSink, Pass};
 
 /// Number of path keys after which a batch ends; one match adds at most one key per level.
 const KEYS_MAX: usize = 4 << 10;
@@ -147,21 +147,17 @@ enum Stage {
     Count {
         pass: Pass,
         lengths: Lengths,
+        collector: Collector,
     },
     /// The single pass.
     Stream {
         pass: Pass,
-        matcher: Box<Matcher>,
-    },
-    /// The same, recording the paths of matches.
-    Locate {
-        pass: Pass,
-        locator: Box<Locator>,
+        collector: Collector,
     },
     /// Filters: the document is read into a tape.
     Read {
         pass: Pass,
-        tape: Box<Tape>,
+        evaluation: Box<Evaluation>,
     },
     /// Filters: the selection is evaluated.
     Evaluate {
@@ -169,7 +165,7 @@ enum Stage {
     },
     /// Filters: the selected values are returned, up to byte `position`.
     HandOver {
-        nodes: Box<SelectedNodes>,
+        nodes: SelectedNodes,
         position: usize,
         match_paths: MatchPaths,
     },
@@ -181,6 +177,30 @@ enum Stage {
         match_paths: MatchPaths,
     },
     Failed(DocumentError),
+}
+
+/// Receives the matches of the single pass.
+#[derive(Debug)]
+enum Collector {
+    Matcher(Box<Matcher>),
+    /// Records the paths of matches too.
+    Locator(Box<Locator>),
+}
+
+impl Collector {
+    fn tracker(&mut self) -> &mut Tracker {
+        match self {
+            Collector::Matcher(matcher) => &mut matcher.tracker,
+            Collector::Locator(locator) => &mut locator.matcher.tracker,
+        }
+    }
+
+    fn memory(&self) -> usize {
+        match self {
+            Collector::Matcher(matcher) => matcher.tracker.memory(),
+            Collector::Locator(locator) => locator.matcher.tracker.memory(),
+        }
+    }
 }
 
 impl Walk {
@@ -200,11 +220,11 @@ impl Walk {
         }
         let pass = Pass::checking(limits);
         let stage = match selection.program() {
-            None => Stage::Read { pass, tape: Box::new(Tape::new(limits.tree_nodes_max, selection)) },
-            Some(program) if program.needs_lengths() => Stage::Count { pass, lengths: Lengths::default() },
+            None => Stage::Read { pass, evaluation: Box::new(Evaluation::new(selection, limits)) },
             Some(program) => {
                 let tracker = Tracker::new(Arc::clone(program), Detail::Scalars, None);
-                Stage::Stream { pass, matcher: Box::new(Matcher::new(tracker, purpose)) }
+                let collector = Collector::Matcher(Box::new(Matcher::new(tracker, purpose)));
+                Stage::begin_pass(pass, collector, program.needs_lengths().then(Lengths::default))
             }
         };
         let (selection, limits) = (selection.clone(), limits.clone());
@@ -215,8 +235,13 @@ impl Walk {
     /// Records the paths of matches, for [`Walk::take_paths`]. Call it before the first batch.
     pub fn with_paths(mut self) -> Self {
         self.records_paths = true;
+        let located = |collector| match collector {
+            Collector::Matcher(matcher) => Collector::Locator(Locator::new(*matcher)),
+            collector => collector,
+        };
         self.stage = match self.stage {
-            Stage::Stream { pass, matcher } => Stage::Locate { pass, locator: Locator::new(*matcher) },
+            Stage::Stream { pass, collector } => Stage::Stream { pass, collector: located(collector) },
+            Stage::Count { pass, lengths, collector } => Stage::Count { pass, lengths, collector: located(collector) },
             stage => stage,
         };
         self
@@ -247,18 +272,40 @@ impl Walk {
         }
     }
 
-    /// Starts again with a document of another size.
-    fn restart(&mut self, document_size: usize) -> Result<(), DocumentError> {
+    /// Starts again with another document of this size. The stage is that of a walk that is complete, or has failed because its document
+    /// is empty.
+    fn restart(&mut self, document_size: usize, finished: Option<Box<Evaluation>>) -> Result<(), DocumentError> {
+        let size_max = self.limits.document_size_max.min(DOCUMENT_SIZE_CEILING);
+        if document_size > size_max {
+            return Err(DocumentError::new(DocumentErrorKind::TooLarge(size_max), document_size));
+        }
         self.document_size = document_size;
-        if !self.continues() {
-            let walk = Walk::new(document_size, &self.selection, self.purpose, &self.limits)?.strict(self.is_strict);
-            *self = if self.records_paths { walk.with_paths() } else { walk };
-            return Ok(());
-        }
-        let (is_strict, fresh) = (self.is_strict, Pass::checking(&self.limits));
-        if let Stage::Stream { pass, .. } | Stage::Locate { pass, .. } = &mut self.stage {
-            *pass = fresh;
-        }
+        let pass = Pass::checking(&self.limits);
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
+            Stage::Count { mut lengths, collector, .. } => {
+                lengths.clear();
+                Stage::begin_pass(pass, collector, Some(lengths))
+            }
+            Stage::Stream { mut collector, .. } => {
+                let lengths = self.selection.needs_lengths().then(|| {
+                    let mut lengths = collector.tracker().begin_with(Lengths::default()).unwrap_or_default();
+                    lengths.clear();
+                    lengths
+                });
+                Stage::begin_pass(pass, collector, lengths)
+            }
+            _ => {
+                let evaluation = match finished {
+                    Some(mut evaluation) => {
+                        evaluation.restart(&self.limits);
+                        evaluation
+                    }
+                    None => Box::new(Evaluation::new(&self.selection, &self.limits)),
+                };
+                Stage::Read { pass, evaluation }
+            }
+        };
+        let is_strict = self.is_strict;
         if let Some(tracker) = self.tracker().filter(|_| is_strict) {
             tracker.begin_covered();
         }
@@ -268,8 +315,7 @@ impl Walk {
     /// The tracker of a walk in one pass.
     fn tracker(&mut self) -> Option<&mut Tracker> {
         match &mut self.stage {
-            Stage::Stream { matcher, .. } => Some(&mut matcher.tracker),
-            Stage::Locate { locator, .. } => Some(&mut locator.matcher.tracker),
+            Stage::Count { collector, .. } | Stage::Stream { collector, .. } => Some(collector.tracker()),
             _ => None,
         }
     }
@@ -284,13 +330,26 @@ impl Walk {
 
     /// Whether the walk goes on with the next document as it is, and counts the matches of all.
     fn continues(&self) -> bool {
-        matches!(self.stage, Stage::Stream { .. } | Stage::Locate { .. }) && !self.selection.needs_lengths()
+        matches!(self.stage, Stage::Count { .. } | Stage::Stream { .. })
+    }
+
+    /// Ends a walk with filters; returns the evaluation, to be used again.
+    fn finish_evaluation(&mut self) -> Option<Box<Evaluation>> {
+        match std::mem::replace(&mut self.stage, Stage::Done) {
+            Stage::HandOver { nodes, match_paths, .. } => {
+                if self.records_paths {
+                    self.stage = Stage::Ended { match_paths };
+                }
+                Some(nodes.into_evaluation())
+            }
+            _ => None,
+        }
     }
 
     /// The paths of the matches returned since the last call, for a walk that records them.
     pub fn take_paths(&mut self) -> MatchPaths {
         match &mut self.stage {
-            Stage::Locate { locator, .. } => locator.path_tracker.take(),
+            Stage::Stream { collector: Collector::Locator(locator), .. } => locator.path_tracker.take(),
             Stage::HandOver { match_paths, .. } | Stage::Ended { match_paths } => std::mem::take(match_paths),
             Stage::Lines(lines) => lines.take_paths(),
             _ => MatchPaths::default(),
@@ -307,7 +366,7 @@ impl Walk {
     pub fn position(&self) -> usize {
         match &self.stage {
             Stage::Count { .. } | Stage::Read { .. } | Stage::Evaluate { .. } => 0,
-            Stage::Stream { pass, .. } | Stage::Locate { pass, .. } => pass.machine.token_start(),
+            Stage::Stream { pass, .. } => pass.machine.token_start(),
             Stage::HandOver { position, .. } => *position,
             Stage::Lines(lines) => lines.position().min(self.document_size),
             Stage::Done | Stage::Ended { .. } => self.document_size,
@@ -318,11 +377,9 @@ impl Walk {
     /// Memory besides the document and the matches, excluding patterns.
     pub fn memory(&self) -> usize {
         match &self.stage {
-            Stage::Count { lengths, .. } => lengths.memory(),
-            Stage::Stream { matcher, .. } => matcher.tracker.memory(),
-            Stage::Locate { locator, .. } => locator.matcher.tracker.memory(),
-            Stage::Read { tape, .. } => tape.memory(),
-            Stage::Evaluate { evaluation } => evaluation.memory(),
+            Stage::Count { lengths, collector, .. } => lengths.memory() + collector.memory(),
+            Stage::Stream { collector, .. } => collector.memory(),
+            Stage::Read { evaluation, .. } | Stage::Evaluate { evaluation } => evaluation.memory(),
             Stage::HandOver { nodes, .. } => nodes.memory(),
             Stage::Lines(lines) => lines.memory(),
             Stage::Done | Stage::Ended { .. } | Stage::Failed(_) => 0,
@@ -379,28 +436,29 @@ impl Walk {
         bytes_max: usize,
     ) -> Result<bool, DocumentError> {
         match &mut self.stage {
-            Stage::Count { pass, lengths } => {
+            Stage::Count { pass, lengths, .. } => {
                 if pass.run(document, bytes_max, lengths)? == Reach::Finished {
-                    let lengths = std::mem::take(lengths);
-                    self.stage = self.stream_with(lengths);
+                    self.stage = std::mem::replace(&mut self.stage, Stage::Done).counted(&self.limits, document.len());
                 }
                 Ok(false)
             }
-            Stage::Stream { pass, matcher } => {
+            Stage::Stream { pass, collector: Collector::Matcher(matcher) } => {
                 matcher.begin_batch(matches, matches_max);
                 let result = pass.run(document, bytes_max, &mut **matcher);
                 matcher.end_batch(matches, pass, result)
             }
-            Stage::Locate { pass, locator } => {
+            Stage::Stream { pass, collector: Collector::Locator(locator) } => {
                 locator.matcher.begin_batch(matches, matches_max);
                 let result = pass.run(document, bytes_max, &mut **locator);
                 locator.matcher.end_batch(matches, pass, result)
             }
-            Stage::Read { pass, tape } => {
+            Stage::Read { pass, evaluation } => {
                 // Writing a value to the tape takes about as long as walking it.
-                if pass.run(document, bytes_max.div_ceil(2), &mut **tape)? == Reach::Finished {
-                    let evaluation = Evaluation::new(std::mem::take(&mut **tape), &self.selection, &self.limits);
-                    self.stage = Stage::Evaluate { evaluation: Box::new(evaluation) };
+                if pass.run(document, bytes_max.div_ceil(2), evaluation.tape_mut())? == Reach::Finished
+                    && let Stage::Read { mut evaluation, .. } = std::mem::replace(&mut self.stage, Stage::Done)
+                {
+                    evaluation.begin();
+                    self.stage = Stage::Evaluate { evaluation };
                 }
                 Ok(false)
             }
@@ -411,10 +469,10 @@ impl Walk {
                 if let Stage::Evaluate { evaluation } = std::mem::replace(&mut self.stage, Stage::Done) {
                     // In a text of lines the next one has what is left.
                     self.limits.filter_steps_max = self.limits.filter_steps_max.saturating_sub(evaluation.steps());
-                    let (nodes, matched) = evaluation.finish();
-                    self.matched = matched;
-                    self.stage =
-                        Stage::HandOver { nodes: Box::new(nodes), position: 0, match_paths: MatchPaths::default() };
+                    self.matched.clear();
+                    self.matched.extend_from_slice(evaluation.matched());
+                    let nodes = SelectedNodes::new(evaluation);
+                    self.stage = Stage::HandOver { nodes, position: 0, match_paths: MatchPaths::default() };
                 }
                 Ok(false)
             }
@@ -452,13 +510,12 @@ impl Walk {
     /// Records the number of scalars that each selector has selected.
     fn end(&mut self) {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
-            Stage::Stream { matcher, .. } => {
-                self.matched = matcher.tracker.matched();
-                Stage::Done
-            }
-            Stage::Locate { mut locator, .. } => {
-                self.matched = locator.matcher.tracker.matched();
-                Stage::Ended { match_paths: locator.path_tracker.take() }
+            Stage::Count { mut collector, .. } | Stage::Stream { mut collector, .. } => {
+                self.matched = collector.tracker().matched();
+                match collector {
+                    Collector::Matcher(_) => Stage::Done,
+                    Collector::Locator(mut locator) => Stage::Ended { match_paths: locator.path_tracker.take() },
+                }
             }
             Stage::HandOver { match_paths, .. } if self.records_paths => Stage::Ended { match_paths },
             Stage::Lines(lines) => {
@@ -469,92 +526,25 @@ impl Walk {
             _ => Stage::Done,
         };
     }
+}
 
-    fn stream_with(&self, lengths: Lengths) -> Stage {
-        let program = self.selection.program().expect("only programs ask for lengths");
-        let tracker = Tracker::new(Arc::clone(program), Detail::Scalars, Some(lengths));
-        let pass = Pass::checked(&self.limits, self.document_size);
-        let matcher = Matcher::new(tracker, self.purpose);
-        match self.records_paths {
-            true => Stage::Locate { pass, locator: Locator::new(matcher) },
-            false => Stage::Stream { pass, matcher: Box::new(matcher) },
+impl Stage {
+    /// Before a document. `lengths` are those of its arrays if they must be counted first, and empty.
+    fn begin_pass(pass: Pass, collector: Collector, lengths: Option<Lengths>) -> Stage {
+        match lengths {
+            Some(lengths) => Stage::Count { pass, lengths, collector },
+            None => Stage::Stream { pass, collector },
         }
     }
-}
 
-/// One pass over a document, followed by the UTF-8 validation.
-#[derive(Debug)]
-pub(crate) struct Pass {
-    machine: Machine,
-    /// Bytes known to be UTF-8.
-    checked: usize,
-}
-
-impl Pass {
-    /// A pass at the start of a document.
-    pub(crate) fn checking(limits: &Limits) -> Self {
-        Pass::checked(limits, 0)
-    }
-
-    /// A pass over a document of which the first `checked` bytes are known to be UTF-8.
-    pub(crate) fn checked(limits: &Limits, checked: usize) -> Self {
-        Pass { machine: Machine::new(limits.depth_max.min(DEPTH_CEILING)), checked }
-    }
-
-    /// Reads about `bytes_max` further bytes. Returns the fault with the lowest position in the document.
-    pub(crate) fn run(
-        &mut self,
-        document: &[u8],
-        bytes_max: usize,
-        sink: &mut impl FallibleSink,
-    ) -> Result<Reach, DocumentError> {
-        let stop = self.machine.position().saturating_add(bytes_max);
-        loop {
-            let piece_end = stop.min(self.machine.position() + PIECE_SIZE);
-            let result = self.machine.run(document, piece_end, sink);
-            let read = match &result {
-                Ok(_) => character_start(document, self.machine.position()),
-                Err(error) => error.offset,
-            };
-            self.check_utf8(document, read)?;
-            if let Some(error) = sink.fault() {
-                return Err(error);
+    /// Behind the pass that counts elements, in which all bytes of the document were found to be UTF-8.
+    fn counted(self, limits: &Limits, document_size: usize) -> Stage {
+        match self {
+            Stage::Count { lengths, mut collector, .. } => {
+                collector.tracker().begin_with(lengths);
+                Stage::Stream { pass: Pass::checked(limits, document_size), collector }
             }
-            let reach = result?;
-            if reach == Reach::Finished || sink.is_full() || self.machine.position() >= stop {
-                return Ok(reach);
-            }
+            stage => stage,
         }
     }
-
-    /// Validates the bytes up to `end`, which is between characters or at a fault.
-    fn check_utf8(&mut self, document: &[u8], end: usize) -> Result<(), DocumentError> {
-        let Some(piece) = document.get(self.checked..end) else {
-            return Ok(());
-        };
-        if simdutf8::basic::from_utf8(piece).is_ok() {
-            self.checked = end;
-            return Ok(());
-        }
-        let valid = simdutf8::compat::from_utf8(piece).map_or_else(|error| error.valid_up_to(), str::len);
-        self.checked += valid;
-        Err(DocumentError::new(DocumentErrorKind::InvalidUtf8, self.checked))
-    }
 }
-
-/// The last position up to `position` that is not within a UTF-8 character.
-fn character_start(document: &[u8], position: usize) -> usize {
-    let is_within = |at: &usize| document.get(*at).is_some_and(|byte| byte & 0b1100_0000 == 0b1000_0000);
-    // More continuation bytes than a character can have are a fault, which is found with the next piece.
-    (position.saturating_sub(3)..=position).rev().find(|at| !is_within(at)).unwrap_or(position)
-}
-
-/// A sink that can detect faults of a document itself.
-pub(crate) trait FallibleSink: Sink {
-    /// The fault, if it found one; it must then report that it is full.
-    fn fault(&self) -> Option<DocumentError> {
-        None
-    }
-}
-
-impl FallibleSink for Lengths {}

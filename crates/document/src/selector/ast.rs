@@ -20,6 +20,21 @@ impl Query {
         let mut selectors = self.segments.iter().flat_map(|segment| &segment.selectors);
         selectors.any(|selector| matches!(selector, Selector::Filter(_)))
     }
+
+    /// The query with each selector that needs to know more of a value than its path replaced by one that selects any.
+    pub(crate) fn by_names(&self) -> Query {
+        let selector = |selector: &Selector| match selector {
+            Selector::Filter(_) => Selector::Wildcard,
+            Selector::Index(index) if *index < 0 => Selector::Wildcard,
+            Selector::Slice(slice) if slice.needs_length() => Selector::Wildcard,
+            selector => selector.clone(),
+        };
+        let segment = |segment: &Segment| Segment {
+            reach: segment.reach,
+            selectors: segment.selectors.iter().map(selector).collect(),
+        };
+        Query { segments: self.segments.iter().map(segment).collect() }
+    }
 }
 
 /// Which values a segment's selectors are applied to.

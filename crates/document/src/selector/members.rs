@@ -52,7 +52,9 @@ impl Selection {
         }
         let program = Program::new(&queries, other_case, false).refusing_paths(selecting);
         let (code, program) = (Code::new(Vec::new(), 0), Some(Arc::new(program)));
-        Some(Selection { compiled: Arc::new(Compiled { queries, code, program, other_case, is_unambiguous: true }) })
+        Some(Selection {
+            compiled: Arc::new(Compiled { queries, code, program, sieve: None, other_case, is_unambiguous: true }),
+        })
     }
 
     /// Whether it selects nothing in any document: for one that [`Selection::guard`] returns.
@@ -76,23 +78,6 @@ impl Step {
             Step::Element(index) => vec![Selector::Name(index.to_string()), Selector::Index(index)],
             Step::AnyElement => vec![Selector::Wildcard],
         }
-    }
-}
-
-impl Query {
-    /// The query with each selector that needs to know more of a value than its path replaced by one that selects any.
-    fn by_names(&self) -> Query {
-        let selector = |selector: &Selector| match selector {
-            Selector::Filter(_) => Selector::Wildcard,
-            Selector::Index(index) if *index < 0 => Selector::Wildcard,
-            Selector::Slice(slice) if slice.needs_length() => Selector::Wildcard,
-            selector => selector.clone(),
-        };
-        let segment = |segment: &Segment| Segment {
-            reach: segment.reach,
-            selectors: segment.selectors.iter().map(selector).collect(),
-        };
-        Query { segments: self.segments.iter().map(segment).collect() }
     }
 }
 

@@ -40,6 +40,9 @@ struct Compiled {
     code: Code,
     /// The automaton's program; `None` if a filter needs the tree.
     program: Option<Arc<Program>>,
+    /// If a walk reads documents more than once, the program of the same queries with any element or member where these need to know more
+    /// of it than its path: what it does not select is not selected.
+    sieve: Option<Arc<Program>>,
     other_case: OtherCase,
     is_unambiguous: bool,
 }
@@ -80,7 +83,13 @@ impl Selection {
     fn compile(queries: Vec<Query>, code: Code, other_case: OtherCase, is_unambiguous: bool) -> Selection {
         let streams = !queries.iter().any(Query::has_filter);
         let program = streams.then(|| Arc::new(Program::new(&queries, other_case, is_unambiguous)));
-        Selection { compiled: Arc::new(Compiled { queries, code, program, other_case, is_unambiguous }) }
+        let is_one_pass = program.as_ref().is_some_and(|program| !program.needs_lengths());
+        let sieve = (!is_one_pass).then(|| {
+            let queries: Vec<Query> = queries.iter().map(Query::by_names).collect();
+            let case = if other_case == OtherCase::Other { OtherCase::Other } else { OtherCase::Same };
+            Arc::new(Program::new(&queries, case, false))
+        });
+        Selection { compiled: Arc::new(Compiled { queries, code, program, sieve, other_case, is_unambiguous }) }
     }
 
     /// Whether documents are walked without a tree: false if any selector contains a filter.
@@ -109,6 +118,11 @@ impl Selection {
 
     pub(crate) fn program(&self) -> Option<&Arc<Program>> {
         self.compiled.program.as_ref()
+    }
+
+    /// See [`Compiled::sieve`].
+    pub(crate) fn sieve(&self) -> Option<&Arc<Program>> {
+        self.compiled.sieve.as_ref()
     }
 
     /// Whether array lengths must be counted before documents are walked.

@@ -6,14 +6,15 @@ pub(crate) struct Bits {
 }
 
 impl Bits {
-    /// Creates an empty set for numbers below `length`.
-    pub(crate) fn new(length: usize) -> Self {
-        Bits { words: vec![0; length.div_ceil(64)] }
+    /// Makes it an empty set for numbers below `length`.
+    pub(crate) fn begin(&mut self, length: usize) {
+        self.words.clear();
+        self.words.resize(length.div_ceil(64), 0);
     }
 
     /// Its memory in bytes.
     pub(crate) fn memory(&self) -> usize {
-        self.words.len() * size_of::<u64>()
+        self.words.capacity() * size_of::<u64>()
     }
 
     pub(crate) fn insert(&mut self, number: u32) {
@@ -45,10 +46,16 @@ impl Bits {
 mod tests {
     use super::*;
 
+    fn empty(length: usize) -> Bits {
+        let mut bits = Bits { words: vec![u64::MAX; 2] };
+        bits.begin(length);
+        bits
+    }
+
     #[test]
     fn members_come_in_order_across_words() {
         let members = [0, 1, 63, 64, 65, 127, 128, 300, 319];
-        let mut bits = Bits::new(320);
+        let mut bits = empty(320);
         members.iter().rev().for_each(|&member| bits.insert(member));
         let mut found = Vec::new();
         let mut from = 0;
@@ -57,13 +64,13 @@ mod tests {
             from = member + 1;
         }
         assert_eq!(found, members);
-        let mut more = Bits::new(320);
+        let mut more = empty(320);
         more.insert(2);
         more.add_all(&bits);
         assert_eq!((more.next(2), more.next(3)), (Some(2), Some(63)));
         bits.clear();
         assert_eq!(bits.next(0), None);
-        assert_eq!(Bits::new(0).next(0), None);
-        assert_eq!(Bits::new(64).next(64), None);
+        assert_eq!(empty(0).next(0), None);
+        assert_eq!(empty(64).next(64), None);
     }
 }

@@ -70,24 +70,43 @@ enum Visit {
 }
 
 impl Evaluation {
-    /// Starts before the first query.
-    pub(crate) fn new(tape: Tape, selection: &Selection, limits: &Limits) -> Self {
-        let length = tape.len();
-        let mut current = Bits::new(length);
-        current.insert(0);
+    /// For a document that is to be read into [`Evaluation::tape_mut`].
+    pub(crate) fn new(selection: &Selection, limits: &Limits) -> Self {
         Evaluation {
             selection: selection.clone(),
             predicates: Predicates::new(selection.code(), limits, selection.is_unambiguous()),
             query: 0,
             segment: 0,
-            current,
-            selected: Bits::new(length),
-            result: Bits::new(length),
+            current: Bits::default(),
+            selected: Bits::default(),
+            result: Bits::default(),
             matched: Vec::new(),
             cursor: Cursor::default(),
             pending: None,
-            tape,
+            tape: Tape::new(limits.tree_nodes_max, selection),
         }
+    }
+
+    /// Starts again with another document, within these limits.
+    pub(crate) fn restart(&mut self, limits: &Limits) {
+        self.predicates.restart(limits);
+        self.matched.clear();
+        self.tape.clear();
+    }
+
+    /// The tape that the document is read into.
+    pub(crate) fn tape_mut(&mut self) -> &mut Tape {
+        &mut self.tape
+    }
+
+    /// Starts before the first query. The document has been read.
+    pub(crate) fn begin(&mut self) {
+        let length = self.tape.len();
+        for nodes in [&mut self.current, &mut self.selected, &mut self.result] {
+            nodes.begin(length);
+        }
+        self.current.insert(0);
+        (self.query, self.segment, self.cursor, self.pending) = (0, 0, Cursor::default(), None);
     }
 
     /// Continues for about `steps_max` values.
@@ -174,9 +193,9 @@ impl Evaluation {
         self.tape.memory() + self.current.memory() + self.selected.memory() + self.result.memory()
     }
 
-    /// Returns the selected nodes, and the number of scalars by query.
-    pub(crate) fn finish(self) -> (SelectedNodes, Vec<u64>) {
-        (SelectedNodes { tape: self.tape, nodes: self.result, next: 0, settled: 0 }, self.matched)
+    /// The number of selected scalars by query, at the end.
+    pub(crate) fn matched(&self) -> &[u64] {
+        &self.matched
     }
 
     /// Continues counting the scalars that the query selects. This uses no steps of filters, which are for visits.
@@ -240,21 +259,30 @@ impl Evaluation {
 /// The selected nodes of a document, in document order.
 #[derive(Debug)]
 pub(crate) struct SelectedNodes {
-    tape: Tape,
-    nodes: Bits,
+    evaluation: Box<Evaluation>,
     next: u32,
     /// Everything before this node is below a selected one.
     settled: u32,
 }
 
 impl SelectedNodes {
+    /// Those of an evaluation that is complete.
+    pub(crate) fn new(evaluation: Box<Evaluation>) -> Self {
+        SelectedNodes { evaluation, next: 0, settled: 0 }
+    }
+
+    /// The evaluation, to be used again.
+    pub(crate) fn into_evaluation(self) -> Box<Evaluation> {
+        self.evaluation
+    }
+
     /// The next node that is selected or below a selected one.
     pub(crate) fn next_below(&mut self) -> Option<u32> {
         if self.next >= self.settled {
-            self.next = self.nodes.next(self.next)?;
+            self.next = self.evaluation.result.next(self.next)?;
         }
         let number = self.next;
-        let node = self.tape.node(number);
+        let node = self.evaluation.tape.node(number);
         if matches!(node.kind, Kind::Object | Kind::Array) && number >= self.settled {
             self.settled = node.next;
         }
@@ -264,17 +292,17 @@ impl SelectedNodes {
 
     /// The next node that is itself selected, and its number.
     pub(crate) fn next_selected(&mut self) -> Option<u32> {
-        let number = self.nodes.next(self.next)?;
+        let number = self.evaluation.result.next(self.next)?;
         self.next = number + 1;
         Some(number)
     }
 
     /// Their memory in bytes.
     pub(crate) fn memory(&self) -> usize {
-        self.tape.memory() + self.nodes.memory()
+        self.evaluation.memory()
     }
 
     pub(crate) fn tape(&self) -> &Tape {
-        &self.tape
+        &self.evaluation.tape
     }
 }

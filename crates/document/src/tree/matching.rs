@@ -60,6 +60,12 @@ impl Patterns {
         }
     }
 
+    /// Forgets those from a document.
+    pub(super) fn forget_computed(&mut self) {
+        self.searchers.truncate(self.fixed);
+        self.computed.clear();
+    }
+
     /// Prepares a pattern of the selection; returns `None` if it is not valid.
     pub(super) fn fixed(
         &mut self,

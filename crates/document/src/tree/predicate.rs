@@ -78,6 +78,16 @@ impl Predicates {
         }
     }
 
+    /// Starts again with another document, and as many steps.
+    pub(super) fn restart(&mut self, limits: &Limits) {
+        self.steps = Steps::new(limits.filter_steps_max);
+        self.roots.fill(None);
+        self.patterns.forget_computed();
+        self.tasks.clear();
+        self.operands.clear();
+        self.pending.clear();
+    }
+
     /// Starts evaluating a filter for `current`.
     pub(super) fn begin(&mut self, code: &Code, filter: u32, current: u32) {
         self.tasks.push(Task::Filter { at: code.start(filter), current });

@@ -152,6 +152,16 @@ impl Tape {
         self.nodes.len()
     }
 
+    /// Removes all values, for another document.
+    pub(crate) fn clear(&mut self) {
+        self.nodes.clear();
+        self.open.clear();
+        (self.name, self.fault) = (None, None);
+        if let Some(names) = &mut self.names {
+            names.open.clear();
+        }
+    }
+
     /// Its memory in bytes.
     pub(crate) fn memory(&self) -> usize {
         let hashes = self.names.iter().flat_map(|names| &names.open).map(HashSet::capacity).sum::<usize>();

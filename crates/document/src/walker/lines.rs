@@ -2,12 +2,15 @@
 
 use std::ops::Range;
 
+use super::sieve::Sieve;
 use super::*;
 use crate::encoding::BYTE_ORDER_MARK;
 use crate::lines::{LineFinder, NextLine};
 
-/// The work of starting a walk that reads its document more than once, in bytes that are walked in about that time.
-const FRESH_WALK_COST: usize = 1 << 10;
+/// The work of a line besides walking it where a walk reads it more than once, in bytes that are walked in about that time.
+const PASSES_COST: usize = 256;
+/// Memory of an evaluation of filters above which it is not kept for the next line.
+const KEPT_MEMORY_MAX: usize = 256 << 10;
 /// The work of a line for each selector where each must select something, in bytes that are walked in about that time.
 const SELECTOR_COST: usize = 4;
 
@@ -17,6 +20,10 @@ pub(super) struct Lines {
     /// The walk through the current line, and then through the next one.
     walk: Walk,
     finder: LineFinder,
+    /// Whether a line needs no walk.
+    sieve: Option<Sieve>,
+    /// The evaluation of the line before, to be used again.
+    evaluation: Option<Box<Evaluation>>,
     /// The bytes of the current line, if it is not complete.
     current: Option<Range<usize>>,
     /// Where the last line that was begun starts, and its number, counted from 1.
@@ -34,9 +41,11 @@ impl Lines {
     pub(super) fn new(walk: Walk) -> Box<Self> {
         let selectors = walk.selection.queries().len();
         let strict_cost = if walk.is_strict { selectors * SELECTOR_COST } else { 0 };
-        let line_cost = if walk.continues() { strict_cost } else { FRESH_WALK_COST + strict_cost };
+        let is_one_pass = matches!(walk.stage, Stage::Stream { .. });
+        let line_cost = if is_one_pass { strict_cost } else { PASSES_COST + strict_cost };
         let (found, current, finder, matched) = (Vec::new(), None, LineFinder::default(), vec![0; selectors]);
-        Box::new(Lines { walk, finder, current, start: 0, number: 0, line_cost, found, matched })
+        let (sieve, evaluation) = (Sieve::new(&walk.selection), None);
+        Box::new(Lines { walk, finder, sieve, evaluation, current, start: 0, number: 0, line_cost, found, matched })
     }
 
     /// Runs one batch; returns true at the end of the text. A batch that records paths ends with its line.
@@ -57,9 +66,14 @@ impl Lines {
                     NextLine::Line { carriage_return: Some(at), .. } if self.walk.selection.is_unambiguous() => {
                         return Err(DocumentError::new(DocumentErrorKind::CarriageReturn, at));
                     }
-                    NextLine::Line { range, number, .. } => self.begin(text, range, number)?,
+                    NextLine::Line { range, number, .. } => {
+                        let size = range.len();
+                        match self.begin(text, range, number)? {
+                            true => left = left.saturating_sub(self.line_cost),
+                            false => left = left.saturating_sub(size),
+                        }
+                    }
                 }
-                left = left.saturating_sub(self.line_cost);
                 continue;
             };
             let result = self.walk.advance(&text[line.clone()], &mut self.found, full - matches.len(), left);
@@ -80,21 +94,28 @@ impl Lines {
         Ok(false)
     }
 
-    fn begin(&mut self, text: &[u8], line: Range<usize>, number: u64) -> Result<(), DocumentError> {
+    /// Begins a line; returns false if it needs no walk.
+    fn begin(&mut self, text: &[u8], line: Range<usize>, number: u64) -> Result<bool, DocumentError> {
         if number > 1 && text[line.clone()].starts_with(BYTE_ORDER_MARK) {
             return Err(DocumentError::new(DocumentErrorKind::ByteOrderMark, line.start));
         }
         (self.start, self.number) = (line.start, number);
-        self.walk.restart(line.len())?;
+        if self.sieve.as_mut().is_some_and(|sieve| sieve.passes(&text[line.clone()], &self.walk.limits)) {
+            return match self.walk.is_strict {
+                true => Err(DocumentError::new(DocumentErrorKind::Unmatched(0), self.start)),
+                false => Ok(false),
+            };
+        }
+        self.walk.restart(line.len(), self.evaluation.take())?;
         self.current = Some(line);
-        Ok(())
+        Ok(true)
     }
 
     /// Ends a line that was read completely.
     fn end_line(&mut self) -> Result<(), DocumentError> {
         self.current = None;
         if !self.walk.continues() {
-            self.walk.end();
+            self.evaluation = self.walk.finish_evaluation().filter(|it| it.memory() <= KEPT_MEMORY_MAX);
             self.matched.iter_mut().zip(&self.walk.matched).for_each(|(all, of_line)| *all += of_line);
         }
         match self.walk.unmatched().filter(|_| self.walk.is_strict) {
@@ -109,7 +130,7 @@ impl Lines {
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.walk.memory()
+        self.walk.memory() + self.evaluation.as_ref().map_or(0, |evaluation| evaluation.memory())
     }
 
     pub(super) fn take_paths(&mut self) -> MatchPaths {

@@ -77,6 +77,29 @@ fn lines_are_walked_one_by_one() {
     }
 }
 
+/// Lines that need no tree, others, and long ones follow each other.
+#[test]
+fn what_is_kept_between_lines_changes_nothing() {
+    let limits = Limits::default();
+    let long = format!("{{\"list\":[{}{{\"x\":7}}],\"card\":3}}", "{\"y\":[1,2]},".repeat(4000));
+    let some = format!("{{\"list\":[{}{{\"x\":5}}]}}", "1,".repeat(3000));
+    let short =
+        ["1", "{\"card\":1}", "[[1,2],[3]]", "{\"list\":[{\"x\":2},{\"x\":3}]}", "\"a\"", "{\"list\":{\"x\":4}}"];
+    let text = [&short[..], &[&long], &short, &[&some, &some], &short, &[&long]].concat().join("\n");
+    let extra: [&[&str]; 4] = [
+        &["$.list[?@.x > 2].x", "$[-1]"],
+        &["$..[?match(@.x, $.list[0].x)]"],
+        &["$.*[-1]"],
+        &["$[-2][-1]", "$.list[-1:].x"],
+    ];
+    for selectors in SELECTORS.into_iter().chain(extra) {
+        let expected = each_line(&text, selectors, &limits);
+        for sizes in [(1, 1 << 10), (1000, 1 << 20)] {
+            assert_eq!(lines(text.as_bytes(), selectors, &limits, sizes).as_ref(), Ok(&expected), "{selectors:?}");
+        }
+    }
+}
+
 #[test]
 fn faults_have_their_place_in_the_text() {
     let limits = Limits { depth_max: 2, ..Limits::default() };
@@ -188,6 +211,10 @@ fn blank_lines_cost_their_bytes_and_others_their_beginning() {
         assert!(batches(&newlines, selectors, 16 << 10) <= SIZE / (16 << 10) + 1, "{selectors:?}");
         // Each line has a part of a batch, which therefore stays short.
         assert!(batches(&numbers, selectors, 16 << 10) >= SIZE / 16 * 64 / (16 << 10), "{selectors:?}");
+    }
+    // Lines in which nothing can be selected cost no more with filters, or with indexes from the end.
+    for selectors in [&["$.a[?@.x].b"][..], &["$[?@]"], &["$[-1]"], &["$.a[-2:]", "$..b[?@>1]"]] {
+        assert!(batches(&numbers, selectors, 16 << 10) <= SIZE / 16 * 72 / (16 << 10) + 1, "{selectors:?}");
     }
 }
 
