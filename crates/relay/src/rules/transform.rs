@@ -42,7 +42,7 @@ use crate::config::{Action, Actions, JsonFields, Limits, Mismatch, OnFailure, Ru
 use crate::metrics::SealedBefore;
 use crate::refusal::{Direction, Refusal};
 use crate::validators;
-use body_type::{Kind, accepted, is_misleading, kind, may_be_form, may_be_json, write_canonical};
+use body_type::{Kind, accepted, is_misleading, is_unreadable, kind, may_be_form, may_be_json, write_canonical};
 use call_params::CallParams;
 use redact::{RedactFault, Redaction};
 
@@ -236,9 +236,10 @@ impl Job<'_> {
             (Some(_), None) => "its Content-Encoding must be identity, gzip, br or zstd".to_owned(),
             (None, _) => accepted(actions),
         };
+        let hides = is_unreadable(actions, headers) || is_misleading(actions, headers);
         let only_decrypts = !guards && !actions.hide_in_bodies();
         match actions.mismatch {
-            Mismatch::Pass if !guards && !is_misleading(actions, headers) => self.unread(headers, body).await,
+            Mismatch::Pass if !guards && !hides => self.unread(headers, body).await,
             Mismatch::Refuse if only_decrypts => self.read_unsealed(headers, body, &mismatch).await.map(Outcome::Whole),
             _ => self.read_empty_body(body, &mismatch).await,
         }

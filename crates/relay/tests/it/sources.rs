@@ -272,3 +272,31 @@ async fn no_json_text_in_the_query_or_a_cookie_holds_a_hidden_value() {
         assert_eq!(outcome, format!("{target} "));
     }
 }
+
+/// Upstreams that read more charsets and codings than the relay would find the values.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unreadable_body_of_a_hiding_rules_type_does_not_pass_unread() {
+    let ending = "]\nrequest_mismatch = \"pass\"\nother_sources = \"pass\"\nresponse = [";
+    let json = format!("{{ action = \"redact\", json = [\"$.pin\"] }}{ending}");
+    let form = format!("{{ action = \"redact\", form = [\"pin\"] }}{ending}");
+    let (plain, charset) = (None, "application/json; charset=utf-16be");
+    for (rules, content_type, fields, body, is_refused) in [
+        (&json, charset, plain, "x", true),
+        (&json, "application/json; charset=latin1", plain, "{\"pin\":\"4242\"}", true),
+        (&json, JSON, Some(("content-encoding", "deflate")), "x", true),
+        (&json, "application/x-ndjson; charset=utf-16", plain, "x", true),
+        (&json, "application/x-www-form-urlencoded; charset=latin1", plain, "pin=1", false),
+        (&json, "text/plain; charset=latin1", Some(("content-encoding", "deflate")), "x", false),
+        (&json, "application/vnd.x", plain, "x", false),
+        (&form, "application/x-www-form-urlencoded; charset=utf-7", plain, "pin=1", true),
+        (&form, "multipart/form-data", plain, "--B", true),
+        (&form, "multipart/form-data; boundary=B", Some(("content-encoding", "compress")), "--B", true),
+        (&form, charset, plain, "x", false),
+    ] {
+        let (_upstream, test_relay) = test_relay(rules, "");
+        let mut client = test_relay.client(Version::HTTP_11).await;
+        let fields: Vec<_> = fields.into_iter().chain([("content-type", content_type)]).collect();
+        let (code, _) = send(&mut client, ("POST", "/cards"), &fields, body).await;
+        assert_eq!(code == "unsupported-body", is_refused, "{rules} {content_type} {fields:?}: {code}");
+    }
+}

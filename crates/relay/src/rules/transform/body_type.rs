@@ -96,6 +96,20 @@ pub(super) fn write_canonical(headers: &mut HeaderMap, coding: Coding) {
     };
 }
 
+/// Whether a body that the relay cannot read for its charset, coding or boundary has a type in which a rule hides something: upstreams that
+/// can read it find the values.
+pub(super) fn is_unreadable(actions: &Actions, headers: &HeaderMap) -> bool {
+    let Some(media) = media_type(headers) else { return false };
+    let kind = actions.types.kind(&media);
+    let reads = |rule: &Rule| match kind {
+        Some(TypeKind::Json | TypeKind::JsonLines) => rule.json.is_some(),
+        Some(TypeKind::Urlencoded | TypeKind::Multipart) => !rule.form.is_empty(),
+        None => false,
+    };
+    let is_hidden = actions.rules.iter().any(|rule| rule.hides() && reads(rule));
+    is_hidden && actions.types.take(&media, false, actions.patches)
+}
+
 /// Whether a body that no rule reads has a type that some readers take for that of another body, in which the rules hide something: they
 /// search the header for a word.
 pub(super) fn is_misleading(actions: &Actions, headers: &HeaderMap) -> bool {
