@@ -15,7 +15,7 @@ use crate::host::Host;
 use crate::refusal::{Direction, Refusal};
 use crate::rules::overrides::{self, OverrideChecks};
 use crate::rules::path::Steps;
-use crate::rules::router::{Asked, RouteError};
+use crate::rules::router::{Asked, Choice, RouteError};
 use crate::target;
 
 /// Answers the requests of one listener on one thread.
@@ -61,14 +61,16 @@ fn plan<'t>(
     }
     let (host, _) = target::normalize(head)?;
     let mut finder = RouteFinder::new(listener, &host, head.uri.path(), &worker.configuration.limits);
-    let route = finder.route(&head.method)?;
+    let choice = finder.choice(&head.method)?;
+    let route = choice.map(|choice| &listener.routes[choice.place]);
     let checks = check_overrides(&mut finder, head, route)?;
     let source = Source { how: listener.forwarded, peer, is_tls: listener.tls.is_some() };
     let has_rules = listener.has_rules;
     Ok(match route {
         Some(route) => {
             record.route = Some(Arc::clone(&route.name));
-            let (request, response) = (&route.request, &route.response);
+            let is_certain = choice.is_some_and(|choice| choice.is_certain);
+            let (request, response) = if is_certain { (&route.request, &route.response) } else { (&NOTHING, &NOTHING) };
             ForwardingPlan {
                 worker,
                 origin: &route.upstream,
@@ -162,12 +164,16 @@ impl<'l, 'r> RouteFinder<'l, 'r> {
         RouteFinder { listener, host, path, segments_max, steps: Steps::new(routing_steps_max) }
     }
 
-    /// The first route that takes the request with this method.
+    /// The first route that takes the request with this method, whether its rules are applied or not.
     fn route(&mut self, method: &Method) -> Result<Option<&'l Route>, RouteError> {
+        Ok(self.choice(method)?.map(|choice| &self.listener.routes[choice.place]))
+    }
+
+    /// The place of that route, and whether its rules are applied.
+    fn choice(&mut self, method: &Method) -> Result<Option<Choice>, RouteError> {
         let RouteFinder { listener, host, path, segments_max, ref mut steps } = *self;
         let asked = Asked { host, method, path, segments_max };
-        let found = listener.router.choose(&asked, listener.other_case, steps)?;
-        Ok(found.map(|place| &listener.routes[place]))
+        listener.router.choose(&asked, listener.other_case, steps)
     }
 }
 

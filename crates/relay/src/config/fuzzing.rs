@@ -59,7 +59,8 @@ pub fn find_route(configuration: &Configuration, path: &str) -> Option<usize> {
     let (host, limits) = (Host::Name("a".into()), &configuration.limits);
     let asked = Asked { host: &host, method: &Method::GET, path, segments_max: limits.path_segments_max };
     let listener = configuration.inbound.first()?;
-    listener.router.choose(&asked, listener.other_case, &mut Steps::new(limits.routing_steps_max)).ok()?
+    let choice = listener.router.choose(&asked, listener.other_case, &mut Steps::new(limits.routing_steps_max)).ok()?;
+    choice.map(|choice| choice.place)
 }
 
 fn check_limits(limits: &Limits) {

@@ -273,7 +273,7 @@ impl Tunnel {
         if found.is_none() && !listener.router.has_host(&self.host) {
             return Err(unlisted());
         }
-        let found = found.map(|place| &listener.destinations[place]);
+        let found = found.filter(|choice| choice.is_certain).map(|choice| &listener.destinations[choice.place]);
         let (request, response) = found.map_or((&NOTHING, &NOTHING), |it| (&it.request, &it.response));
         auth::check(&caller, request, response)?;
         // Third parties do not learn the client's address.

@@ -50,7 +50,7 @@ pub(crate) enum RouteError {
     Path(PathError),
     /// It is the path of an entry that hides something only when case is ignored.
     OtherCase,
-    /// Some servers read it as that of another entry, and one of the two hides or reveals something.
+    /// Some servers read it as that of another entry, and one of the two hides something.
     OtherReading,
 }
 
@@ -139,6 +139,16 @@ fn first(one: Option<usize>, other: Option<usize>) -> Option<usize> {
     one.into_iter().chain(other).min()
 }
 
+/// The entry that takes a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// Its place.
+    pub(crate) place: usize,
+    /// Whether no server reads the path as that of another entry, if this one reveals something and hides nothing. Otherwise its rules must
+    /// not be applied: they would reveal it to another part of the upstream.
+    pub(crate) is_certain: bool,
+}
+
 impl Router {
     /// Indexes entries in the order in which they apply.
     pub(crate) fn new<'e>(entries: impl IntoIterator<Item = Entry<'e>>) -> Self {
@@ -196,38 +206,44 @@ impl Router {
     /// and in the relay's own way if no entry for the host hides or reveals something.
     ///
     /// # Errors
-    /// A path that leads some servers to another entry, where one of the two hides something, is refused; also away from one that
-    /// reveals something. So is a path that would take too long.
+    /// A path that leads some servers to another entry that hides something is refused, and one that leads them away from an entry that
+    /// hides and reveals something. So is a path that would take too long.
     pub(crate) fn choose(
         &self,
         asked: &Asked<'_>,
         other_case: OtherCase,
         steps: &mut Steps,
-    ) -> Result<Option<usize>, RouteError> {
+    ) -> Result<Option<Choice>, RouteError> {
+        let certain = |place| Choice { place, is_certain: true };
         let groups = self.groups(asked.host);
         let method = upper_case(asked.method);
         let first_of =
             |of: fn(&Group) -> &FirstOf| groups.iter().filter_map(|group| of(group).get(Some(&method))).min();
         let (every, some) = (first_of(|group| &group.every_path), first_of(|group| &group.some_paths));
         if some.is_none_or(|some| every.is_some_and(|every| every < some)) {
-            return Ok(every);
+            return Ok(every.map(certain));
         }
         let search = Search { groups: &groups, method: &method };
         let own = RequestPath::parse(asked.path, asked.segments_max, steps)?;
         if !groups.iter().any(|group| group.is_sensitive) {
             let case = if other_case == OtherCase::Same { Case::Any } else { Case::AsWritten };
-            return Ok(search.first(case, &own, steps)?);
+            return Ok(search.first(case, &own, steps)?.map(certain));
         }
+        let mut is_certain = true;
         let found = self.choose_as_read(&search, &own, other_case, steps)?;
         for reading in RequestPath::other_readings(asked.path, asked.segments_max, steps)? {
             let other = self.choose_as_read(&search, &reading.path, other_case, steps)?;
-            let is_hidden = other.is_some_and(|other| self.hides[other]);
-            let is_revealed = reading.is_unusual && found.is_some_and(|found| self.reveals[found]);
-            if other != found && (is_hidden || is_revealed) {
+            if other == found {
+                continue;
+            }
+            let is_of = |entry: Option<usize>, these: &[bool]| entry.is_some_and(|place| these[place]);
+            let leads_away = reading.is_unusual && is_of(found, &self.reveals);
+            if is_of(other, &self.hides) || leads_away && is_of(found, &self.hides) {
                 return Err(RouteError::OtherReading);
             }
+            is_certain &= !leads_away;
         }
-        Ok(found)
+        Ok(found.map(|place| Choice { place, is_certain }))
     }
 
     /// The first entry that takes the path as one server reads it.

@@ -213,3 +213,21 @@ async fn fields_with_another_path_are_removed() {
         }
     }
 }
+
+/// The rules would open envelopes for, or of, another part of the upstream.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_path_that_may_lead_away_from_a_decrypting_route_passes_without_its_rules() {
+    let route =
+        "]\n[[inbound.route]]\npath = \"/open/**\"\napp = \"a\"\nrequest = [{ action = \"decrypt\", json = [\"$.a\"] }";
+    let (_upstream, test_relay) = test_relay(route, "");
+    let mut client = test_relay.client(Version::HTTP_11).await;
+    let (fields, body) = ([("content-type", JSON)], "{\"a\":\"ev:Tk9D:x:$\"}");
+    for path in ["/open/..%2Fother", "/open/%2e%2e%2fother", "/open/a%2F..%2F..%2Fb", "/open/..%5Cb"] {
+        let (outcome, _) = send(&mut client, ("POST", path), &fields, body).await;
+        assert_eq!(outcome, format!("{path} {body}"));
+    }
+    for path in ["/open/other", "/open/a%2Fb", "/open/50%25"] {
+        let (outcome, answer) = send(&mut client, ("POST", path), &fields, body).await;
+        assert_eq!(answer.status, 503, "the engine is asked, and there is none: {path}: {outcome}");
+    }
+}

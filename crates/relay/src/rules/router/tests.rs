@@ -33,8 +33,12 @@ impl Owned {
     }
 }
 
+fn certain(place: usize) -> Choice {
+    Choice { place, is_certain: true }
+}
+
 /// Compares the request with every entry, in all readings.
-fn slow(entries: &[Owned], asked: &Asked<'_>, other_case: OtherCase) -> Result<Option<usize>, RouteError> {
+fn slow(entries: &[Owned], asked: &Asked<'_>, other_case: OtherCase) -> Result<Option<Choice>, RouteError> {
     let first = |case, path: &RequestPath| entries.iter().position(|entry| entry.takes(asked, case, path));
     let choose = |path: &RequestPath| {
         let found = first(Case::AsWritten, path);
@@ -49,16 +53,19 @@ fn slow(entries: &[Owned], asked: &Asked<'_>, other_case: OtherCase) -> Result<O
         }
     };
     let mut steps = Steps::new(usize::MAX);
+    let mut is_certain = true;
     let found = choose(&RequestPath::parse(asked.path, asked.segments_max, &mut steps)?)?;
     for reading in RequestPath::other_readings(asked.path, asked.segments_max, &mut steps)? {
         let other = choose(&reading.path)?;
         let is_hidden = other.is_some_and(|other| entries[other].hides);
         let is_revealed = reading.is_unusual && found.is_some_and(|found| entries[found].reveals);
-        if other != found && (is_hidden || is_revealed) {
+        let has_both = is_revealed && found.is_some_and(|found| entries[found].hides);
+        if other != found && (is_hidden || has_both) {
             return Err(RouteError::OtherReading);
         }
+        is_certain &= other == found || !is_revealed;
     }
-    Ok(found)
+    Ok(found.map(|place| Choice { place, is_certain }))
 }
 
 fn router(entries: &[Owned]) -> Router {
@@ -179,16 +186,17 @@ fn a_path_is_not_read_where_the_answer_does_not_depend_on_it() {
     for path in ["/o/a%2Fb.json", "/items/50%25", "//x/../%00%zz\\", &"/a".repeat(10_000)] {
         let asked = Asked { host: &host, method: &Method::GET, path, segments_max: 256 };
         let mut steps = Steps::new(0);
-        assert_eq!(router(&entries).choose(&asked, OtherCase::Refuse, &mut steps), Ok(Some(0)), "{path}");
+        assert_eq!(router(&entries).choose(&asked, OtherCase::Refuse, &mut steps), Ok(Some(certain(0))), "{path}");
     }
 }
 
 #[test]
-fn an_unusual_path_is_refused_only_where_it_could_lead_to_a_hiding_route_or_away_from_a_revealing_one() {
+fn an_unusual_path_is_refused_only_where_it_could_lead_to_a_hiding_route() {
     let entries = [
         Owned { hides: true, ..Owned::new("/cards/**") },
         Owned { reveals: true, ..Owned::new("/open/**") },
         Owned::new("/files/**"),
+        Owned { hides: true, reveals: true, ..Owned::new("/both/**") },
     ];
     let router = router(&entries);
     let host = Host::parse("a").unwrap();
@@ -197,11 +205,11 @@ fn an_unusual_path_is_refused_only_where_it_could_lead_to_a_hiding_route_or_away
         router.choose(&asked, OtherCase::Refuse, &mut Steps::new(100_000))
     };
     for path in ["/files/a%2Fb.json", "/files/50%25", "/files/a/../b", "/files//a\\b", "/files/%zz", "/files/%00"] {
-        assert_eq!(choose(path), Ok(Some(2)), "{path}");
+        assert_eq!(choose(path), Ok(Some(certain(2))), "{path}");
     }
     for path in ["/cards/a%2Fb", "/cards/50%25", "/cards/%zz", "/x/../cards/1", "/files/../cards/1", "/files/..;/cards"]
     {
-        assert_eq!(choose(path), Ok(Some(0)), "{path}: the rules are applied however it is read");
+        assert_eq!(choose(path), Ok(Some(certain(0))), "{path}: the rules are applied however it is read");
     }
     for path in [
         "/cards%2F1",
@@ -219,10 +227,17 @@ fn an_unusual_path_is_refused_only_where_it_could_lead_to_a_hiding_route_or_away
         "/cards%0A",
         "/files/%252e%252e/cards",
         "/%u0063ards/1",
-        "/open/..%2Ffiles/1",
+        "/both/..%2Ffiles/1",
     ] {
         assert!(choose(path).is_err(), "{path}: {:?}", choose(path));
     }
-    assert_eq!(choose("/open/a%2Fb"), Ok(Some(1)));
+    // Its rules would open the answer of another route.
+    for path in ["/open/..%2Ffiles/1", "/open/%2e%2e%2fx", "/open%2F1"] {
+        let expected = if path == "/open%2F1" { None } else { Some(Choice { place: 1, is_certain: false }) };
+        assert_eq!(choose(path), Ok(expected), "{path}");
+    }
+    for path in ["/open/a%2Fb", "/open/50%25", "/open/%zz", "/open//a;b"] {
+        assert_eq!(choose(path), Ok(Some(certain(1))), "{path}");
+    }
     assert_eq!(choose("/other/a%2Fb"), Ok(None));
 }
