@@ -93,6 +93,14 @@ impl Machine {
         Machine { position: 0, next: Next::Document, cut: None, open: Vec::new(), depth_max }
     }
 
+    /// Starts again with another document.
+    pub(crate) fn restart(&mut self) {
+        self.position = 0;
+        self.next = Next::Document;
+        self.cut = None;
+        self.open.clear();
+    }
+
     /// Bytes read; possibly in the middle of a token.
     pub(crate) fn position(&self) -> usize {
         self.position

@@ -280,6 +280,19 @@ impl Walk {
             return Err(DocumentError::new(DocumentErrorKind::TooLarge(size_max), document_size));
         }
         self.document_size = document_size;
+        match &mut self.stage {
+            Stage::Stream { pass, .. } if !self.selection.needs_lengths() => pass.restart(),
+            _ => self.begin_stage(finished),
+        }
+        let is_strict = self.is_strict;
+        if let Some(tracker) = self.tracker().filter(|_| is_strict) {
+            tracker.begin_covered();
+        }
+        Ok(())
+    }
+
+    /// Begins a stage that is not the one at the end of the last document.
+    fn begin_stage(&mut self, finished: Option<Box<Evaluation>>) {
         let pass = Pass::checking(&self.limits);
         self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
             Stage::Count { mut lengths, collector, .. } => {
@@ -305,11 +318,6 @@ impl Walk {
                 Stage::Read { pass, evaluation }
             }
         };
-        let is_strict = self.is_strict;
-        if let Some(tracker) = self.tracker().filter(|_| is_strict) {
-            tracker.begin_covered();
-        }
-        Ok(())
     }
 
     /// The tracker of a walk in one pass.

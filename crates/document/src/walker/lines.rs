@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::sieve::Sieve;
+use super::sieve::{Sieve, is_trivial};
 use super::*;
 use crate::encoding::BYTE_ORDER_MARK;
 use crate::lines::{LineFinder, NextLine};
@@ -22,6 +22,8 @@ pub(super) struct Lines {
     finder: LineFinder,
     /// Whether a line needs no walk.
     sieve: Option<Sieve>,
+    /// Whether nothing is selected in a line without a value below its root.
+    passes_trivial: bool,
     /// The evaluation of the line before, to be used again.
     evaluation: Option<Box<Evaluation>>,
     /// The bytes of the current line, if it is not complete.
@@ -45,7 +47,20 @@ impl Lines {
         let line_cost = if is_one_pass { strict_cost } else { PASSES_COST + strict_cost };
         let (found, current, finder, matched) = (Vec::new(), None, LineFinder::default(), vec![0; selectors]);
         let (sieve, evaluation) = (Sieve::new(&walk.selection), None);
-        Box::new(Lines { walk, finder, sieve, evaluation, current, start: 0, number: 0, line_cost, found, matched })
+        let passes_trivial = walk.selection.queries().iter().all(|query| !query.segments.is_empty());
+        Box::new(Lines {
+            walk,
+            finder,
+            sieve,
+            passes_trivial,
+            evaluation,
+            current,
+            start: 0,
+            number: 0,
+            line_cost,
+            found,
+            matched,
+        })
     }
 
     /// Runs one batch; returns true at the end of the text. A batch that records paths ends with its line.
@@ -100,7 +115,10 @@ impl Lines {
             return Err(DocumentError::new(DocumentErrorKind::ByteOrderMark, line.start));
         }
         (self.start, self.number) = (line.start, number);
-        if self.sieve.as_mut().is_some_and(|sieve| sieve.passes(&text[line.clone()], &self.walk.limits)) {
+        let document = &text[line.clone()];
+        if self.passes_trivial && is_trivial(document)
+            || self.sieve.as_mut().is_some_and(|sieve| sieve.passes(document, &self.walk.limits))
+        {
             return match self.walk.is_strict {
                 true => Err(DocumentError::new(DocumentErrorKind::Unmatched(0), self.start)),
                 false => Ok(false),

@@ -27,6 +27,12 @@ impl Pass {
         Pass { machine: Machine::new(limits.depth_max.min(DEPTH_CEILING)), checked }
     }
 
+    /// Starts again with another document, within the same limits.
+    pub(super) fn restart(&mut self) {
+        self.machine.restart();
+        self.checked = 0;
+    }
+
     /// Reads about `bytes_max` further bytes. Returns the fault with the lowest position in the document.
     pub(crate) fn run(
         &mut self,

@@ -16,6 +16,25 @@ pub(super) struct Sieve {
     found: bool,
 }
 
+/// Longest line that is looked at without a pass.
+const TRIVIAL_SIZE_MAX: usize = 20;
+
+/// Whether a line is a whole number, a word or an empty value, so that there is nothing below its root.
+pub(super) fn is_trivial(line: &[u8]) -> bool {
+    if line.len() > TRIVIAL_SIZE_MAX {
+        return false;
+    }
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    if let b"{}" | b"[]" | b"\"\"" | b"true" | b"false" | b"null" = line {
+        return true;
+    }
+    match line.strip_prefix(b"-").unwrap_or(line) {
+        [b'0'] => true,
+        [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
+        _ => false,
+    }
+}
+
 impl Sieve {
     /// `None` for a selection that is walked in one pass.
     pub(super) fn new(selection: &Selection) -> Option<Sieve> {

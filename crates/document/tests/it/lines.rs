@@ -85,7 +85,8 @@ fn what_is_kept_between_lines_changes_nothing() {
     let some = format!("{{\"list\":[{}{{\"x\":5}}]}}", "1,".repeat(3000));
     let short =
         ["1", "{\"card\":1}", "[[1,2],[3]]", "{\"list\":[{\"x\":2},{\"x\":3}]}", "\"a\"", "{\"list\":{\"x\":4}}"];
-    let text = [&short[..], &[&long], &short, &[&some, &some], &short, &[&long]].concat().join("\n");
+    let trivial = ["1", "0", "-7", "{}", "[]", "\"\"", "null", "true\r", " 12", "1.5", "12 ", "-0"];
+    let text = [&short[..], &trivial, &[&long], &short, &[&some, &some], &short, &[&long]].concat().join("\n");
     let extra: [&[&str]; 4] = [
         &["$.list[?@.x > 2].x", "$[-1]"],
         &["$..[?match(@.x, $.list[0].x)]"],
@@ -109,6 +110,8 @@ fn faults_have_their_place_in_the_text() {
         ("{\"a\":1}\n{\"a\n\":1}", Kind::UnexpectedEnd, 11),
         ("1\n[[[]]]", Kind::TooDeep(2), 4),
         ("1\n\"\u{1}\"", Kind::ControlCharacter, 3),
+        ("1\n01", Kind::Unexpected(leafseal_document::Expected::EndOfDocument), 3),
+        ("[]]\n", Kind::Unexpected(leafseal_document::Expected::EndOfDocument), 2),
     ] {
         for selectors in SELECTORS {
             for bytes_max in [1, 1 << 20] {

@@ -38,6 +38,9 @@ pub(crate) struct ShapeSearch {
     body: Buffer,
 }
 
+/// No operation of a patch is shorter: it has two names, at least one of which has four letters, and two values.
+const OPERATION_SIZE_MIN: usize = 12;
+
 /// A search for lines in the shape of a patch.
 pub(crate) struct LineSearch {
     body: Buffer,
@@ -93,6 +96,8 @@ impl LineSearch {
                 match self.lines.next(body, &mut left) {
                     NextLine::End => return ControlFlow::Break((false, self.body)),
                     NextLine::More => break,
+                    // It has no room for an operation with its path.
+                    NextLine::Line { range, .. } if range.len() < OPERATION_SIZE_MIN => {}
                     NextLine::Line { range, .. } => {
                         self.line = Some((range, ShapeWalk::new(&DocumentLimits::default())));
                         left = left.saturating_sub(LINE_COST);
