@@ -60,33 +60,46 @@ export interface Transforms {
 const REQUEST_SIZE_MAX = 1 << 20;
 const RESPONSE_SIZE_MAX = 8 << 20;
 
-/** @throws {LeafsealError} `invalid_settings`. */
-export function compile(client: Client, rules: BodyRules): Transforms {
+/** Checks rules. @throws {LeafsealError} `invalid_settings`. */
+export function check(rules: BodyRules): void {
   const { request, response, requestSizeMax = REQUEST_SIZE_MAX, responseSizeMax = RESPONSE_SIZE_MAX } = rules;
   if (!request && !response) throw new LeafsealError('invalid_settings', 'rules: expected request, response or both');
   for (const [name, size] of Object.entries({ requestSizeMax, responseSizeMax })) {
     if (Number.isSafeInteger(size) && size >= 1) continue;
     throw new LeafsealError('invalid_settings', `${name} must be an integer of at least 1`);
   }
+  if (request) optionsOf('request', request);
+  if (response) optionsOf('response', response);
+}
+
+/** @throws {LeafsealError} `invalid_settings`. */
+export function compile(client: Client, rules: BodyRules): Transforms {
+  check(rules);
+  const { request, response, requestSizeMax = REQUEST_SIZE_MAX, responseSizeMax = RESPONSE_SIZE_MAX } = rules;
   return {
     request: request && transform(client, 'request', request, requestSizeMax),
     response: response && transform(client, 'response', response, responseSizeMax),
   };
 }
 
-function transform(client: Client, direction: 'request' | 'response', { encrypt, decrypt }: BodyRule, sizeMax: number): Transform {
+type RuleOptions = EncryptOptions & DecryptOptions & DocumentOptions;
+
+function optionsOf(direction: 'request' | 'response', { encrypt, decrypt }: BodyRule): RuleOptions {
   if ((encrypt === undefined) === (decrypt === undefined)) {
     throw new LeafsealError('invalid_settings', `${direction}: expected exactly one of encrypt and decrypt`);
   }
-  const rule = (encrypt ?? decrypt) as readonly string[] | (EncryptOptions & DecryptOptions & DocumentOptions);
-  const options: EncryptOptions & DecryptOptions & DocumentOptions = Array.isArray(rule)
-    ? { select: rule as string[] }
-    : (rule as DecryptOptions);
+  const rule = (encrypt ?? decrypt) as readonly string[] | RuleOptions;
+  const options: RuleOptions = Array.isArray(rule) ? { select: rule as string[] } : (rule as DecryptOptions);
   const { select } = options;
   if (select !== undefined && (!Array.isArray(select) || select.length === 0 || select.some((path) => typeof path !== 'string'))) {
     throw new LeafsealError('invalid_settings', `${direction}: select must be a list of at least one JSONPath selector`);
   }
-  const isEncrypting = encrypt !== undefined;
+  return options;
+}
+
+function transform(client: Client, direction: 'request' | 'response', rule: BodyRule, sizeMax: number): Transform {
+  const options = optionsOf(direction, rule);
+  const isEncrypting = rule.encrypt !== undefined;
   return {
     sizeMax,
     isEncrypting,
@@ -152,6 +165,11 @@ export function checkRequest(headers: IncomingHttpHeaders, sizeMax: number): voi
   if (problem) throw new BodyError(415, 'unsupported_media_type', `this route accepts only JSON without compression; received ${problem}`);
   if (Number(headers['content-length'] ?? 0) > sizeMax) throw tooLarge('request', sizeMax);
 }
+
+/** Headers that reveal the length or a hash of a plain body, or frame it. */
+export const REVEALING: readonly string[] = [
+  'etag', 'content-length', 'last-modified', 'accept-ranges', 'content-md5', 'digest', 'content-digest', 'repr-digest', 'transfer-encoding',
+];
 
 export function tooLarge(direction: 'request' | 'response', sizeMax: number): BodyError {
   return new BodyError(direction === 'request' ? 413 : 500, 'too_large', `the ${direction}'s body exceeds the limit of ${sizeMax} bytes`);

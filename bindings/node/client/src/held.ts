@@ -1,0 +1,353 @@
+// A response of Node's HTTP server whose body is held back until it is complete, transformed, and then sent.
+//
+// From its first send on, the response behaves as one that was sent: status and headers can no longer be changed. A second response without
+// a connection receives them at that moment. It refuses whatever Node would refuse, at the same call, so that errors take the way that they
+// take without the rule; afterwards it answers in place of the response.
+
+import { type IncomingMessage, type OutgoingHttpHeaders, ServerResponse } from 'node:http';
+
+import { type BodyError, REVEALING, type Transform, errorBody, notJson, responseNotJson, tooLarge } from './body.js';
+import { delayDestroy } from './sockets.js';
+
+type Method = (...args: unknown[]) => unknown;
+type Next = (error?: unknown) => void;
+
+const METHODS = [
+  'write', 'end', 'writeHead', 'flushHeaders', 'setHeader', 'appendHeader', 'removeHeader', 'addTrailers', 'destroy',
+] as const;
+type Name = (typeof METHODS)[number];
+/** Those that Node refuses once the head was sent. */
+type Late = 'setHeader' | 'appendHeader' | 'removeHeader';
+
+/** What a response reports of itself while it is held. Middleware of Express reads `_header` and `finished`. */
+const STATE: Readonly<Record<string, (sent: ServerResponse | undefined) => unknown>> = {
+  headersSent: (sent) => sent !== undefined,
+  _header: (sent) => (sent ? (sent as unknown as { _header: unknown })._header : null),
+  finished: (sent) => sent?.writableEnded ?? false,
+  writableEnded: (sent) => sent?.writableEnded ?? false,
+  writableFinished: () => false,
+};
+
+export class HeldResponse {
+  private pieces: Buffer[] = [];
+  private size = 0;
+  /** Has received status and headers, and answers in place of the response. */
+  private sent: ServerResponse | undefined;
+  /** Whether the handler sent everything with `end`, so that Node would have announced the length. */
+  private isWhole = false;
+  private isSending = false;
+  private isReleased = false;
+  private hasFailed = false;
+  private refusal: BodyError | undefined;
+  private trailers: unknown[] = [];
+  /** The properties of the response before it was held: the class's, or those of other middleware. */
+  private readonly before = new Map<string, PropertyDescriptor | undefined>();
+  /** Methods that other middleware has wrapped since: they lead here, whatever happens. */
+  private readonly wrapped = new Set<string>();
+  private readonly original = {} as Record<Name, Method>;
+  private readonly replacing: Readonly<Record<Name, Method>>;
+
+  constructor(
+    private readonly request: IncomingMessage,
+    private readonly response: ServerResponse,
+    private readonly rule: Transform,
+    private readonly signal: AbortSignal,
+    /** Receives errors of steps that run after the handler. */
+    private readonly next: Next,
+  ) {
+    const late = (name: Late): Method => (...args) => this.late(name, args);
+    this.replacing = {
+      write: (...args) => this.write(args),
+      end: (...args) => this.end(args),
+      writeHead: (...args) => this.head(args),
+      flushHeaders: () => {
+        if (this.isReleased) this.original.flushHeaders();
+        else if (!this.sent) this.response.writeHead(this.response.statusCode);
+      },
+      setHeader: late('setHeader'),
+      appendHeader: late('appendHeader'),
+      removeHeader: late('removeHeader'),
+      addTrailers: (...args) => this.addTrailers(args),
+      destroy: (...args) => this.destroy(args),
+    };
+    for (const name of METHODS) this.original[name] = (response[name] as Method).bind(response);
+  }
+
+  /** Takes the place of the methods that send, and of the properties that say what was sent. */
+  install(): void {
+    const { response, before } = this;
+    this.isReleased = false;
+    for (const [name, read] of Object.entries(STATE)) {
+      before.set(name, Object.getOwnPropertyDescriptor(response, name));
+      Object.defineProperty(response, name, { configurable: true, enumerable: true, get: () => read(this.sent) });
+    }
+    for (const name of METHODS) {
+      if (this.wrapped.has(name)) continue;
+      before.set(name, Object.getOwnPropertyDescriptor(response, name));
+      Object.defineProperty(response, name, { configurable: true, enumerable: true, writable: true, value: this.replacing[name] });
+    }
+  }
+
+  /** Gives the properties back, unless other middleware has wrapped them; such wrappers then reach the original ones. */
+  private release(): void {
+    const { response, before, sent } = this;
+    this.isReleased = true;
+    for (const name of [...Object.keys(STATE), ...METHODS]) {
+      if (!(name in STATE) && response[name as Name] !== this.replacing[name as Name]) {
+        this.wrapped.add(name);
+        continue;
+      }
+      const descriptor = before.get(name);
+      if (descriptor) Object.defineProperty(response, name, descriptor);
+      // eslint-disable-next-line @typescript-eslint/no-dynamic-delete
+      else delete (response as unknown as Record<string, unknown>)[name];
+    }
+    if (sent) this.copyStatus(sent);
+  }
+
+  private copyStatus({ statusCode, statusMessage }: Pick<ServerResponse, 'statusCode' | 'statusMessage'>): void {
+    const { response } = this;
+    if (response.statusCode !== statusCode) response.statusCode = statusCode;
+    // HTTP/2 has no message, and warns of one.
+    if (this.request.httpVersionMajor < 2) response.statusMessage = statusMessage;
+  }
+
+  private late(name: Late, args: unknown[]): unknown {
+    if (this.isReleased || !this.sent) return this.original[name](...args);
+    (this.sent[name] as Method)(...args);
+    return this.response;
+  }
+
+  /** Keeps status and headers. @throws What `writeHead` of the response would throw. */
+  private head(args: unknown[]): unknown {
+    const { request, response, original } = this;
+    if (this.isReleased) return original.writeHead(...args);
+    if (this.sent) return (this.sent.writeHead as Method)(...args);
+    const sent = new ServerResponse(request);
+    for (const [name, value] of Object.entries(response.getHeaders())) if (value !== undefined) sent.setHeader(name, value);
+    const hasHeaders = sent.getHeaderNames().length > 0;
+    sent.statusCode = response.statusCode;
+    sent.statusMessage = response.statusMessage;
+    try {
+      (sent.writeHead as Method)(...args);
+    } finally {
+      // Node keeps what it had accepted before it refused something.
+      this.copyStatus(sent);
+      if (hasHeaders) this.copyHeaders(sent);
+    }
+    if (!hasHeaders) this.addHeaders(args.find((argument) => typeof argument === 'object' && argument !== null));
+    sent.on('error', (error) => {
+      if (!response.destroyed) response.emit('error', error);
+    });
+    this.sent = sent;
+    return response;
+  }
+
+  private copyHeaders(sent: ServerResponse): void {
+    const { response, original } = this;
+    for (const name of sent.getHeaderNames()) {
+      const value = sent.getHeader(name);
+      if (value !== response.getHeader(name)) original.setHeader(name, value);
+    }
+  }
+
+  /** Adds the headers of `writeHead`, which has checked them. */
+  private addHeaders(headers: unknown): void {
+    const { original } = this;
+    if (Array.isArray(headers)) {
+      const flat = headers.flat() as string[];
+      for (let index = 0; index + 1 < flat.length; index += 2) original.appendHeader(flat[index], flat[index + 1]);
+    } else {
+      for (const [name, value] of Object.entries((headers ?? {}) as OutgoingHttpHeaders)) if (name) original.setHeader(name, value);
+    }
+  }
+
+  private addTrailers(args: unknown[]): unknown {
+    if (this.isReleased) return this.original.addTrailers(...args);
+    // Checks them.
+    (new ServerResponse(this.request).addTrailers as Method)(...args);
+    if (!this.sent?.writableEnded) this.trailers.push(args[0]);
+    return undefined;
+  }
+
+  /** Without the rule, a response that has ended would be on its way already: it is destroyed once it is. */
+  private destroy(args: unknown[]): unknown {
+    const { response, original } = this;
+    if (this.isReleased || !this.sent?.writableEnded || this.refusal) return original.destroy(...args);
+    response.once('finish', () => original.destroy(...args));
+    return response;
+  }
+
+  private write(args: unknown[]): unknown {
+    const [chunk, encoding] = args;
+    const { response } = this;
+    if (this.refusal && !this.sent?.writableEnded) return false;
+    if (this.isReleased) return this.original.write(...args);
+    if (!isChunk(chunk) || this.sent?.writableEnded) return ((this.sent ?? new ServerResponse(this.request)).write as Method)(...args);
+    if (!this.sent) response.writeHead(response.statusCode);
+    this.add(chunk, encoding);
+    const callback = args.find((argument) => typeof argument === 'function');
+    if (callback) queueMicrotask(callback as () => void);
+    return true;
+  }
+
+  private end(args: unknown[]): unknown {
+    const { response } = this;
+    const [chunk, encoding] = args;
+    const callback = args.find((argument) => typeof argument === 'function') as (() => void) | undefined;
+    const hasChunk = typeof chunk !== 'function' && Boolean(chunk);
+    if (this.refusal && !this.sent?.writableEnded) return response;
+    if (this.isReleased) return this.original.end(...args);
+    if (hasChunk && (!isChunk(chunk) || this.sent?.writableEnded)) {
+      ((this.sent ?? new ServerResponse(this.request)).end as Method)(...args);
+      return response;
+    }
+    const isFirst = !this.sent?.writableEnded;
+    if (!this.sent) {
+      this.isWhole = true;
+      response.writeHead(response.statusCode);
+    }
+    if (callback) response.once('finish', callback);
+    if (!isFirst) return response;
+    this.sent?.end();
+    if (hasChunk) this.add(chunk as string, encoding);
+    this.send();
+    return response;
+  }
+
+  /** Whether this response may have a body. */
+  private get hasBody(): boolean {
+    const { statusCode } = this.sent ?? this.response;
+    return this.request.method !== 'HEAD' && statusCode !== 204 && statusCode !== 304 && statusCode >= 200;
+  }
+
+  private add(chunk: string | Uint8Array, encoding: unknown): void {
+    if (this.refusal || !this.hasBody) return;
+    const bytes = typeof chunk === 'string'
+      ? Buffer.from(chunk, typeof encoding === 'string' ? (encoding as BufferEncoding) : 'utf8')
+      : Buffer.from(chunk);
+    this.size += bytes.length;
+    if (this.size > this.rule.sizeMax) this.refuse(tooLarge('response', this.rule.sizeMax));
+    else if (bytes.length > 0) {
+      this.pieces.push(bytes);
+      this.check();
+    }
+  }
+
+  /** A body that is not JSON, such as an event stream, is refused at its first byte. */
+  private check(): void {
+    const { response } = this;
+    const text = (name: string): string | undefined => response.getHeader(name)?.toString();
+    const problem = notJson(text('content-type'), text('content-encoding'));
+    if (problem !== undefined) this.refuse(responseNotJson(problem));
+  }
+
+  private refuse(error: BodyError): void {
+    this.refusal = error;
+    this.pieces = [];
+    // A stream that does not end, such as server-sent events, gets its answer now.
+    this.send();
+  }
+
+  private send(): void {
+    if (this.isSending) return;
+    this.isSending = true;
+    delayDestroy(this.request, this.response);
+    this.finish().catch((error: unknown) => {
+      this.fail(error);
+    });
+  }
+
+  private async finish(): Promise<void> {
+    const { response, rule, pieces, signal } = this;
+    const plain = Buffer.concat(pieces);
+    let body: Buffer = plain;
+    let error = this.refusal;
+    try {
+      if (!error && plain.length > 0) body = await rule.apply(plain, signal);
+    } catch (failure) {
+      error = failure as BodyError;
+    }
+    const { statusCode, statusMessage } = response;
+    this.release();
+    if (response.destroyed) return;
+    // A body that the rule leaves as it was is described by its headers; that of another method or status is not known.
+    const isSame = !error && body.equals(plain) && this.hasBody;
+    if (error) body = this.replace(error);
+    const isChunked = isSame
+      ? !this.isWhole && !response.hasHeader('content-length')
+      : response.hasHeader('trailer') || this.trailers.length > 0;
+    if (!isSame) this.removeRevealing(isChunked);
+    this.pass(body, isSame, isChunked);
+    // Assigned by the handler after it had sent: without effect, but a log reads it.
+    if (!error && response.headersSent) this.copyStatus({ statusCode, statusMessage });
+  }
+
+  /** Removes headers that describe the plain body. Node would take the removal of one that is not there for a wish to have none. */
+  private removeRevealing(isChunked: boolean): void {
+    const { response } = this;
+    for (const name of REVEALING) {
+      if (response.hasHeader(name) && !(isChunked && name === 'transfer-encoding')) response.removeHeader(name);
+    }
+  }
+
+  /** Sends the body. */
+  private pass(body: Buffer, isSame: boolean, isChunked: boolean): void {
+    const { response, original, trailers } = this;
+    if (body.length > 0 && !isSame && !isChunked) response.setHeader('content-length', body.length);
+    for (const group of trailers) original.addTrailers(withoutRevealing(group, isSame));
+    if (body.length === 0) {
+      if (isChunked && this.hasBody) original.flushHeaders();
+      original.end();
+    } else if (isChunked) {
+      original.write(body);
+      original.end();
+    } else original.end(body);
+  }
+
+  private replace(error: BodyError): Buffer {
+    const { response } = this;
+    this.trailers = [];
+    for (const name of response.getHeaderNames()) if (name.startsWith('content-') || name === 'trailer') response.removeHeader(name);
+    if (response.statusCode < 400) {
+      response.statusCode = error.status;
+      if (this.request.httpVersionMajor < 2) response.statusMessage = '';
+      if (error.status === 503) response.setHeader('retry-after', Math.max(1, Math.ceil((error.retryAfterMs ?? 0) / 1000)));
+    }
+    response.setHeader('content-type', 'application/json; charset=utf-8');
+    response.emit('leafseal:refused', error);
+    return errorBody(error);
+  }
+
+  /** Something refused the transformed response, such as other middleware at its head. What handles the error is held, too. */
+  private fail(error: unknown): void {
+    const { response } = this;
+    const isFirst = !this.hasFailed && !response.headersSent && !response.destroyed;
+    this.hasFailed = true;
+    try {
+      if (isFirst) {
+        this.pieces = [];
+        this.trailers = [];
+        this.size = 0;
+        this.sent = this.refusal = undefined;
+        this.isWhole = this.isSending = false;
+        this.install();
+      } else response.destroy();
+      this.next(error);
+    } catch {
+      response.destroy();
+    }
+  }
+}
+
+function isChunk(chunk: unknown): chunk is string | Uint8Array {
+  return typeof chunk === 'string' || chunk instanceof Uint8Array;
+}
+
+function withoutRevealing(trailers: unknown, isSame: boolean): unknown {
+  if (isSame) return trailers;
+  const entries: [string, string][] = Array.isArray(trailers)
+    ? (trailers as [string, string][])
+    : Object.entries(trailers as Record<string, string>);
+  return entries.filter(([name]) => !REVEALING.includes(name.toLowerCase()));
+}
