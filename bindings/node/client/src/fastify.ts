@@ -3,17 +3,18 @@
 // Request: `preParsing` replaces the body before the parser sees it. Response: `onSend` transforms the serialized body; one to which the
 // rule cannot be applied is replaced by an error.
 
-import type { IncomingHttpHeaders } from 'node:http';
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 
 import type { FastifyInstance } from 'fastify';
 
 import {
-  type BodyRules, BodyError, type Message, type Transform, type Transforms, checkRequest, collect, compile, errorBody, hasBody, notJson,
-  parse, responseNotJson, tooLarge, withoutValidators,
+  type BodyRules, BodyError, type Message, REVEALING, type Transform, type Transforms, checkRequest, collect, compile, errorBody, hasBody,
+  notJson, parse, responseNotJson, tooLarge, withoutValidators,
 } from './body.js';
 import type { Client } from './client.js';
 import { LeafsealError } from './errors.js';
+import { type Instance, claim } from './scopes.js';
 
 export { BodyError, type BodyRule, type BodyRules } from './body.js';
 
@@ -24,64 +25,61 @@ declare module 'fastify' {
   }
 }
 
-/** The parts of Fastify that the plugin uses. */
-interface Instance {
-  addHook: (name: 'onRoute' | 'preParsing' | 'onSend', hook: never) => unknown;
-}
-interface Route {
-  readonly config?: { readonly leafseal?: BodyRules };
-}
 interface Request {
   readonly headers: IncomingHttpHeaders;
-  readonly raw: Message & { readonly method?: string };
+  readonly raw: Message;
   readonly routeOptions: { readonly config: { readonly leafseal?: BodyRules } };
 }
 interface Reply {
   code: (status: number) => unknown;
   readonly statusCode: number;
+  readonly raw: ServerResponse;
   getHeader: (name: string) => unknown;
   getHeaders: () => Record<string, unknown>;
-  header: (name: string, value: string | number) => unknown;
+  header: (name: string, value: unknown) => unknown;
   removeHeader: (name: string) => unknown;
-  readonly request: { readonly signal?: AbortSignal };
 }
+type Done = (error: unknown, value?: unknown) => void;
 
 /** Options of the plugin. */
 export interface PluginOptions {
   readonly client: Client;
 }
 
-/** Register it before routes with rules and after `@fastify/compress`. */
+/**
+ * Register it once, in a scope that contains every route with rules, and after `@fastify/compress`. A rule that cannot take effect is an
+ * error at the start.
+ */
 export function leafseal(instance: FastifyInstance, { client }: PluginOptions, done: (error?: Error) => void): void {
   const fastify = instance as unknown as Instance;
   const compiled = new WeakMap<BodyRules, Transforms>();
-  const rulesOf = (rules: BodyRules): Transforms => {
+  const rulesFor = (request: Request): Transforms | undefined => {
+    const rules = request.routeOptions.config.leafseal;
+    if (!rules) return undefined;
     const known = compiled.get(rules) ?? compile(client, rules);
     compiled.set(rules, known);
     return known;
   };
-  const rulesFor = (request: Request): Transforms | undefined => {
-    const rules = request.routeOptions.config.leafseal;
-    return rules && rulesOf(rules);
-  };
-  // Faults in rules are reported at the start.
-  const onRoute = ({ config }: Route): void => {
-    if (config?.leafseal) rulesOf(config.leafseal);
-  };
-  const preParsing = async (request: Request, _: Reply, payload: Readable): Promise<Readable> => {
+  // Without a rule, the hooks take no turn of the event loop: the route behaves as without the plugin.
+  const preParsing = (request: Request, _: Reply, payload: Readable, next: Done): void => {
     const rules = rulesFor(request);
     if (rules?.response) withoutValidators(request.headers);
-    if (!rules?.request || !hasBody(request.raw)) return payload;
-    return replaced(request.headers, rules.request, payload);
+    if (!rules?.request || !hasBody(request.raw)) next(null, payload);
+    else settle(replaced(request.headers, rules.request, payload), next);
   };
-  const onSend = async (request: Request, reply: Reply, payload: unknown): Promise<unknown> => {
+  const onSend = (request: Request, reply: Reply, payload: unknown, next: Done): void => {
     const rule = rulesFor(request)?.response;
-    return rule ? await sealed(reply, rule, payload, request.raw.method === 'HEAD') : payload;
+    if (rule) settle(held(reply, rule, payload), next, () => reply.raw.destroy());
+    else next(null, payload);
   };
-  fastify.addHook('onRoute', onRoute as never);
-  fastify.addHook('preParsing', preParsing as never);
-  fastify.addHook('onSend', onSend as never);
-  done();
+  try {
+    claim(fastify);
+    fastify.addHook('preParsing', preParsing as never);
+    fastify.addHook('onSend', onSend as never);
+    done();
+  } catch (error) {
+    done(error as Error);
+  }
 }
 
 // Hooks apply to the instance that registers the plugin, as with `fastify-plugin`.
@@ -91,51 +89,112 @@ Object.assign(leafseal, {
   [Symbol.for('plugin-meta')]: { name: '@leafseal/client', fastify: '5.x' },
 });
 
+/** Continues with a result. What Fastify throws then, such as for an invalid header, takes the way of its errors. */
+function settle(result: Promise<unknown>, next: Done, lost: () => unknown = () => undefined): void {
+  const proceed = (value: unknown): void => {
+    try {
+      next(null, value);
+    } catch (error) {
+      next(error);
+    }
+  };
+  result.then(proceed, next).catch(lost);
+}
+
 async function replaced(headers: IncomingHttpHeaders, rule: Transform, payload: Readable): Promise<Readable> {
   checkRequest(headers, rule.sizeMax);
-  const body = await rule.apply(await collect(payload, 'request', rule.sizeMax));
-  parse(body);
+  const plain = await collect(payload, 'request', rule.sizeMax);
+  // The parser refuses an empty body.
+  const body = plain.length > 0 ? await rule.apply(plain) : plain;
+  if (body.length > 0) parse(body);
   // Fastify compares the length of the new body with the header.
   headers['content-length'] = String(body.length);
   delete headers['transfer-encoding'];
   return Object.assign(Readable.from([body], { objectMode: false }), { receivedEncodedLength: body.length });
 }
 
-/** Headers that reveal the length or a hash of the plain body. */
-const REVEALING = ['etag', 'content-length', 'last-modified', 'accept-ranges', 'content-md5', 'digest', 'content-digest', 'repr-digest'];
-
-async function sealed(reply: Reply, rule: Transform, payload: unknown, isHead: boolean): Promise<unknown> {
-  for (const name of REVEALING) reply.removeHeader(name);
+/** Applies the rule to a response, which behaves meanwhile as one that was sent: later changes of it have no effect. */
+async function held(reply: Reply, rule: Transform, payload: unknown): Promise<unknown> {
+  if (isResponse(payload) && !payload.bodyUsed) {
+    reply.code(payload.status);
+    for (const [name, value] of payload.headers) reply.header(name, value);
+    return held(reply, rule, payload.body);
+  }
+  const restore = kept(reply);
+  let result: unknown;
   try {
-    const body = payload === undefined || payload === null || payload === '' ? undefined : await bytes(reply, rule, payload);
-    if (!body || body.length === 0 || isHead) return null;
-    const result = await rule.apply(body);
-    reply.header('content-length', result.length);
-    return result;
+    result = await transformed(reply, rule, payload);
   } catch (error) {
+    restore();
+    // The error of the handler's stream is Fastify's to handle.
+    if (!(error instanceof LeafsealError)) throw error;
+    withoutRevealing(reply);
     return replacement(reply, error);
   }
+  restore();
+  if (result instanceof Uint8Array && result !== payload) {
+    withoutRevealing(reply);
+    reply.header('content-length', result.length);
+  }
+  return result;
 }
 
-async function bytes(reply: Reply, rule: Transform, payload: unknown): Promise<Buffer> {
+/** Keeps status and headers. Further calls of `send` are ignored, as after one without a rule, until the returned function is called. */
+function kept(reply: Reply): () => void {
+  const { statusCode } = reply;
+  // Fastify adds cookies to the same list.
+  const copy = (value: unknown): unknown => (Array.isArray(value) ? [...(value as unknown[])] : value);
+  const headers: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(reply.getHeaders())) headers[name] = copy(value);
+  Object.defineProperty(reply, 'sent', { configurable: true, get: () => true });
+  return () => {
+    delete (reply as { sent?: boolean }).sent;
+    if (reply.statusCode !== statusCode) reply.code(statusCode);
+    for (const name of Object.keys({ ...reply.getHeaders(), ...headers })) {
+      if (headers[name] === reply.getHeader(name)) continue;
+      reply.removeHeader(name);
+      if (headers[name] !== undefined) reply.header(name, headers[name]);
+    }
+  };
+}
+
+/** Returns what is sent in place of the payload; a payload like it if the rule leaves the body as it is. */
+async function transformed(reply: Reply, rule: Transform, payload: unknown): Promise<unknown> {
+  // Fastify sends no body with these.
+  if (payload === undefined || payload === null || payload === '' || reply.statusCode < 200 || reply.statusCode === 204) return payload;
   const text = (name: string): string | undefined => reply.getHeader(name)?.toString();
   const problem = notJson(text('content-type'), text('content-encoding'));
+  const stream = streamOf(payload);
   if (problem) {
-    if (payload instanceof Readable) payload.destroy();
+    stream?.on('error', () => undefined).destroy();
     throw responseNotJson(problem);
   }
-  if (payload instanceof Readable) return collect(payload, 'response', rule.sizeMax);
-  if (typeof payload !== 'string' && !(payload instanceof Uint8Array)) {
-    throw responseNotJson('this kind of body');
-  }
-  const body = Buffer.from(payload as string);
+  if (!stream && typeof payload !== 'string' && !(payload instanceof Uint8Array)) throw responseNotJson('this kind of body');
+  const body = stream ? await collect(stream, 'response', rule.sizeMax) : Buffer.from(payload as string);
   if (body.length > rule.sizeMax) throw tooLarge('response', rule.sizeMax);
-  return body;
+  const result = body.length > 0 ? await rule.apply(body) : body;
+  if (!result.equals(body)) return result;
+  return stream ? Readable.from(body.length > 0 ? [body] : [], { objectMode: false }) : payload;
+}
+
+function isResponse(payload: unknown): payload is Response {
+  return Object.prototype.toString.call(payload) === '[object Response]';
+}
+
+/** The payload as a stream of Node, if it is a stream of any kind. */
+function streamOf(payload: unknown): Readable | undefined {
+  if (payload instanceof Readable) return payload;
+  const { pipe, getReader } = payload as { pipe?: unknown; getReader?: unknown };
+  if (typeof getReader === 'function') return Readable.fromWeb(payload as never);
+  return typeof pipe === 'function' ? new Readable().wrap(payload as Readable) : undefined;
+}
+
+function withoutRevealing(reply: Reply): void {
+  for (const name of REVEALING) reply.removeHeader(name);
 }
 
 /** The error that takes the place of a response. Nothing of the original body remains. */
-function replacement(reply: Reply, failure: unknown): Buffer {
-  const error = failure instanceof LeafsealError ? failure : new BodyError(500, 'response_failed', 'the body could not be read');
+function replacement(reply: Reply, error: LeafsealError): Buffer {
   for (const name of Object.keys(reply.getHeaders())) if (name.startsWith('content-')) reply.removeHeader(name);
   if (reply.statusCode < 400) {
     reply.code(error instanceof BodyError ? error.status : 500);
