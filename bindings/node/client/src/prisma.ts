@@ -175,7 +175,7 @@ class Schema {
   }
 
   private takeValue(path: string, holder: Bag, name: string, value: unknown, options: FieldOptions, spots: Spot[]): unknown {
-    if (value === null || value === undefined) return value;
+    if (value === null || value === undefined || isSkip(value)) return value;
     if (typeof value === 'string') {
       spots.push({ holder, name, options });
       return value;
@@ -234,9 +234,14 @@ function isBag(value: unknown): value is Bag {
   return prototype === Object.prototype || prototype === null;
 }
 
-/** Whether a condition only asks whether the field has a value. */
+/** Whether a value is `Prisma.skip`: Prisma behaves as without that member. Only its object has this method. */
+function isSkip(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && typeof (value as { ifUndefined?: unknown }).ifUndefined === 'function';
+}
+
+/** Whether a condition only asks whether the field has a value, or is left out. */
 function isNullTest(condition: unknown): boolean {
-  if (condition === null || condition === undefined) return true;
+  if (condition === null || condition === undefined || isSkip(condition)) return true;
   return isBag(condition) && Object.entries(condition).every(([name, value]) => (name === 'equals' || name === 'not') && isNullTest(value));
 }
 

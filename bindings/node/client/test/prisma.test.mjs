@@ -98,6 +98,35 @@ test('every way to write seals, and every way to read opens', async () => {
   assert.ok((await db.card.count({ where: { note: { not: null } } })) > 0);
 });
 
+test('Prisma.skip leaves a member out, wherever it stands', async () => {
+  const { skip } = Prisma;
+  const data = { name: 'Skip', email: skip, cards: { create: [{ number: NUMBER, note: skip }, { number: '2', note: 'n' }] } };
+  const { id, email, cards } = await db.customer.create({ data, include: { cards: true, _count: skip } });
+  assert.deepEqual([email, ...cards.map(({ number, note }) => `${number} ${note}`)], [null, `${NUMBER} null`, '2 n']);
+  const [first, second] = cards;
+  const where = { id: first.id };
+  assert.equal((await db.card.update({ where, data: { number: skip, note: 'new' } })).number, NUMBER);
+  assert.equal((await db.card.update({ where, data: { number: { set: '3' }, note: skip } })).note, 'new');
+  await db.card.createMany({ data: [{ number: '4', note: skip, customerId: id }, { number: '5', note: 'five', customerId: skip.ifUndefined(id) }] });
+  await db.card.updateMany({ where: { number: skip, note: skip, id: second.id }, data: { note: skip, number: '22' } });
+  await db.card.upsert({ where: { id: -5 }, create: { number: '6', note: skip, customerId: id }, update: { number: skip } });
+  await db.customer.update({ where: { id }, data: { email: skip, cards: { update: { where: { id: second.id }, data: { note: skip, month: 2 } }, create: skip } } });
+  const found = await db.card.findMany({
+    where: { customerId: id, number: skip, OR: [{ note: skip, id: { gt: 0 } }], customer: { is: { email: skip, name: 'Skip' } } },
+    orderBy: [{ id: 'asc' }], cursor: skip, distinct: skip, select: { number: true, note: skip, customer: { select: { email: skip, name: true } } },
+  });
+  assert.deepEqual(found.map(({ number }) => number), ['3', '22', '4', '5', '6']);
+  assert.deepEqual(await db.customer.findFirst({ where: { name: 'Skip', email: skip }, select: { email: true, cards: skip } }), { email: null });
+  assert.ok((await stored()).every(isEnvelope));
+});
+
+test('a string with half of a surrogate pair is not written', async () => {
+  const before = await plain.card.count();
+  const data = [{ number: '1', customerId: 1 }, { number: 'a\ud800', customerId: 1 }];
+  await assert.rejects(async () => db.card.createMany({ data }), { code: 'invalid_argument' });
+  assert.equal(await plain.card.count(), before);
+});
+
 test('a sealed field cannot be compared or sorted, wherever it stands', async () => {
   for (const call of [
     () => db.card.findMany({ where: { number: NUMBER } }),
