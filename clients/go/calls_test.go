@@ -237,6 +237,34 @@ func TestCalls(t *testing.T) {
 			}
 		}
 	})
+	t.Run("the index of the element at fault", func(t *testing.T) {
+		list := func(values ...any) error {
+			_, err := client.EncryptAll(background, values, EncryptOptions{})
+			return err
+		}
+		rewrap := func(envelopes ...string) error {
+			_, _, err := client.Rewrap(background, envelopes, RewrapOptions{})
+			return err
+		}
+		selecting := func(selectors ...string) error {
+			_, err := client.EncryptDocument(background, []byte("{}"), EncryptOptions{Select: selectors})
+			return err
+		}
+		for row, err := range []error{
+			list(1, 2, math.NaN()), list("a", true, "\xff"), list(1, "a", []int{}), rewrap("a", "b", "\xff"), selecting("$.a", "$.b", "\xff"),
+			selecting("$.a", "$.b", "$.["),
+		} {
+			var failure *Error
+			if !errors.As(err, &failure) || failure.Index != 2 {
+				t.Errorf("%d: expected index 2, received %+v", row, err)
+			}
+		}
+		_, err := client.Encrypt(background, "a", EncryptOptions{Role: "\xff"})
+		var failure *Error
+		if !errors.As(err, &failure) || failure.Index != -1 {
+			t.Errorf("expected no index, received %+v", err)
+		}
+	})
 	t.Run("settings are checked and named", func(t *testing.T) {
 		for name, change := range map[string]func(*Settings){
 			"Addresses": at(), "CA": func(s *Settings) { s.CA = PEM{} }, "Timeout": func(s *Settings) { s.Timeout = -1 },

@@ -38,7 +38,7 @@ type Error struct {
 	Retry   Retry
 	// RetryAfter is the minimum pause before a retry, with RetryLater; 0 if unknown.
 	RetryAfter time.Duration
-	// Index is the position of the first value at fault, from 0; -1 if unknown.
+	// Index is the position of the first value or selector at fault, from 0; -1 if unknown.
 	Index int
 	// Offset is the byte offset of the fault in the document or selector; -1 if unknown.
 	Offset int
@@ -62,6 +62,13 @@ func newError(code string, retry Retry, cause error, format string, arguments ..
 
 func invalidArgument(format string, arguments ...any) *Error {
 	return newError(CodeInvalidArgument, RetryNever, nil, format, arguments...)
+}
+
+// invalidElement is the error of an element of a list, which the message names, too.
+func invalidElement(name string, index int, format string, arguments ...any) *Error {
+	failure := invalidArgument("%s[%d]: %s", name, index, fmt.Sprintf(format, arguments...))
+	failure.Index = index
+	return failure
 }
 
 func protocolError(format string, arguments ...any) *Error {

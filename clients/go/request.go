@@ -131,7 +131,7 @@ func (e *encoder) texts(name string, values []string) *encoder {
 		e.fields = msgp.AppendArrayHeader(msgp.AppendString(e.fields, name), uint32(len(values)))
 		for index, value := range values {
 			if !utf8.ValidString(value) && e.err == nil {
-				e.err = invalidArgument("%s[%d]: the string is not UTF-8", name, index)
+				e.err = invalidElement(name, index, "the string is not UTF-8")
 			}
 			e.fields = msgp.AppendString(e.fields, value)
 		}
@@ -153,7 +153,7 @@ func (e *encoder) values(values []any) (*request, error) {
 	for index, value := range values {
 		var err error
 		if tail, err = appendScalar(withRoom(tail, scalarSizeMax(value)), value); err != nil && e.err == nil {
-			e.err = invalidArgument("values[%d]: %v", index, err)
+			e.err = invalidElement("values", index, "%v", err)
 		}
 		if e.err != nil || len(tail) > e.sizeMax {
 			break

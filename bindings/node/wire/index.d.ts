@@ -2,7 +2,7 @@
  * Messages of the Leafseal engine: encodes requests to Buffers and decodes answers as they arrive.
  *
  * The package only converts: the caller handles sockets, TLS, ids, timeouts and retries. Leafseal's `docs/protocol.md` describes the
- * messages. Invalid input is refused with a {@link WireError}.
+ * messages. Invalid input is refused with a {@link WireError}, strings with lone surrogates included.
  */
 
 /** A native value. Integers beyond `Number.MAX_SAFE_INTEGER` are 64-bit BigInts, in requests and answers. */

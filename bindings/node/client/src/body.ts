@@ -208,6 +208,11 @@ const SUSPICIOUS = /"(?:_|\\u005[fF]){2}(?:p|\\u0070)(?:r|\\u0072)(?:o|\\u006[fF
 /** The byte order mark that a JSON text may begin with (RFC 8259, section 8.1), as a character. */
 const BYTE_ORDER_MARK = '\ufeff';
 
+/** Whether a body has no text. */
+export function isEmpty(body: Buffer): boolean {
+  return body.length === 0 || (body.length === 3 && body.toString() === BYTE_ORDER_MARK);
+}
+
 /**
  * Parses a JSON text, and refuses names that pollute prototypes where objects are merged.
  *

@@ -9,7 +9,7 @@ import { Calls } from './calls.js';
 import { LeafsealError } from './errors.js';
 import type { Method } from './observer.js';
 import { type ClientOptions, type Settings, checked } from './settings.js';
-import { encodeValues, readValues } from './values.js';
+import { LONE_SURROGATE, encodeValues, isWellFormed, readValues } from './values.js';
 
 /** Options of every call. */
 export interface CallOptions {
@@ -310,7 +310,10 @@ function checkedTimeout(timeoutMs: number | undefined): number | undefined {
 
 function bytesOf(data: unknown, name: string): Uint8Array {
   if (data instanceof Uint8Array) return data;
-  if (typeof data === 'string') return Buffer.from(data);
+  if (typeof data === 'string') {
+    if (!isWellFormed(data)) throw new LeafsealError('invalid_argument', `${name}: ${LONE_SURROGATE}`);
+    return Buffer.from(data);
+  }
   throw new LeafsealError('invalid_argument', `${name}: expected a Buffer or Uint8Array`);
 }
 

@@ -55,7 +55,7 @@ export class LeafsealError extends Error {
   readonly retry: Retry;
   /** With `later`: the minimum pause in milliseconds. */
   readonly retryAfterMs: number | undefined;
-  /** Index of the first value at fault. */
+  /** Index of the first value or selector at fault. */
   readonly index: number | undefined;
   /** Byte offset in the document or selector. */
   readonly offset: number | undefined;
@@ -95,7 +95,11 @@ export function wireError(error: unknown): LeafsealError {
   if (error instanceof LeafsealError) return error;
   const { code, message } = error as { code?: unknown; message?: unknown };
   const text = typeof message === 'string' ? message : 'unknown error';
-  if (code === 'invalid_argument' || code === 'too_large') return new LeafsealError(code, text);
+  if (code === 'invalid_argument' || code === 'too_large') {
+    // The native module has no property for it.
+    const index = /^\w+, index (\d+): /.exec(text)?.[1];
+    return new LeafsealError(code, text, { index: index === undefined ? undefined : Number(index) });
+  }
   if (code === 'invalid_answer' || code === 'invalid_message' || code === 'invalid_frame') {
     return new LeafsealError('protocol_error', `the engine's answer cannot be read: ${text}`, { retry: 'elsewhere' });
   }

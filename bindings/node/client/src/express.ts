@@ -6,7 +6,9 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
-import { type BodyRules, BodyError, type Transform, checkRequest, collect, compile, hasBody, parse, withoutValidators } from './body.js';
+import {
+  type BodyRules, BodyError, type Transform, checkRequest, collect, compile, hasBody, isEmpty, parse, withoutValidators,
+} from './body.js';
 import type { Client } from './client.js';
 import { LeafsealError } from './errors.js';
 import { HeldResponse } from './held.js';
@@ -84,7 +86,7 @@ async function read(request: Request, rule: Transform, signal: AbortSignal): Pro
   checkRequest(request.headers, rule.sizeMax);
   const plain = await collected(request, rule.sizeMax);
   // As `express.json` reads an empty body.
-  request.body = plain.length > 0 ? parse(await rule.apply(plain, signal)) : {};
+  request.body = isEmpty(plain) ? {} : parse(await rule.apply(plain, signal));
   // Parsers that come later see that the body was read.
   request._body = true;
 }

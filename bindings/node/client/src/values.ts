@@ -7,6 +7,8 @@ import {
   type Answer, type DecryptOptions, type EncryptOptions, type Value, encodeDecrypt, encodeEncrypt, encodeTexts,
 } from '@leafseal/wire';
 
+import { LeafsealError } from './errors.js';
+
 /** Lists below this length are faster value by value. */
 const BULK_MIN = 8;
 /** Lists above this length go value by value, because their room would be much larger than their text. */
@@ -19,6 +21,15 @@ const JOINED_UNITS_MAX = 64;
 const scratch = Buffer.allocUnsafeSlow(1 << 20);
 /** Maximum bytes of UTF-8 for each UTF-16 unit. */
 const BYTES_PER_UNIT = 3;
+
+/** Why a string with half of a surrogate pair is refused: UTF-8 cannot represent it, and another text would be encrypted. */
+export const LONE_SURROGATE = 'the string has a lone surrogate';
+
+/** Whether every surrogate of a string belongs to a pair. */
+export function isWellFormed(text: string): boolean {
+  // Of ES2024, which Node 20 has.
+  return (text as string & { isWellFormed: () => boolean }).isWellFormed();
+}
 
 /** Encodes `encrypt` or `decrypt` of a list. */
 export function encodeValues(
@@ -66,11 +77,13 @@ function endsOf(values: readonly string[], ends: Uint32Array): void {
   }
 }
 
-/** Writes strings one after another, and their ends. Returns the last one. */
+/** Writes strings one after another, and their ends. Returns the last one. Node writes U+FFFD for a lone surrogate, which is refused. */
 function writeAll(values: readonly string[], memory: Buffer, ends: Uint32Array): number {
   let end = 0;
   for (let index = 0; index < values.length; index += 1) {
-    end += memory.write(values[index] ?? '', end);
+    const value = values[index] ?? '';
+    if (!isWellFormed(value)) throw new LeafsealError('invalid_argument', `values, index ${index}: ${LONE_SURROGATE}`, { index });
+    end += memory.write(value, end);
     ends[index] = end;
   }
   return end;

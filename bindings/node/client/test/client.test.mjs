@@ -42,12 +42,54 @@ test('lists of every length come back, in one request each', async () => {
       assert.deepEqual(await client.decrypt(await client.encrypt(values)), values, `${count} of ${text}`);
     }
   }
-  // Two halves of a character in neighbouring values, which together would be one.
-  const halves = Array.from({ length: 20 }, (_, index) => ['', 'a\ud83d', '\ude00b'][index % 3]);
-  const replaced = halves.map((text) => text.toWellFormed?.() ?? text.replace(/[\ud800-\udfff]/g, '\ufffd'));
-  assert.deepEqual(await client.decrypt(await client.encrypt(halves)), replaced);
   const mixed = Array.from({ length: 100 }, (_, index) => (index % 3 ? `value ${index}` : index));
   assert.deepEqual(await client.decrypt(await client.encrypt(mixed)), mixed);
+});
+
+test('a string with half of a surrogate pair is refused, wherever it stands', async () => {
+  const filler = (count) => Array.from({ length: count }, (_, index) => `value ${index} \ufffd ä`);
+  for (const half of ['\ud83d', 'a\ude00', `${'x'.repeat(100)}\ud83d`, '\ufffd\udc00\ud800']) {
+    for (const count of [0, 1, 7, 2000]) {
+      for (const call of [client.encrypt([...filler(count), half, 'last']), client.decrypt([...filler(count), half])]) {
+        const error = await rejects(call, 'invalid_argument');
+        assert.deepEqual([error.index, error.source], [count, 'client']);
+        assert.match(error.message, new RegExp(`^values, index ${count}: the string has a lone surrogate$`));
+      }
+    }
+    // Half a character in neighbouring values, which together would be one.
+    const halves = [...filler(10), 'a\ud83d', '\ude00b'];
+    assert.equal((await rejects(client.encrypt(halves), 'invalid_argument')).index, 10);
+    assert.equal((await rejects(client.encrypt([1, true, half]), 'invalid_argument')).index, 2);
+    await rejects(client.encrypt(half), 'invalid_argument');
+    await rejects(client.decrypt(half), 'invalid_argument');
+    await rejects(client.encrypt('a', { role: half }), 'invalid_argument');
+    await rejects(client.encrypt('a', { app: half }), 'invalid_argument');
+    await rejects(client.decrypt('a', { keyId: half }), 'invalid_argument');
+    assert.equal((await rejects(client.rewrap(['a', half]), 'invalid_argument')).index, 1);
+    assert.equal((await rejects(client.inspect(['a', half]), 'invalid_argument')).index, 1);
+    assert.equal((await rejects(client.encryptDocument({}, { select: ['$.a', half] }), 'invalid_argument')).index, 1);
+    await rejects(client.authenticate(half), 'invalid_argument');
+    for (const method of ['encryptDocument', 'decryptDocument']) {
+      await rejects(client[method](`{"a":"${half}"}`), 'invalid_argument');
+    }
+    for (const document of [{ a: half }, [half], half === '' ? {} : { a: { b: [1, half] } }]) {
+      const error = await client.encryptDocument(document).catch((failure) => failure);
+      assert.ok(error instanceof LeafsealError, JSON.stringify(error));
+      assert.ok(['invalid_document', 'invalid_argument'].includes(error.code), error.code);
+    }
+  }
+  const whole = ['\ufffd', '😀\ufffd', ...filler(20)];
+  assert.deepEqual(await client.decrypt(await client.encrypt(whole)), whole);
+  assert.deepEqual(await client.decryptDocument(await client.encryptDocument(whole)), whole);
+});
+
+test('errors have the index of the element at fault', async () => {
+  for (const values of [['a', 1, NaN], [...'ab', {}], ['a', 2n ** 70n]]) {
+    assert.equal((await rejects(client.encrypt(values), 'invalid_argument')).index, values.length - 1);
+  }
+  assert.equal((await rejects(client.encryptDocument({}, { select: ['$.a', 5] }), 'invalid_argument')).index, 1);
+  assert.equal((await rejects(client.encryptDocument({}, { select: ['$.a', '$.['] }), 'invalid_selector')).index, 1);
+  assert.equal((await rejects(client.encrypt('a', { role: 5 }), 'invalid_argument')).index, undefined);
 });
 
 test('roles, curves and keying reach the engine', async () => {

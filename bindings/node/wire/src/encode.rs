@@ -383,7 +383,7 @@ fn string(value: Js, name: &str) -> Result<String> {
         return Err(expected());
     }
     let mut bytes = Vec::new();
-    value.append_text(&mut bytes)?;
+    value.append_text(&mut bytes, || name.to_owned())?;
     String::from_utf8(bytes).map_err(|_| expected())
 }
 

@@ -8,10 +8,13 @@ use std::ptr;
 use napi::bindgen_prelude::{FromNapiValue, ToNapiValue, TypeName, ValidateNapiValue};
 use napi::{Env, ValueType, sys};
 
-use crate::fault::{Code, Result, check, fault};
+use crate::fault::{Code, Result, check, fault, invalid_argument};
 
 /// Buffer size for a string of unknown size; the size of longer strings is queried first.
 const TEXT_ROOM: usize = 256;
+
+/// U+FFFD in UTF-8.
+const REPLACEMENT: &[u8] = "\u{fffd}".as_bytes();
 
 /// A JavaScript value, valid until the call that it belongs to returns.
 #[derive(Clone, Copy)]
@@ -85,18 +88,37 @@ impl Js {
         Ok(lossless.then_some(number))
     }
 
-    /// Appends a string as UTF-8; lone surrogates become U+FFFD. Returns its size in bytes.
-    pub(crate) fn append_text(self, out: &mut Vec<u8>) -> Result<usize> {
+    /// Appends a string as UTF-8. Returns its size in bytes. Refuses a lone surrogate, for which Node would write U+FFFD: the engine would
+    /// encrypt another text. `name` names the string in the error.
+    pub(crate) fn append_text(self, out: &mut Vec<u8>, name: impl FnOnce() -> String) -> Result<usize> {
         // Node terminates its output with a zero and never splits a character.
-        let size = self.copy_text(out, TEXT_ROOM)?;
-        if size + 4 < TEXT_ROOM {
-            return Ok(size);
+        let mut size = self.copy_text(out, TEXT_ROOM)?;
+        if size + 4 >= TEXT_ROOM {
+            out.truncate(out.len() - size);
+            // SAFETY: as in `kind`; without a buffer only the size is written.
+            check(unsafe { sys::napi_get_value_string_utf8(self.env, self.value, ptr::null_mut(), 0, &mut size) })?;
+            size = self.copy_text(out, size + 1)?;
         }
-        out.truncate(out.len() - size);
-        let mut size = 0;
-        // SAFETY: as in `kind`; without a buffer only the size is written.
-        check(unsafe { sys::napi_get_value_string_utf8(self.env, self.value, ptr::null_mut(), 0, &mut size) })?;
-        self.copy_text(out, size + 1)
+        let written = &out[out.len() - size..];
+        let has_replacement = !written.is_ascii() && written.windows(3).any(|bytes| bytes == REPLACEMENT);
+        if has_replacement && !self.is_well_formed()? {
+            return Err(invalid_argument(format!("{}: the string has a lone surrogate", name())));
+        }
+        Ok(size)
+    }
+
+    /// Whether every surrogate of a string belongs to a pair.
+    fn is_well_formed(self) -> Result<bool> {
+        let mut length = 0;
+        // SAFETY: as in `kind`; without a buffer only the length is written.
+        check(unsafe { sys::napi_get_value_string_utf16(self.env, self.value, ptr::null_mut(), 0, &mut length) })?;
+        // With the terminating zero.
+        let mut units = vec![0_u16; length + 1];
+        // SAFETY: as in `kind`; Node writes at most as many units as `units` has.
+        check(unsafe {
+            sys::napi_get_value_string_utf16(self.env, self.value, units.as_mut_ptr(), units.len(), &mut length)
+        })?;
+        Ok(char::decode_utf16(units).all(|unit| unit.is_ok()))
     }
 
     /// Appends as much of the string as fits into `room` bytes together with a terminating zero, which is not kept.

@@ -68,7 +68,7 @@ impl Texts {
             if value.kind()? != ValueType::String {
                 return Err(invalid_argument(format!("{name}, index {index}: expected a string")));
             }
-            value.append_text(&mut text)?;
+            value.append_text(&mut text, || format!("{name}, index {index}"))?;
             ends.push(text.len());
             match text.len() + ends.len() > size_max {
                 true => Err(fault(Code::TooLarge, format!("{name} exceed the limit of {size_max} bytes"))),
@@ -96,7 +96,7 @@ fn take(index: u32, value: Js, text: &mut Vec<u8>) -> Result<Item> {
     let scalar = match value.kind()? {
         ValueType::String => {
             let start = text.len();
-            let size = value.append_text(text)?;
+            let size = value.append_text(text, || format!("values, index {index}"))?;
             return Ok(Item::Text(start..start + size));
         }
         ValueType::Null => Some(Scalar::Nil),

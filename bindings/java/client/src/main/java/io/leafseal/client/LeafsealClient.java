@@ -385,7 +385,7 @@ public final class LeafsealClient implements AutoCloseable {
 
     private static byte[] utf8(String json) {
         require(json, "json");
-        return Encoder.utf8(json, () -> "json");
+        return Encoder.utf8(json, "json");
     }
 
     private static String text(byte[] utf8) {

@@ -76,6 +76,12 @@ public final class LeafsealException extends RuntimeException {
         return new LeafsealException(INVALID_ARGUMENT, message);
     }
 
+    /** The error of an element of a list, which the message names, too. */
+    static LeafsealException invalidElement(String name, int index, String message) {
+        String text = name + "[" + index + "]: " + message;
+        return new LeafsealException(INVALID_ARGUMENT, text, Retry.NEVER, Source.CLIENT, ABSENT, index, ABSENT, null);
+    }
+
     static LeafsealException protocol(String message) {
         return new LeafsealException(PROTOCOL_ERROR, message, Retry.ELSEWHERE, null);
     }
@@ -105,7 +111,7 @@ public final class LeafsealException extends RuntimeException {
         return retryAfterMs < 0 ? Optional.empty() : Optional.of(Duration.ofMillis(retryAfterMs));
     }
 
-    /** Index of the first value at fault, from 0. */
+    /** Index of the first value or selector at fault, from 0. */
     public OptionalLong index() {
         return index < 0 ? OptionalLong.empty() : OptionalLong.of(index);
     }

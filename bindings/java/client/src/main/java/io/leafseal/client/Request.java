@@ -9,6 +9,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.List;
+import java.util.function.Function;
 import org.msgpack.core.MessagePacker;
 import org.msgpack.core.buffer.MessageBuffer;
 import org.msgpack.core.buffer.MessageBufferOutput;
@@ -144,7 +145,7 @@ final class Request {
         /** A field that is omitted if `value` is null. */
         Encoder text(String name, String value) {
             if (value != null) {
-                byte[] utf8 = utf8(value, () -> name);
+                byte[] utf8 = utf8(value, name);
                 fields.add(() -> packed(() -> pack(name).packRawStringHeader(utf8.length).addPayload(utf8)));
             }
             return this;
@@ -253,28 +254,32 @@ final class Request {
                 packer.packBigInteger(number);
             } else {
                 String type = value instanceof Number ? "the number is not finite or too large" : "expected a string, number, boolean or null";
-                throw LeafsealException.invalidArgument("values[" + index + "]: " + type + " (" + value.getClass().getName() + ")");
+                throw LeafsealException.invalidElement("values", index, type + " (" + value.getClass().getName() + ")");
             }
         }
 
         private void packText(String text, int index, String name) throws IOException {
             if (text == null) {
-                throw LeafsealException.invalidArgument(name + "[" + index + "]: null");
+                throw LeafsealException.invalidElement(name, index, "null");
             }
-            byte[] utf8 = utf8(text, () -> name + "[" + index + "]");
+            byte[] utf8 = utf8(text, fault -> LeafsealException.invalidElement(name, index, fault));
             checkSize(chunks.size + (long) utf8.length);
             packer.packRawStringHeader(utf8.length).writePayload(utf8);
             Pem.wipe(utf8);
         }
 
-        static byte[] utf8(String text, java.util.function.Supplier<String> name) {
+        static byte[] utf8(String text, String name) {
+            return utf8(text, fault -> LeafsealException.invalidArgument(name + ": " + fault));
+        }
+
+        private static byte[] utf8(String text, Function<String, LeafsealException> refused) {
             // `getBytes` replaces half a surrogate pair by a question mark, which would change the value.
             for (int index = 0; index < text.length(); index++) {
                 char unit = text.charAt(index);
                 if (Character.isSurrogate(unit)) {
                     boolean isPair = Character.isHighSurrogate(unit) && index + 1 < text.length() && Character.isLowSurrogate(text.charAt(index + 1));
                     if (!isPair) {
-                        throw LeafsealException.invalidArgument(name.get() + ": the string is not Unicode text");
+                        throw refused.apply("the string is not Unicode text");
                     }
                     index++;
                 }

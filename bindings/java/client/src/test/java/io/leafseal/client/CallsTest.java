@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.leafseal.client.testing.Engine;
@@ -20,6 +21,7 @@ import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalLong;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.stream.IntStream;
@@ -128,6 +130,22 @@ class CallsTest {
             String large = "{\"text\":\"" + "x".repeat(size) + "\"}";
             assertEquals(large, client.decryptDocument(client.encryptDocument(large, ENCRYPT), DECRYPT), () -> size + " characters");
         }
+    }
+
+    @Test
+    void errorsHaveTheIndexOfTheElementAtFault() {
+        List<Executable> calls = List.of(
+                () -> client.encryptAll(Arrays.asList("a", null, Double.NaN)),
+                () -> client.encryptAll(List.of("a", 1, new Object())),
+                () -> client.encryptAll(List.of("a", true, "\ud800")),
+                () -> client.rewrap(List.of("a", "b", "\udc00"), CALL),
+                () -> client.encryptDocument("{}", ENCRYPT.select("$.a", "$.b", "\ud800")),
+                () -> client.encryptDocument("{}", ENCRYPT.select("$.a", "$.b", "$.[")));
+        for (Executable call : calls) {
+            assertEquals(OptionalLong.of(2), assertThrows(LeafsealException.class, call).index());
+        }
+        LeafsealException error = assertThrows(LeafsealException.class, () -> client.encryptDocument("{}", ENCRYPT.role("\ud800")));
+        assertEquals(OptionalLong.empty(), error.index());
     }
 
     @Test
