@@ -1,15 +1,20 @@
 // Metrics for prom-client. Labels have few values: methods, error codes and configured addresses.
 
-import { Counter, Gauge, Histogram, type Registry, register as defaultRegistry } from 'prom-client';
+import { Counter, Gauge, Histogram, register as defaultRegistry } from 'prom-client';
 
 import type { Observer } from './observer.js';
 
 const SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
+/** A `Registry` of prom-client, of any version and content type. The declarations of this package do not import those of prom-client. */
+export interface MetricsRegistry {
+  registerMetric: (metric: never) => void;
+}
+
 /** Creates an observer that counts in `registry`, by default the global one. Create one for each registry. */
-export function prometheus(options: { readonly registry?: Registry; readonly prefix?: string } = {}): Observer {
+export function prometheus(options: { readonly registry?: MetricsRegistry; readonly prefix?: string } = {}): Observer {
   const { registry = defaultRegistry, prefix = 'leafseal_client_' } = options;
-  const registers = [registry];
+  const registers = [registry as never];
   const seconds = new Histogram({
     name: `${prefix}call_seconds`, help: 'Duration of calls, retries included', labelNames: ['method', 'code'], buckets: SECONDS,
     registers,

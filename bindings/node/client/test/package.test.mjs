@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -61,7 +61,9 @@ test('from TypeScript, strictly checked, as either kind of module', () => {
 import { Client, LeafsealError, type ClientOptions, type Value } from '@leafseal/client';
 import { protectBody, type Middleware } from '@leafseal/client/express';
 import { sealFields } from '@leafseal/client/prisma';
+import { prometheus, type MetricsRegistry } from '@leafseal/client/prometheus'; // Without prom-client, whose types it does not need.
 
+export const observer = (registry: MetricsRegistry) => prometheus({ registry });
 export async function main(options: ClientOptions): Promise<void> {
   const client = new Client(options);
   const one: string = await client.encrypt('x');
@@ -84,4 +86,22 @@ export async function main(options: ClientOptions): Promise<void> {
     const options = ['--noEmit', '--strict', '--module', 'node16', '--target', 'es2022', '--typeRoots', dirname(types), '--types', 'node'];
     execFileSync(process.execPath, [tsc, ...options, name], { cwd: project, encoding: 'utf8', stdio: ['ignore', 'inherit', 'inherit'] });
   }
+});
+
+test('registries of prom-client, of every content type, are accepted', () => {
+  // In this package's folder, where prom-client is installed.
+  const name = join(client, 'node_modules', '.cache', 'registry.mts');
+  mkdirSync(dirname(name), { recursive: true });
+  writeFileSync(name, `
+import { Registry, type OpenMetricsContentType } from 'prom-client';
+import { prometheus } from '@leafseal/client/prometheus';
+
+const open = new Registry<OpenMetricsContentType>();
+open.setContentType(Registry.OPENMETRICS_CONTENT_TYPE);
+export const observers = [prometheus({ registry: new Registry() }), prometheus({ registry: open })];
+// @ts-expect-error it is no registry
+prometheus({ registry: {} });
+`);
+  const options = ['--noEmit', '--strict', '--module', 'node16', '--target', 'es2022', '--typeRoots', dirname(types), '--types', 'node'];
+  execFileSync(process.execPath, [require.resolve('typescript/bin/tsc'), ...options, name], { encoding: 'utf8', stdio: ['ignore', 'inherit', 'inherit'] });
 });
