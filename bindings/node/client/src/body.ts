@@ -3,7 +3,7 @@
 // A rule is applied to the bytes of a whole body, or the message is refused. Nothing that a rule selects passes because the body has
 // another content type, is compressed, too large or not JSON.
 
-import type { IncomingHttpHeaders } from 'node:http';
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 
 import type { Client, DecryptOptions, DocumentOptions, EncryptOptions } from './client.js';
 import { LeafsealError } from './errors.js';
@@ -243,6 +243,15 @@ function isPolluting(root: unknown): boolean {
     for (const child of Object.values(value)) pending.push(child);
   }
   return false;
+}
+
+/** Aborts calls of the engine when the client disconnects. */
+export function abortedWith(response: ServerResponse): AbortSignal {
+  const controller = new AbortController();
+  response.once('close', () => {
+    if (!response.writableFinished) controller.abort();
+  });
+  return controller.signal;
 }
 
 /** The body of a response that replaces one to which a rule could not be applied. */

@@ -7,7 +7,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
 import {
-  type BodyRules, BodyError, type Transform, checkRequest, collect, compile, hasBody, isEmpty, parse, withoutValidators,
+  type BodyRules, BodyError, type Transform, abortedWith, checkRequest, collect, compile, hasBody, isEmpty, parse, withoutValidators,
 } from './body.js';
 import type { Client } from './client.js';
 import { LeafsealError } from './errors.js';
@@ -67,15 +67,6 @@ function mark(request: IncomingMessage, name: symbol): void {
     throw new BodyError(500, 'rule_applied_twice', `the ${direction} passes two rules: mount the middleware once, with all selectors`);
   }
   Object.defineProperty(request, name, { value: true });
-}
-
-/** Aborts calls of the engine when the client disconnects. */
-function abortedWith(response: ServerResponse): AbortSignal {
-  const controller = new AbortController();
-  response.once('close', () => {
-    if (!response.writableFinished) controller.abort();
-  });
-  return controller.signal;
 }
 
 async function read(request: Request, rule: Transform, signal: AbortSignal): Promise<void> {

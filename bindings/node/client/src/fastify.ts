@@ -9,8 +9,8 @@ import { Readable } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 
 import {
-  type BodyRules, BodyError, type Message, REVEALING, type Transform, type Transforms, checkRequest, collect, compile, errorBody, hasBody,
-  notJson, parse, responseNotJson, tooLarge, withoutValidators,
+  type BodyRules, BodyError, type Message, REVEALING, type Transform, type Transforms, abortedWith, checkRequest, collect, compile,
+  errorBody, hasBody, notJson, parse, responseNotJson, tooLarge, withoutValidators,
 } from './body.js';
 import type { Client } from './client.js';
 import { LeafsealError } from './errors.js';
@@ -61,11 +61,11 @@ export function leafseal(instance: FastifyInstance, { client }: PluginOptions, d
     return known;
   };
   // Without a rule, the hooks take no turn of the event loop: the route behaves as without the plugin.
-  const preParsing = (request: Request, _: Reply, payload: Readable, next: Done): void => {
+  const preParsing = (request: Request, reply: Reply, payload: Readable, next: Done): void => {
     const rules = rulesFor(request);
     if (rules?.response) withoutValidators(request.headers);
     if (!rules?.request || !hasBody(request.raw)) next(null, payload);
-    else settle(replaced(request.headers, rules.request, payload), next);
+    else settle(replaced(request.headers, rules.request, payload, abortedWith(reply.raw)), next);
   };
   const onSend = (request: Request, reply: Reply, payload: unknown, next: Done): void => {
     const rule = rulesFor(request)?.response;
@@ -101,11 +101,11 @@ function settle(result: Promise<unknown>, next: Done, lost: () => unknown = () =
   result.then(proceed, next).catch(lost);
 }
 
-async function replaced(headers: IncomingHttpHeaders, rule: Transform, payload: Readable): Promise<Readable> {
+async function replaced(headers: IncomingHttpHeaders, rule: Transform, payload: Readable, signal: AbortSignal): Promise<Readable> {
   checkRequest(headers, rule.sizeMax);
   const plain = await collect(payload, 'request', rule.sizeMax);
   // The parser refuses an empty body.
-  const body = plain.length > 0 ? await rule.apply(plain) : plain;
+  const body = plain.length > 0 ? await rule.apply(plain, signal) : plain;
   if (body.length > 0) parse(body);
   // Fastify compares the length of the new body with the header.
   headers['content-length'] = String(body.length);
@@ -172,7 +172,7 @@ async function transformed(reply: Reply, rule: Transform, payload: unknown): Pro
   if (!stream && typeof payload !== 'string' && !(payload instanceof Uint8Array)) throw responseNotJson('this kind of body');
   const body = stream ? await collect(stream, 'response', rule.sizeMax) : Buffer.from(payload as string);
   if (body.length > rule.sizeMax) throw tooLarge('response', rule.sizeMax);
-  const result = body.length > 0 ? await rule.apply(body) : body;
+  const result = body.length > 0 ? await rule.apply(body, abortedWith(reply.raw)) : body;
   if (!result.equals(body)) return result;
   return stream ? Readable.from(body.length > 0 ? [body] : [], { objectMode: false }) : payload;
 }

@@ -200,11 +200,12 @@ function cases() {
     for (const sender of ['json', 'writeEnd', 'pipe', 'head']) for (const handler of ['careful', 'careless']) all.push({ sender, then, handler });
   }
   all.push({ sender: 'jsonp', handler: 'none', query: '&callback=f' }, { sender: 'format', handler: 'none', accept: 'text/html' });
-  // Express alone does not answer these: they throw where nothing catches it, or again in the error handler.
+  // Express alone does not answer these: they throw where nothing catches it, or again in the error handler, or do not end the response.
   const isLater = ({ sender }) => /^file|^download|^pipe|^later/.test(sender);
   const isBad = ({ first }) => ['99', '1000', 'abc', 'badMessage', 'badMessageType'].includes(first);
-  const isLost = (one) => one.sender === 'badTrailer' || (isLater(one) && isBad(one)) || (one.sender === 'later' && one.then)
-    || (one.sender === 'trailers' && (isBad(one) || one.first === '204'));
+  const isOpen = ({ sender, then }) => (then === 'head' || then === 'flush') && /^next|^fileCallback/.test(sender);
+  const isLost = (one) => one.sender === 'badTrailer' || (isLater(one) && isBad(one)) || (one.sender === 'later' && one.then) || isOpen(one)
+    || (one.sender === 'trailers' && (isBad(one) || one.first === '204' || one.first === '304'));
   all.splice(0, all.length, ...all.filter((one) => !isLost(one)));
   const others = all.filter(({ then, handler }) => !then && handler === 'none');
   return [

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { request } from 'node:http';
 import { Readable } from 'node:stream';
 import { ReadableStream } from 'node:stream/web';
 import { after, before, test } from 'node:test';
@@ -9,16 +10,17 @@ import { after, before, test } from 'node:test';
 import Fastify from 'fastify';
 
 import { leafseal } from '../dist/fastify.mjs';
-import { Engine, clientOf, optionsFor } from './support.mjs';
+import { Engine, clientOf, optionsFor, until } from './support.mjs';
 import { NUMBER, isEnvelope, send } from './web.mjs';
 
 const ENCRYPT = { config: { leafseal: { response: { encrypt: ['$.card'] } } } };
 const card = async () => ({ card: NUMBER });
 let engine;
 let client;
+const ended = [];
 before(async () => {
   engine = await Engine.start();
-  client = clientOf(engine);
+  client = clientOf(engine, { observers: [{ call: () => ({ error }) => ended.push(error) }] });
 });
 after(async () => {
   await client?.close();
@@ -99,11 +101,11 @@ test('two scopes with plugins of their own do not meet', async () => {
 });
 
 test('faults in rules, and rules without effect, are reported where the route is defined', async () => {
-  const request = { encrypt: ['$.card'] };
+  const rule = { encrypt: ['$.card'] };
   const faults = [
     [{ config: { leafseal: { response: {} } } }, 'post'],
-    [{ config: { leafseal: { request } } }, 'get'],
-    [{ config: { leafseal: { request, requestSizeMax: 2000 } }, bodyLimit: 1000 }, 'post'],
+    [{ config: { leafseal: { request: rule } } }, 'get'],
+    [{ config: { leafseal: { request: rule, requestSizeMax: 2000 } }, bodyLimit: 1000 }, 'post'],
   ];
   for (const [options, method] of faults) {
     const app = Fastify();
@@ -163,14 +165,14 @@ test('HEAD answers as GET, for every kind of payload', async () => {
 });
 
 test('a body within requestSizeMax is accepted, whatever bodyLimit its sealed form exceeds', async () => {
-  const request = { encrypt: ['$.list'] };
+  const rule = { encrypt: ['$.list'] };
   const body = JSON.stringify({ list: Array.from({ length: 100 }, () => 'x') });
   const length = async ({ body: { list } }) => ({ length: list.length, isSealed: list.every(isEnvelope) });
   await serving((app) => {
-    app.post('/limit', { config: { leafseal: { request, requestSizeMax: 1000 } } }, length);
-    app.post('/own', { config: { leafseal: { request } }, bodyLimit: 700 }, length);
-    app.post('/small', { config: { leafseal: { request } }, bodyLimit: 100 }, length);
-    app.post('/instance', { config: { leafseal: { request } } }, length);
+    app.post('/limit', { config: { leafseal: { request: rule, requestSizeMax: 1000 } } }, length);
+    app.post('/own', { config: { leafseal: { request: rule } }, bodyLimit: 700 }, length);
+    app.post('/small', { config: { leafseal: { request: rule } }, bodyLimit: 100 }, length);
+    app.post('/instance', { config: { leafseal: { request: rule } } }, length);
     app.post('/plain', async () => ({}));
   }, async (port) => {
     assert.ok(body.length > 400 && body.length < 700);
@@ -209,6 +211,19 @@ test('a response that waits for the engine behaves as sent', async () => {
       }
     });
   }
+});
+
+test('the engine does not work for a client that left', async () => {
+  const values = JSON.stringify({ card: Array.from({ length: 20_000 }, (_, index) => `value ${index}`) });
+  const options = { config: { leafseal: { request: { encrypt: { select: ['$.card'], keying: 'field' } }, requestSizeMax: 1 << 20 } } };
+  await serving((app) => app.post('/', options, async () => ({})), async (port) => {
+    const outgoing = request({ port, host: '127.0.0.1', path: '/', method: 'POST', headers: { 'content-type': 'application/json' } });
+    outgoing.on('error', () => undefined).end(values);
+    await until(() => client.callsInFlight === 1);
+    outgoing.destroy();
+    await until(() => client.callsInFlight === 0);
+    assert.equal(ended.at(-1)?.code, 'aborted');
+  });
 });
 
 test('an empty body is refused by the parser, and a byte order mark is read', async () => {
