@@ -36,8 +36,8 @@ export async function observe(port, { path, method = 'GET', headers = {}, body, 
     if (!VARYING.has(name)) pairs.push([name, response.rawHeaders[index + 1]]);
   }
   return {
-    status: response.statusCode, message: response.statusMessage, headers: Object.fromEntries(pairs.sort()), names: pairs.map(([name]) => name),
-    body: Buffer.concat(pieces).toString(), trailers: { ...response.trailers }, ...(error && { error }),
+    status: response.statusCode, message: response.statusMessage, headers: Object.fromEntries(pairs.sort()),
+    names: pairs.map(([name]) => name), body: Buffer.concat(pieces).toString(), trailers: { ...response.trailers }, ...(error && { error }),
   };
 }
 
@@ -68,7 +68,8 @@ function refused(plain) {
   const isTyped = /^application\/(?:json|[\w.+-]+\+json)/.test(plain.headers['content-type'] ?? '');
   if (isTyped && isJson(plain.body)) return undefined;
   const body = JSON.stringify({ code: isTyped ? 'invalid_document' : 'response_not_json', message: 'the response was refused' });
-  const headers = Object.fromEntries(Object.entries(plain.headers).filter(([name]) => !REVEALING.includes(name) && !name.startsWith('content-')));
+  const isKept = ([name]) => !REVEALING.includes(name) && !name.startsWith('content-');
+  const headers = Object.fromEntries(Object.entries(plain.headers).filter(isKept));
   headers['content-type'] = 'application/json; charset=utf-8';
   headers['content-length'] = String(body.length);
   const status = plain.status < 400 ? { status: 500, message: 'Internal Server Error' } : {};
@@ -76,8 +77,8 @@ function refused(plain) {
 }
 
 /**
- * Checks a response through a rule that selects nothing in it against the one without, as the README describes it. `whole` is the one without
- * that has the body, if `plain` is an answer to `HEAD` or has the status 304; `undefined` if the middleware does not receive that body.
+ * Checks a response through a rule that selects nothing in it against the one without, as the README describes it. `whole` is the one
+ * without that has the body, if `plain` is an answer to `HEAD` or has the status 304; `undefined` if the middleware does not receive that body.
  */
 export function assertThroughRule(ruled, plain, whole, name, isHead = false) {
   // What no client can read.

@@ -1,5 +1,5 @@
-// Express 4 and 5 with the middleware and a rule that selects nothing, compared with Express alone: for every way to send, to fail and to do
-// either after the response was sent, the client receives the same, and error handlers and logs see the same.
+// Express 4 and 5 with the middleware and a rule that selects nothing, compared with Express alone: for every way to send, to fail and to
+// do either after the response was sent, the client receives the same, and error handlers and logs see the same.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -75,7 +75,9 @@ const SENDERS = {
     res.end();
   },
   head: (req, res) => { res.writeHead(202, { 'content-type': 'application/json', 'x-a': ['1', '2'] }).end(TEXT); },
-  headReason: (req, res) => { res.writeHead(201, 'Done', { 'content-type': 'application/json', 'content-length': Buffer.byteLength(TEXT) }).end(TEXT); },
+  headReason: (req, res) => {
+    res.writeHead(201, 'Done', { 'content-type': 'application/json', 'content-length': Buffer.byteLength(TEXT) }).end(TEXT);
+  },
   headArray: (req, res) => { res.set('x-a', '0').writeHead(200, ['content-type', 'application/json', 'x-a', '1', 'x-b', '2']).end(TEXT); },
   headFlush: (req, res) => {
     json(res).writeHead(203).flushHeaders();
@@ -111,7 +113,9 @@ const SENDERS = {
   pipe: (req, res) => { stream(TEXT.slice(0, 4), TEXT.slice(4)).pipe(json(res)); },
   pipeEmpty: (req, res) => { stream().pipe(json(res)); },
   pipeline: (req, res) => { pipeline(stream(TEXT), json(res), (error) => res.locals.log.push(`piped ${error?.code}`)); },
-  pipeThrough: (req, res) => { pipeline(stream(TEXT), new PassThrough(), json(res), (error) => res.locals.log.push(`piped ${error?.code}`)); },
+  pipeThrough: (req, res) => {
+    pipeline(stream(TEXT), new PassThrough(), json(res), (error) => res.locals.log.push(`piped ${error?.code}`));
+  },
   later: (req, res) => { setImmediate(() => res.json(OBJECT)); },
   throwing: () => { throw Object.assign(new Error('thrown'), { status: 418 }); },
   nextError: (req, res, next) => { next(new Error('passed')); },
@@ -134,8 +138,9 @@ const SENDERS = {
 };
 
 /** Done before sending. */
+const STATUSES = [201, 204, 205, 304, 404, 500, 599, 99, 1000, 'abc'];
 const FIRST = {
-  ...Object.fromEntries([201, 204, 205, 304, 404, 500, 599, 99, 1000, 'abc'].map((status) => [status, (res) => { res.statusCode = status; }])),
+  ...Object.fromEntries(STATUSES.map((status) => [status, (res) => { res.statusCode = status; }])),
   message: (res) => { res.statusMessage = 'Fine'; },
   badMessage: (res) => { res.statusMessage = 'bad\nmessage'; },
   badMessageType: (res) => { res.statusMessage = Symbol.iterator; },
@@ -197,7 +202,9 @@ function cases() {
     for (const then of some(SOME_THEN, THEN)) all.push({ sender, then, handler: then === 'nextErrorLater' ? 'careless' : 'none' });
   }
   for (const then of Object.keys(THEN)) {
-    for (const sender of ['json', 'writeEnd', 'pipe', 'head']) for (const handler of ['careful', 'careless']) all.push({ sender, then, handler });
+    for (const sender of ['json', 'writeEnd', 'pipe', 'head']) {
+      all.push({ sender, then, handler: 'careful' }, { sender, then, handler: 'careless' });
+    }
   }
   all.push({ sender: 'jsonp', handler: 'none', query: '&callback=f' }, { sender: 'format', handler: 'none', accept: 'text/html' });
   // Express alone does not answer these: they throw where nothing catches it, or again in the error handler, or do not end the response.
@@ -227,7 +234,9 @@ async function serve(express, rules) {
       logs.set(req.headers['x-case'], log);
       res.locals.log = log;
       res.on('error', (error) => log.push(`error ${error.code}`));
-      res.on('finish', () => log.push(['finish', res.statusCode, res.statusMessage, res.headersSent, res.writableEnded, res.writableFinished]));
+      res.on('finish', () => {
+        log.push(['finish', res.statusCode, res.statusMessage, res.headersSent, res.writableEnded, res.writableFinished]);
+      });
       log.closed = new Promise((resolve) => { res.on('close', resolve); });
       next();
     });
@@ -319,7 +328,8 @@ for (const name of ['express', 'express4']) {
     test('bodies of requests are read as express.json reads them', async () => {
       const mark = '\ufeff';
       const bodies = [
-        TEXT, `${mark}${TEXT}`, mark, '', '[]', '{}', ' {"a" : 1}\n', `${mark}[1]`, 'null', '"text"', `${mark}"text"`, '12', 'true', '{"a":1,"a":2}',
+        TEXT, `${mark}${TEXT}`, mark, '', '[]', '{}', ' {"a" : 1}\n', `${mark}[1]`, 'null', '"text"', `${mark}"text"`, '12', 'true',
+        '{"a":1,"a":2}',
         '{"a":"\\ud83d\\ude00"}', '{"a":1e400,"b":-0}', '{', `${mark}${mark}{}`, '{} {}', ' ', "{'a':1}", `{"${'n'.repeat(1000)}":1}`,
         Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]),
       ];
@@ -328,14 +338,18 @@ for (const name of ['express', 'express4']) {
       app.set('env', 'test');
       const answer = (req, res) => res.json({ body: req.body });
       app.post('/plain', express.json({ strict: false }), answer);
-      for (const way of ['encrypt', 'decrypt']) app.post(`/${way}`, protectBody(client, { request: { [way]: ['$.no.such.member'] } }), answer);
+      for (const way of ['encrypt', 'decrypt']) {
+        app.post(`/${way}`, protectBody(client, { request: { [way]: ['$.no.such.member'] } }), answer);
+      }
       app.use((error, req, res, next) => { // eslint-disable-line no-unused-vars
         res.status(error.status).end();
       });
       const server = app.listen(0, '127.0.0.1');
       await once(server, 'listening');
       const { port } = server.address();
-      await inParallel(bodies.flatMap((body) => types.flatMap((type) => [{}, { 'transfer-encoding': 'chunked' }].map((framing) => ({ body, type, framing })))), async (one) => {
+      const framings = [{}, { 'transfer-encoding': 'chunked' }];
+      const all = bodies.flatMap((body) => types.flatMap((type) => framings.map((framing) => ({ body, type, framing }))));
+      await inParallel(all, async (one) => {
         const headers = { 'content-type': one.type, ...one.framing };
         const [plain, ...ruled] = await Promise.all(['/plain', '/encrypt', '/decrypt'].map((path) => (
           observe(port, { path, method: 'POST', headers, body: one.body })
@@ -360,7 +374,8 @@ for (const name of ['express', 'express4']) {
             { 'if-none-match': etag }, { 'if-none-match': '"other"' }, { 'if-none-match': '*' }, { 'if-match': '"other"' },
             { range: 'bytes=0-3' }, ...(modified ? [{ 'if-modified-since': modified }] : []),
           ]) {
-            const [plain, ruled, held] = await Promise.all([served.plain, served.request, served.response].map((where) => ask(where, one, headers)));
+            const all = [served.plain, served.request, served.response];
+            const [plain, ruled, held] = await Promise.all(all.map((where) => ask(where, one, headers)));
             assertSame(ruled.seen, plain.seen, JSON.stringify([one, headers]));
             assert.equal(held.seen.status, 200, 'conditions would confirm guesses of the plain body');
           }

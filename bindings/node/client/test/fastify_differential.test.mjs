@@ -1,5 +1,5 @@
-// Fastify with the plugin, compared with Fastify alone: on routes without a rule, and on those whose rule selects nothing, the client receives
-// the same for every way to send, to fail and to do either after the response was sent, and hooks see the same.
+// Fastify with the plugin, compared with Fastify alone: on routes without a rule, and on those whose rule selects nothing, the client
+// receives the same for every way to send, to fail and to do either after the response was sent, and hooks see the same.
 
 import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
@@ -56,7 +56,8 @@ const SENDERS = {
   response: async () => new Response(TEXT, { status: 202, headers: { 'content-type': 'application/json', 'x-a': '1' } }),
   responseEmpty: async () => new Response(null, { status: 202, headers: { 'x-a': '1' } }),
   code: async (_, reply) => reply.code(201).send(OBJECT),
-  headers: async (_, reply) => reply.headers({ 'x-a': '1', etag: '"mine"', 'last-modified': 'x' }).header('set-cookie', ['a', 'b']).send(OBJECT),
+  headers: async (_, reply) => reply.headers({ 'x-a': '1', etag: '"mine"', 'last-modified': 'x' }).send(OBJECT),
+  cookies: async (_, reply) => reply.header('set-cookie', ['a', 'b']).header('set-cookie', 'c').send(OBJECT),
   redirect: async (_, reply) => reply.redirect('/elsewhere'),
   notFound: (_, reply) => { reply.callNotFound(); },
   serializer: async (_, reply) => reply.type('application/json').serializer(() => '{"own":true}').send(OBJECT),
@@ -110,7 +111,9 @@ function cases() {
     for (const handler of Object.keys(HANDLERS)) all.push({ sender, handler });
     for (const first of Object.keys(FIRST)) all.push({ sender, first, handler: 'none' });
   }
-  for (const sender of NOW) for (const then of Object.keys(THEN)) for (const handler of Object.keys(HANDLERS)) all.push({ sender, then, handler });
+  for (const sender of NOW) {
+    for (const then of Object.keys(THEN)) for (const handler of Object.keys(HANDLERS)) all.push({ sender, then, handler });
+  }
   // Fastify's last error handler sends a body with these, for which the client waits.
   const isLost = ({ sender, first }) => sender.startsWith('badHeader') && (first === '204' || first === '304');
   return all.filter((one) => !isLost(one)).flatMap((one) => (
@@ -129,7 +132,9 @@ async function serve(rules, isRegistered = true) {
       const log = [];
       logs.set(request.headers['x-case'], log);
       });
-    app.addHook('onError', async (request, reply, error) => { logs.get(request.headers['x-case']).push(['error', error.code, error.message]); });
+    app.addHook('onError', async (request, reply, error) => {
+      logs.get(request.headers['x-case']).push(['error', error.code, error.message]);
+    });
     app.addHook('onResponse', async (request, reply) => {
       logs.get(request.headers['x-case']).push(['response', reply.statusCode]);
     });

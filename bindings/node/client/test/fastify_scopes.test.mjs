@@ -6,6 +6,7 @@ import { request } from 'node:http';
 import { Readable } from 'node:stream';
 import { ReadableStream } from 'node:stream/web';
 import { after, before, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 
 import Fastify from 'fastify';
 
@@ -134,7 +135,8 @@ test('an instance that is older than this package refuses requests for routes wi
       console.log(statusCode, body.includes('${NUMBER}'));
     }
     await client.close();`;
-  const out = execFileSync(process.execPath, ['--input-type=module', '--eval', script], { cwd: import.meta.dirname, encoding: 'utf8', timeout: 20_000 });
+  const cwd = fileURLToPath(new URL('.', import.meta.url));
+  const out = execFileSync(process.execPath, ['--input-type=module', '--eval', script], { cwd, encoding: 'utf8', timeout: 20_000 });
   assert.equal(out, '500 false\n200 true\n200 false\n');
 });
 

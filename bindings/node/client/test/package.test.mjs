@@ -1,15 +1,16 @@
 // Packs @leafseal/client and @leafseal/wire, installs them into an empty project, and uses them from CommonJS, ES modules and TypeScript.
+// Every example of the README runs there.
 
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
-import { Engine, optionsFor } from './support.mjs';
+import { APP, Engine, optionsFor } from './support.mjs';
 
 const require = createRequire(import.meta.url);
 const client = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -103,5 +104,86 @@ export const observers = [prometheus({ registry: new Registry() }), prometheus({
 prometheus({ registry: {} });
 `);
   const options = ['--noEmit', '--strict', '--module', 'node16', '--target', 'es2022', '--typeRoots', dirname(types), '--types', 'node'];
-  execFileSync(process.execPath, [require.resolve('typescript/bin/tsc'), ...options, name], { encoding: 'utf8', stdio: ['ignore', 'inherit', 'inherit'] });
+  const tsc = require.resolve('typescript/bin/tsc');
+  execFileSync(process.execPath, [tsc, ...options, name], { encoding: 'utf8', stdio: ['ignore', 'inherit', 'inherit'] });
+});
+
+/** What follows an example, by a word that it contains. */
+const CHECKS = {
+  'decryptDocument(stored)': `
+    assert.match(stored.card.number, /^ev:/);
+    assert.deepEqual(await (await Client.connect(settings)).decryptDocument(stored), payment);
+    process.exit();`,
+  createClientToken: 'assert.ok(token && expiresAt);',
+  protectBody: `
+    const { port } = server.address();
+    const body = JSON.stringify({ card: { number: '4111', expiry: '12/29' } });
+    const headers = { 'content-type': 'application/json' };
+    const posted = await fetch('http://127.0.0.1:' + port + '/cards', { method: 'POST', headers, body });
+    const { id } = await posted.json();
+    const { card } = await (await fetch('http://127.0.0.1:' + port + '/cards/' + id)).json();
+    assert.deepEqual([card.expiry, card.number.slice(0, 3), cards[0].card.expiry.slice(0, 3)], ['12/29', 'ev:', 'ev:']);`,
+  Fastify: `
+    const { stored } = (await fastify.inject({ method: 'POST', url: '/cards', payload: { card: { number: '4111' } } })).json();
+    assert.match(stored.card.number, /^ev:/);`,
+  sealFields: `
+    await prisma.$executeRawUnsafe('create table Customer(id integer primary key, name text not null unique, email text)');
+    await prisma.$executeRawUnsafe(\`create table Card(id integer primary key, number text not null, note text,
+      month integer not null default 1, customerId integer not null references Customer(id))\`);
+    await prisma.card.create({ data: { number: '4111', note: 'n', customer: { create: { name: 'Ada' } } } });
+    const [{ number, note }] = await prisma.$queryRawUnsafe('select number, note from Card');
+    assert.ok(number.startsWith('ev:') && note.startsWith('ev:'));
+    assert.equal((await prisma.card.findFirst()).number, '4111');`,
+  openTelemetry: "await observed.encrypt('x');",
+  Encryptor: 'assert.match(card.number, /^ev:/);',
+};
+
+/** Puts this test's engine and free ports in the place of those of an example. */
+function placed(example) {
+  const certificates = Object.entries({ ca: engine.ca, dev: engine.cert });
+  const replacements = [
+    ['127.0.0.1:3443', `${engine.host}:${engine.port}`],
+    [/https:\/\/engine\.[a-z.]+:8443/, `https://${engine.api}`], ["'ca.pem'", JSON.stringify(engine.ca)],
+    ...certificates.map(([name, path]) => [`.leafseal/certs/${name}.pem`, path]), ['.leafseal/certs/dev.key', engine.key],
+    ['app.listen(3000);', "const server = app.listen(0, '127.0.0.1');\nawait new Promise((resolve) => server.once('listening', resolve));"],
+    ['port: 3000', 'port: 0'],
+    ["import { Prisma, PrismaClient } from '@prisma/client';", "import generated from './generated/index.js';\nconst { Prisma, PrismaClient } = generated;"],
+  ];
+  return replacements.reduce((text, [from, to]) => text.replace(from, () => to), example);
+}
+
+test('every example of the README runs', () => {
+  const readme = readFileSync(join(client, 'README.md'), 'utf8');
+  const examples = [...readme.matchAll(/```js\n(.*?)```/gs)].map(([, text]) => text);
+  assert.equal(examples.length, Object.keys(CHECKS).length, 'an example without a check');
+  // The packages that the examples import beside this one.
+  const modules = join(client, '..', 'node_modules');
+  const prismas = ['@prisma/client', '@prisma/client-runtime-utils', '@prisma/adapter-libsql'];
+  for (const name of ['express', 'fastify', ...prismas, '@opentelemetry/api', 'prom-client']) {
+    mkdirSync(dirname(join(project, 'node_modules', name)), { recursive: true });
+    symlinkSync(join(modules, name), join(project, 'node_modules', name));
+  }
+  const schema = readFileSync(join(client, 'test', 'prisma', 'schema.prisma'), 'utf8').replace(/output .*/, 'output = "./generated"');
+  writeFileSync(join(project, 'schema.prisma'), schema);
+  const prisma = { PRISMA_SCHEMA_ENGINE_BINARY: process.execPath, CHECKPOINT_DISABLE: '1' };
+  execFileSync(process.execPath, [require.resolve('prisma/build/index.js'), 'generate', '--schema', 'schema.prisma'], {
+    cwd: project, env: { ...process.env, ...prisma }, stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  const command = ['--dir', join(engine.folder, 'store'), 'api-keys', 'create', APP, '--allow', 'encrypt,decrypt,client-side-tokens'];
+  const apiKey = spawnSync(process.env.LEAFSEAL, command, { encoding: 'utf8' }).stdout.trim();
+  const env = { ...process.env, API_KEY: apiKey, NODE_EXTRA_CA_CERTS: engine.ca };
+
+  // Later examples continue the first one.
+  const connecting = 'const client = await Client.connect(settings);\n';
+  const start = examples[0].slice(0, examples[0].indexOf(connecting) + connecting.length);
+  for (const [word, check] of Object.entries(CHECKS)) {
+    const example = examples.find((text) => text.includes(word));
+    assert.ok(example, word);
+    const isNew = (line) => !line.startsWith('import') || !example.includes(line);
+    const before = example === examples[0] ? '' : start.split('\n').filter(isNew).join('\n');
+    const program = `import assert from 'node:assert/strict';\n${placed(before + example)}${check}\nprocess.exit();\n`;
+    writeFileSync(join(project, 'example.mjs'), program);
+    const { status, stderr } = spawnSync(process.execPath, ['example.mjs'], { cwd: project, encoding: 'utf8', env, timeout: 60_000 });
+    assert.equal(status, 0, `${word}: ${stderr}`);
+  }
 });

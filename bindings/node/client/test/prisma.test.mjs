@@ -107,16 +107,20 @@ test('Prisma.skip leaves a member out, wherever it stands', async () => {
   const where = { id: first.id };
   assert.equal((await db.card.update({ where, data: { number: skip, note: 'new' } })).number, NUMBER);
   assert.equal((await db.card.update({ where, data: { number: { set: '3' }, note: skip } })).note, 'new');
-  await db.card.createMany({ data: [{ number: '4', note: skip, customerId: id }, { number: '5', note: 'five', customerId: skip.ifUndefined(id) }] });
+  const many = [{ number: '4', note: skip, customerId: id }, { number: '5', note: 'five', customerId: skip.ifUndefined(id) }];
+  await db.card.createMany({ data: many });
   await db.card.updateMany({ where: { number: skip, note: skip, id: second.id }, data: { note: skip, number: '22' } });
   await db.card.upsert({ where: { id: -5 }, create: { number: '6', note: skip, customerId: id }, update: { number: skip } });
-  await db.customer.update({ where: { id }, data: { email: skip, cards: { update: { where: { id: second.id }, data: { note: skip, month: 2 } }, create: skip } } });
+  const nested = { update: { where: { id: second.id }, data: { note: skip, month: 2 } }, create: skip };
+  await db.customer.update({ where: { id }, data: { email: skip, cards: nested } });
   const found = await db.card.findMany({
     where: { customerId: id, number: skip, OR: [{ note: skip, id: { gt: 0 } }], customer: { is: { email: skip, name: 'Skip' } } },
-    orderBy: [{ id: 'asc' }], cursor: skip, distinct: skip, select: { number: true, note: skip, customer: { select: { email: skip, name: true } } },
+    orderBy: [{ id: 'asc' }], cursor: skip, distinct: skip,
+    select: { number: true, note: skip, customer: { select: { email: skip, name: true } } },
   });
   assert.deepEqual(found.map(({ number }) => number), ['3', '22', '4', '5', '6']);
-  assert.deepEqual(await db.customer.findFirst({ where: { name: 'Skip', email: skip }, select: { email: true, cards: skip } }), { email: null });
+  const customer = await db.customer.findFirst({ where: { name: 'Skip', email: skip }, select: { email: true, cards: skip } });
+  assert.deepEqual(customer, { email: null });
   assert.ok((await stored()).every(isEnvelope));
 });
 
