@@ -16,8 +16,8 @@ const delays = new WeakMap<Socket, Delay>();
 /** Delays `destroy` of the connection until the response has finished, or was closed. */
 export function delayDestroy(request: IncomingMessage, response: ServerResponse): void {
   const { socket } = request;
-  // Over HTTP/2 the socket belongs to all streams.
-  if (request.httpVersionMajor >= 2) return;
+  // Over HTTP/2 the socket belongs to all streams; tools that inject requests have none.
+  if (request.httpVersionMajor >= 2 || typeof (socket as Partial<Socket> | null)?.destroy !== 'function') return;
   const delay = delays.get(socket) ?? install(socket);
   delay.responses += 1;
   let isOver = false;

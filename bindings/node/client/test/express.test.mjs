@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer } from 'node:http2';
+import { connect, createServer } from 'node:http2';
 import { createRequire } from 'node:module';
 import { Readable } from 'node:stream';
 import { after, before, describe, test } from 'node:test';
@@ -222,6 +222,52 @@ test('attacks over HTTP/2 on a server without a framework are refused or sealed'
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   await attackHttp2(server.address().port, '/', () => bodies.splice(0));
+  server.close();
+});
+
+test('responses over HTTP/2 are held and sealed, and behave as sent', async () => {
+  const protect = protectBody(client, { response: { encrypt: ['$.card'] } });
+  const text = JSON.stringify({ card: NUMBER });
+  const results = [];
+  const ways = {
+    '/end': (response) => {
+      response.setHeader('content-type', 'application/json');
+      response.end(text);
+    },
+    '/head': (response) => response.writeHead(201, { 'content-type': 'application/json' }).end(text),
+    '/pieces': (response) => {
+      response.setHeader('content-type', 'application/json');
+      response.flushHeaders();
+      for (const character of text) response.write(character);
+      response.end();
+    },
+    '/html': (response) => {
+      response.setHeader('content-type', 'text/html');
+      response.end(NUMBER);
+    },
+    '/empty': (response) => response.writeHead(204).end(),
+  };
+  const server = createServer((request, response) => {
+    protect(request, response, () => {
+      ways[request.url](response);
+      results.push([response.headersSent, response.writableEnded]);
+      assert.throws(() => response.setHeader('x-late', '1'), { code: /^ERR_HTTP2?_HEADERS_SENT$/ });
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const session = connect(`http://127.0.0.1:${server.address().port}`);
+  for (const [path, status] of Object.entries({ '/end': 200, '/head': 201, '/pieces': 200, '/html': 500, '/empty': 204 })) {
+    const stream = session.request({ ':path': path });
+    const [headers] = await once(stream, 'response');
+    let body = '';
+    for await (const piece of stream.setEncoding('utf8')) body += piece;
+    assert.equal(headers[':status'], status, path);
+    assert.ok(!body.includes(NUMBER), path);
+    if (status < 204) assert.ok(isEnvelope(JSON.parse(body).card), path);
+  }
+  assert.deepEqual(results, Array.from({ length: 5 }, () => [true, true]));
+  session.close();
   server.close();
 });
 
