@@ -41,6 +41,7 @@ export class Value {
 
   private refuse(takes: string): undefined {
     const raw = this.raw;
+    if (this.isTemplate()) return this.note(`must be ${takes}: templates are replaced in \`config\` only (README.md, "Not supported")`);
     const scalar = this.scalar();
     let found = scalar === undefined ? 'nothing' : `\`${shown(scalar)}\``;
     if (Array.isArray(raw)) found = 'a list';
@@ -53,6 +54,11 @@ export class Value {
     const raw = this.raw;
     if (typeof raw === 'string') return raw.trim();
     return typeof raw === 'number' || typeof raw === 'boolean' ? String(raw) : undefined;
+  }
+
+  /** Whether Artillery's HTTP engine would insert a variable here. In `config` Artillery has done so before it loads an engine. */
+  private isTemplate(): boolean {
+    return typeof this.raw === 'string' && this.raw.includes('{{');
   }
 
   /** A map that may contain only `keys`, or any key if `keys` is missing. Keys in `passed` are ignored. */
@@ -79,7 +85,7 @@ export class Value {
   /** Non-empty text. */
   text(): string | undefined {
     const text = this.scalar();
-    return text === undefined || text === '' ? this.refuse('text') : text;
+    return text === undefined || text === '' || this.isTemplate() ? this.refuse('text') : text;
   }
 
   /** A whole number. */

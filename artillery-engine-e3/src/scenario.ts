@@ -66,6 +66,8 @@ const STEP_KEYS = ['send', 'think', 'loop', 'count'] as const;
 const SCENARIO_KEYS = ['name', 'engine', 'weight', 'every', 'flow'] as const;
 /** Keys that Artillery's HTTP plugins add to every scenario. */
 const PLUGIN_KEYS = ['beforeRequest', 'afterResponse', 'onError'] as const;
+/** Keys of Artillery's HTTP engine that call functions of the user. */
+const HOOK_KEYS = ['beforeScenario', 'afterScenario'] as const;
 const PORT = 3443;
 const APP = 'app_dev';
 const RPC = '@leafseal/wire';
@@ -179,7 +181,8 @@ function checkCertificates(target: Target, e3: Fields): void {
 
 /** Reads the steps of a scenario. `kinds` holds each distinct kind of request once. */
 export function readFlow(spec: unknown, path: Path, app: string, kinds: Map<string, Kind>, problems: Problem[]): Step[] {
-  const scenario = new Value(spec, path, problems).map(SCENARIO_KEYS, PLUGIN_KEYS);
+  const scenario = new Value(spec, path, problems).map(SCENARIO_KEYS, [...PLUGIN_KEYS, ...HOOK_KEYS]);
+  for (const key of HOOK_KEYS) scenario?.get(key)?.note('functions are not called by this engine (README.md, "Not supported")');
   scenario?.get('every')?.note('`every` is supported by `leafseal load` only');
   const steps = scenario?.required('flow')?.list() ?? [];
   return steps.flatMap((step) => readStep(step, app, kinds, 1) ?? []);

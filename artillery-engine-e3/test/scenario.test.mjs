@@ -139,6 +139,26 @@ test('users by the clock, and closed phases, are not for Artillery', () => {
   ]);
 });
 
+test('templates, hooks and functions are refused, not ignored', () => {
+  const advice = 'templates are replaced in `config` only (README.md, "Not supported")';
+  const cases = {
+    '{ send: { numEncrypts: "{{ size }}" } }': ['1:47: STEP.send.numEncrypts: must be a whole number from 1 to 1000000: '],
+    '{ send: { numEncrypts: 1, app: "{{ app }}" } }': ['1:55: STEP.send.app: must be text: '],
+    '{ send: { numEncrypts: 1, curve: "{{ curve }}" } }': ['1:57: STEP.send.curve: must be r1 or k1: '],
+    '{ send: { numEncrypts: 1, decrypt: "{{ yes }}" } }': ['1:59: STEP.send.decrypt: must be true or false: '],
+    '{ count: "{{ rounds }}", loop: [ { think: 1 } ] }': ['1:33: STEP.count: must be a whole number from 1 to 1000000: '],
+  };
+  for (const [step, lines] of Object.entries(cases)) {
+    assert.deepEqual(ofStep(step), lines.map((line) => line.replace('STEP', 'scenarios[0].flow[0]') + advice), step);
+  }
+  assert.match(ofStep('{ think: "{{ pause }}" }')[0], /think: must be a time above 0, .*: templates are replaced/);
+  assert.match(ofStep('{ function: prepare }').join('\n'), /unknown key `scenarios\[0\]\.flow\[0\]\.function`/);
+  assert.deepEqual(problems(`scenarios: [ { beforeScenario: prepare, afterScenario: [ tidy ], ${FLOW} } ]\nconfig: {}\n`).slice(0, 2), [
+    '1:32: scenarios[0].beforeScenario: functions are not called by this engine (README.md, "Not supported")',
+    '1:56: scenarios[0].afterScenario: functions are not called by this engine (README.md, "Not supported")',
+  ]);
+});
+
 test('missing bindings are reported in one line', () => {
   const refused = (rpc, message) => assert.throws(() => loadWire(rpc, folder), { message });
   refused('./nothing.node', /^cannot load the wire bindings from .*nothing\.node: Cannot find module[^\n]*$/);

@@ -208,6 +208,32 @@ scenarios:
   assert.equal(counters['e3.fields'], good * (10 + 6 * 20 + 1));
 });
 
+test('templates in config, functions before the run and scenarios of other engines are those of Artillery', { timeout: TIMEOUT }, async () => {
+  const file = join(folder, 'templates.yml');
+  writeFileSync(join(folder, 'functions.cjs'), 'exports.prepare = async () => { console.log("prepared"); };\n');
+  writeFileSync(file, `
+config:
+  target: "{{ host }}:{{ port }}"
+  e3: { key: "{{ $env.CLIENT_KEY }}", cert: ${engine.cert}, rpc: "@leafseal/wire", app: "{{ app }}", warmUp: 0 }
+  phases: [ { duration: 1, arrivalCount: "{{ users }}" } ]
+  processor: functions.cjs
+  engines: { e3: {} }
+before:
+  flow: [ { function: prepare } ]
+scenarios:
+  - { engine: e3, flow: [ { send: { numEncrypts: 3 } } ] }
+  - { beforeScenario: prepare, flow: [ { get: { url: "http://${engine.operator}/livez" } } ] }
+`);
+  process.env.CLIENT_KEY = engine.key;
+  const variables = JSON.stringify({ host: engine.host, port: engine.port, app: 'app_dev', users: 30 });
+  const { code, text, report } = await artillery(file, {}, undefined, '-v', variables);
+  assert.equal(code, 0, text);
+  const { 'e3.answers': answers, 'http.codes.200': live } = report.counters;
+  assert.ok(answers > 0 && live > 0, text);
+  assert.equal(answers + live, 30, text);
+  assert.equal(text.split('prepared').length - 1, 1 + live, 'before the run, and before each scenario of the HTTP engine');
+});
+
 test('a file that is wrong ends Artillery at once, with one line each and the place', { timeout: TIMEOUT }, async () => {
   const file = join(folder, 'wrong.yml');
   writeFileSync(file, `
