@@ -2,7 +2,7 @@
 # The Python package: its wheel in a virtual environment, against engines in process and a running one, and the independent decryptor.
 #
 #   LEAFSEAL=target/checked/leafseal tests/python/run.sh [pytest arguments]
-#   CASES=1000000 LEAFSEAL=… tests/python/run.sh    longer: random values through the independent decryptor
+#   CASES=1000000 LEAFSEAL=… tests/python/run.sh    longer: random values through the independent decryptor, and a column for each 20
 #   LEAFSEAL=… tests/python/run.sh spark            the functions for Spark; needs JDK 17 or newer, downloads half a gigabyte once
 #   LEAFSEAL_PYTHON_LIBRARY=target/checked/libleafseal_native.so LEAFSEAL=… tests/python/run.sh    without a wheel, around this library
 #

@@ -1,5 +1,8 @@
 """Arrow columns of pyarrow, pandas and Polars, by the C data interface."""
 
+from collections.abc import Iterator
+
+import columns
 import leafseal
 import pandas
 import polars
@@ -20,9 +23,12 @@ COLUMNS = {
     "uint16": pa.array([0, 2**16 - 1], pa.uint16()),
     "uint32": pa.array([0, 2**32 - 1], pa.uint32()),
     "uint64": pa.array([0, None, 2**64 - 1], pa.uint64()),
+    "float16": pa.array([0.5, None, -65504.0], pa.float16()),
     "float32": pa.array([0.1, None, -1.5], pa.float32()),
     "float64": pa.array([0.1, None, 1e300]),
     "binary": pa.array([b"a", None, "ü".encode()]),
+    "large_binary": pa.array([b"a", None], pa.large_binary()),
+    "binary_view": pa.array([b"a", None, b"a long string that is not inline"], pa.binary_view()),
 }
 
 
@@ -82,6 +88,88 @@ def test_slices_and_chunks(engine: leafseal.Engine) -> None:
     assert opened.to_pylist() == ["a", None, "b", "b", None] and report.failures == [4]
 
 
+NOT_UTF8 = b"\xff not UTF-8"
+
+
+@pytest.mark.parametrize("name", columns.TEXTS)
+def test_only_the_values_of_a_column_are_read(engine: leafseal.Engine, name: str) -> None:
+    """Bytes outside of a slice and under nulls mean nothing."""
+    column = columns.over_junk(columns.KINDS[name], [NOT_UTF8, b"a", None, "ü".encode(), NOT_UTF8], NOT_UTF8)
+    for part, values in [(column[1:4], ["a", None, "ü"]), (column[2:3], [None]), (column[5:], []), (column[1:4][2:], ["ü"])]:
+        assert engine.decrypt_many(engine.encrypt_many(part)).to_pylist() == values
+    chunks = pa.chunked_array([column[1:2], column[2:2], column[2:4]])
+    assert engine.decrypt_many(engine.encrypt_many(chunks)).to_pylist() == ["a", None, "ü"]
+    for call in (engine.encrypt_many, engine.decrypt_many):
+        with pytest.raises(leafseal.InvalidParams, match="value 3: the string is not UTF-8") as caught:
+            call(column[1:])
+        assert caught.value.index == 3
+        with pytest.raises(leafseal.InvalidParams) as caught:
+            call(pa.chunked_array([column[1:4], column[1:3], column[3:]]))
+        assert caught.value.index == 6
+
+
+def test_runs_are_decoded(engine: leafseal.Engine) -> None:
+    values = pa.array(["a", None, "b"])
+    column = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 5], pa.int32()), values)[1:4]
+    sealed = engine.encrypt_many(column)
+    assert engine.decrypt_many(sealed).to_pylist() == ["a", None, "b"]
+    envelopes = pa.RunEndEncodedArray.from_arrays(pa.array([1, 2, 5], pa.int16()), sealed)
+    assert engine.decrypt_many(envelopes).to_pylist() == ["a", None, "b", "b", "b"]
+    equal = pa.RunEndEncodedArray.from_arrays(pa.array([3], pa.int32()), values[:1])
+    assert len(set(engine.encrypt_many(equal).to_pylist())) == 3, "equal values have different envelopes"
+
+
+def test_extension_types(engine: leafseal.Engine) -> None:
+    """Text is text, and booleans of a byte are booleans; other values mean something else than their storage."""
+    for storage, kind, values in [
+        (pa.array(["{}", None]), pa.json_(), ["{}", None]),
+        (pa.array([1, None, 0], pa.int8()), pa.bool8(), [True, None, False]),
+    ]:
+        column = pa.ExtensionArray.from_storage(kind, storage)
+        runs = pa.RunEndEncodedArray.from_arrays(pa.array(range(1, len(values) + 1), pa.int32()), column)
+        for one in (column, runs):
+            opened = engine.decrypt_many(engine.encrypt_many(one)).to_pylist()
+            assert opened == values and [type(value) for value in opened] == [type(value) for value in values]
+    with pytest.raises(leafseal.InvalidParams, match="extension type example.money"):
+        engine.encrypt_many(pa.ExtensionArray.from_storage(Money(), pa.array([1])))
+
+
+class Money(pa.ExtensionType):
+    def __init__(self) -> None:
+        super().__init__(pa.int64(), "example.money")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+
+def test_types_do_not_depend_on_chunks(engine: leafseal.Engine) -> None:
+    for kind in (pa.large_string(), pa.large_binary(), pa.string_view(), pa.dictionary(pa.int8(), pa.large_string())):
+        for column in (pa.chunked_array([], kind), pa.chunked_array([pa.nulls(1, kind)])):
+            sealed = engine.encrypt_many(column)
+            assert sealed.type == pa.large_string()
+            assert engine.decrypt_many(column).type == (pa.string_view() if kind == pa.string_view() else pa.large_string())
+    with pytest.raises(leafseal.InvalidParams, match="Date32"):
+        engine.encrypt_many(pa.chunked_array([], pa.date32()))
+
+
+def test_messages_contain_no_values(engine: leafseal.Engine) -> None:
+    """Those of other libraries do."""
+
+    class Broken:
+        def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+            raise ValueError("4111-secret")
+
+    def parts() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"a": ["b"]})
+        raise ValueError("4111-secret")
+
+    reader = pa.RecordBatchReader.from_batches(pa.schema({"a": pa.string()}), parts())
+    for values in (Broken(), pandas.Series([1, "4111-secret"], dtype=object), pandas.Index([1, "4111-secret"], dtype=object), reader):
+        with pytest.raises(leafseal.InvalidParams) as caught:
+            engine.encrypt_many(values)
+        assert "secret" not in str(caught.value) and caught.value.__cause__ is None
+
+
 def test_dictionaries_are_decoded(engine: leafseal.Engine, decryptor: Decryptor) -> None:
     column = pa.array(["a", "b", "a", None]).dictionary_encode()
     sealed = engine.encrypt_many(column)
@@ -119,6 +207,34 @@ def test_pandas(engine: leafseal.Engine) -> None:
     opened = engine.decrypt_many(sealed["name"])
     assert opened.name == "name" and opened[10] == "a" and pandas.isna(opened[20])
     assert engine.decrypt_many(sealed["age"]).tolist() == [1, 2, 3]
+
+
+STRINGS_OF_PANDAS = ["object", "str", "string[python]", "string[pyarrow]", pandas.ArrowDtype(pa.string()), "category"]
+
+
+@pytest.mark.parametrize("dtype", STRINGS_OF_PANDAS, ids=str)
+def test_indexes_and_arrays_of_pandas(engine: leafseal.Engine, dtype: object) -> None:
+    values = ["a", None, "c"]
+    for column in (pandas.Index(values, dtype=dtype, name="name"), pandas.array(values, dtype=dtype), pandas.Series(values, dtype=dtype)):
+        sealed = engine.encrypt_many(column[1:])
+        opened = engine.decrypt_many(sealed)
+        for result in (sealed, opened):
+            assert isinstance(result, pandas.Index) == isinstance(column, pandas.Index)
+            assert isinstance(result, pandas.Series) == isinstance(column, pandas.Series)
+            assert dtype in ("object", "category") or result.dtype == column.dtype
+        assert pandas.isna(opened[1 if isinstance(column, pandas.Series) else 0]) and list(opened)[1] == "c"
+        assert not isinstance(column, pandas.Index) or opened.name == sealed.name == "name"
+    numbers = pandas.Index([1, 2**62, 3])
+    assert list(engine.decrypt_many(engine.encrypt_many(numbers))) == list(numbers)
+
+
+def test_nulls_of_polars(engine: leafseal.Engine) -> None:
+    """Polars exports the type with a buffer that the interface forbids."""
+    for values in ([None, None], []):
+        column = polars.Series("name", values, dtype=polars.Null)
+        sealed = engine.encrypt_many(column)
+        assert sealed.name == "name" and sealed.to_list() == values
+        assert engine.decrypt_many(column).to_list() == engine.decrypt_many(sealed).to_list() == values
 
 
 def test_polars(engine: leafseal.Engine) -> None:

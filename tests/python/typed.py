@@ -14,6 +14,19 @@ def calls(engine: leafseal.Engine) -> None:
     assert_type(engine.inspect(["ev:"]), list[leafseal.Inspection])
 
 
+class Index:
+    """As that of pandas, which has no types here."""
+
+    dtype: object
+
+    def isna(self) -> object:
+        return None
+
+
+def columns(engine: leafseal.Engine, index: Index) -> None:
+    assert_type(engine.decrypt_many(index, type="int64"), Index)
+
+
 async def coroutines(engine: leafseal.AsyncEngine) -> None:
     assert_type(await engine.encrypt("{}"), str)
     async with await leafseal.AsyncEngine.open(".leafseal", app="acme") as other:

@@ -5,28 +5,31 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type, Int64Type, UInt64Type};
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, BooleanArray, Float32Array, Float64Array, GenericStringArray, Int64Array,
-    LargeBinaryArray, LargeStringArray, NullArray, OffsetSizeTrait, StringArray, StringViewArray, UInt64Array,
+    Array, ArrayRef, BinaryArray, BinaryViewArray, BooleanArray, Float32Array, Float64Array, GenericStringArray,
+    Int64Array, LargeBinaryArray, NullArray, OffsetSizeTrait, StringViewArray, UInt64Array,
 };
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_cast::cast::{CastOptions, cast_with_options};
-use arrow_schema::DataType;
-use leafseal_protocol::{ErrorCode, Scalar, ValueFault};
+use arrow_schema::{DataType, Field};
+use leafseal_protocol::{ErrorCode, Scalar, Text, ValueFault};
 
 use crate::fault::Fault;
 use crate::options::Direction;
 use crate::values::{Cell, Source, Values};
 
 /// One chunk of a column, as a list of values.
+///
+/// Text stays bytes: an array of strings of another library may contain bytes that are not UTF-8, so [`Column::new`] checks each value.
+/// Bytes of nulls, and those outside of a slice, mean nothing and are not read.
 pub(crate) enum Column {
     Null(NullArray),
     Bool(BooleanArray),
     Int(Int64Array),
     UInt(UInt64Array),
     Float(Float64Array),
-    Utf8(StringArray),
-    LargeUtf8(LargeStringArray),
-    Utf8View(StringViewArray),
+    Text(BinaryArray),
+    LargeText(LargeBinaryArray),
+    TextView(BinaryViewArray),
 }
 
 impl Source for Column {
@@ -36,39 +39,46 @@ impl Source for Column {
 
     #[inline]
     fn scalar(&self, index: usize) -> Scalar<'_> {
-        match self {
-            Self::Utf8(array) => text(array.is_null(index), || array.value(index)),
-            Self::LargeUtf8(array) => text(array.is_null(index), || array.value(index)),
-            Self::Utf8View(array) => text(array.is_null(index), || array.value(index)),
-            other => other.other_scalar(index),
+        match self.bytes(index) {
+            Some(bytes) => Scalar::Str(Text::checked(bytes).expect("checked when the column was read")),
+            None => self.other_scalar(index),
         }
     }
-}
-
-#[inline]
-fn text<'a>(is_null: bool, value: impl FnOnce() -> &'a str) -> Scalar<'a> {
-    if is_null { Scalar::Nil } else { Scalar::from(value()) }
 }
 
 impl Column {
-    /// Prepares a chunk. Values are converted only where the format has one type for several of Arrow's; a dictionary is decoded, so
-    /// that equal values do not get equal envelopes.
-    pub(crate) fn new(array: &ArrayRef, direction: Direction, first: usize) -> Result<Self, Fault> {
-        let column = Self::of(array, first)?;
+    /// Prepares a chunk that begins at value `first` of the column of `field`. Values are converted only where the format has one type for
+    /// several of Arrow's; dictionaries and runs are decoded, so that equal values do not get equal envelopes.
+    pub(crate) fn new(array: &ArrayRef, field: &Field, direction: Direction, first: usize) -> Result<Self, Fault> {
+        let column = Self::read(array, field.extension_type_name())?;
+        let wrong = column.first_not_text().map(|index| (index, ValueFault::InvalidUtf8));
+        if let Some((index, fault)) = wrong.or(column.first_not_finite().map(|index| (index, ValueFault::NotFinite))) {
+            return Err(Fault::value(first + index, &fault));
+        }
         match direction {
-            Direction::Encrypt => column.check_finite(first)?,
             Direction::Decrypt if !column.is_text() => {
                 let kind = array.data_type();
-                return Err(Fault::argument(format!(
+                Err(Fault::argument(format!(
                     "a column of envelopes or documents must contain strings, and this one is {kind}"
-                )));
+                )))
             }
-            Direction::Decrypt => {}
+            _ => Ok(column),
         }
-        Ok(column)
     }
 
-    fn of(array: &ArrayRef, first: usize) -> Result<Self, Fault> {
+    /// Reads the array of a field. Values of an extension type mean something else than their storage, unless that is text.
+    fn read(array: &ArrayRef, extension: Option<&str>) -> Result<Self, Fault> {
+        let Some(name) = extension else { return Self::of(array) };
+        match element_type(array.data_type()) {
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Self::of(array),
+            DataType::Int8 if name == BOOL8 => Self::of(&cast_to(array, &DataType::Boolean)?),
+            _ => Err(Fault::argument(format!(
+                "a column of the extension type {name} has no form in an envelope: convert it to strings or numbers first"
+            ))),
+        }
+    }
+
+    fn of(array: &ArrayRef) -> Result<Self, Fault> {
         Ok(match array.data_type() {
             DataType::Null => Self::Null(NullArray::new(array.len())),
             DataType::Boolean => Self::Bool(array.as_boolean().clone()),
@@ -82,25 +92,17 @@ impl Column {
             }
             DataType::Float64 => Self::Float(array.as_primitive::<Float64Type>().clone()),
             DataType::Float32 => Self::Float(widened(array.as_primitive::<Float32Type>())),
-            DataType::Float16 => {
-                Self::Float(widened(cast_to(array, &DataType::Float32)?.as_primitive::<Float32Type>()))
+            DataType::Float16 => Self::Float(cast_to(array, &DataType::Float64)?.as_primitive::<Float64Type>().clone()),
+            DataType::Utf8 => Self::Text(array.as_string::<i32>().clone().into()),
+            DataType::LargeUtf8 => Self::LargeText(array.as_string::<i64>().clone().into()),
+            DataType::Utf8View => Self::TextView(array.as_string_view().clone().to_binary_view()),
+            DataType::Binary => Self::Text(array.as_binary().clone()),
+            DataType::LargeBinary => Self::LargeText(array.as_binary().clone()),
+            DataType::BinaryView => Self::TextView(array.as_binary_view().clone()),
+            DataType::Dictionary(_, values) => Self::of(&cast_to(array, values)?)?,
+            DataType::RunEndEncoded(_, values) => {
+                Self::read(&cast_to(array, values.data_type())?, values.extension_type_name())?
             }
-            DataType::Utf8 => Self::Utf8(array.as_string::<i32>().clone()),
-            DataType::LargeUtf8 => Self::LargeUtf8(array.as_string::<i64>().clone()),
-            DataType::Utf8View => Self::Utf8View(array.as_string_view().clone()),
-            DataType::Binary => {
-                let binary: &BinaryArray = array.as_binary();
-                Self::Utf8(StringArray::try_from_binary(binary.clone()).map_err(|_| not_text(array, first))?)
-            }
-            DataType::LargeBinary => {
-                let binary: &LargeBinaryArray = array.as_binary();
-                Self::LargeUtf8(LargeStringArray::try_from_binary(binary.clone()).map_err(|_| not_text(array, first))?)
-            }
-            DataType::BinaryView => {
-                let text = array.as_binary_view().clone().to_string_view();
-                Self::Utf8View(text.map_err(|_| not_text(array, first))?)
-            }
-            DataType::Dictionary(_, values) => Self::of(&cast_to(array, values)?, first)?,
             other => {
                 return Err(Fault::argument(format!(
                     "a column of type {other} has no form in an envelope: convert it to strings or numbers first"
@@ -116,26 +118,29 @@ impl Column {
             Self::Int(array) => array,
             Self::UInt(array) => array,
             Self::Float(array) => array,
-            Self::Utf8(array) => array,
-            Self::LargeUtf8(array) => array,
-            Self::Utf8View(array) => array,
+            Self::Text(array) => array,
+            Self::LargeText(array) => array,
+            Self::TextView(array) => array,
+        }
+    }
+
+    /// The bytes of a text; nothing for nulls and other values.
+    #[inline]
+    fn bytes(&self, index: usize) -> Option<&[u8]> {
+        match self {
+            Self::Text(array) => array.is_valid(index).then(|| array.value(index)),
+            Self::LargeText(array) => array.is_valid(index).then(|| array.value(index)),
+            Self::TextView(array) => array.is_valid(index).then(|| array.value(index)),
+            _ => None,
         }
     }
 
     fn is_text(&self) -> bool {
-        matches!(self, Self::Null(_) | Self::Utf8(_) | Self::LargeUtf8(_) | Self::Utf8View(_))
-    }
-
-    /// The type of the column of envelopes that this one becomes.
-    pub(crate) fn encrypted_type(&self) -> DataType {
-        match self {
-            Self::LargeUtf8(_) | Self::Utf8View(_) => DataType::LargeUtf8,
-            _ => DataType::Utf8,
-        }
+        matches!(self, Self::Null(_) | Self::Text(_) | Self::LargeText(_) | Self::TextView(_))
     }
 
     fn other_scalar(&self, index: usize) -> Scalar<'_> {
-        if self.array().is_null(index) || matches!(self, Self::Null(_)) {
+        if self.array().is_null(index) {
             return Scalar::Nil;
         }
         match self {
@@ -146,14 +151,44 @@ impl Column {
             },
             Self::UInt(array) => Scalar::UInt(array.value(index)),
             Self::Float(array) => Scalar::Float(array.value(index)),
-            Self::Null(_) | Self::Utf8(_) | Self::LargeUtf8(_) | Self::Utf8View(_) => Scalar::Nil,
+            Self::Null(_) | Self::Text(_) | Self::LargeText(_) | Self::TextView(_) => Scalar::Nil,
         }
     }
 
-    fn check_finite(&self, first: usize) -> Result<(), Fault> {
-        let Self::Float(array) = self else { return Ok(()) };
-        let wrong = array.iter().position(|value| value.is_some_and(|value| !value.is_finite()));
-        wrong.map_or(Ok(()), |index| Err(Fault::value(first + index, &ValueFault::NotFinite)))
+    fn first_not_text(&self) -> Option<usize> {
+        if !self.is_text() {
+            return None;
+        }
+        (0..self.len()).find(|index| self.bytes(*index).is_some_and(|bytes| Text::checked(bytes).is_none()))
+    }
+
+    fn first_not_finite(&self) -> Option<usize> {
+        let Self::Float(array) = self else { return None };
+        array.iter().position(|value| value.is_some_and(|value| !value.is_finite()))
+    }
+}
+
+/// The canonical extension type of booleans of a byte each.
+const BOOL8: &str = "arrow.bool8";
+
+/// The type of the values of an encoded column.
+fn element_type(kind: &DataType) -> &DataType {
+    match kind {
+        DataType::Dictionary(_, values) => element_type(values),
+        DataType::RunEndEncoded(_, values) => element_type(values.data_type()),
+        other => other,
+    }
+}
+
+/// The type of the column of texts that a column of `kind` becomes.
+pub(crate) fn text_type(kind: &DataType, direction: Direction) -> DataType {
+    match (element_type(kind), direction) {
+        (DataType::Utf8View | DataType::BinaryView, Direction::Decrypt) => DataType::Utf8View,
+        (DataType::LargeUtf8 | DataType::LargeBinary | DataType::Utf8View | DataType::BinaryView, _) => {
+            DataType::LargeUtf8
+        }
+        (DataType::Null, Direction::Decrypt) => DataType::Null,
+        _ => DataType::Utf8,
     }
 }
 
@@ -166,20 +201,6 @@ fn cast_to(array: &ArrayRef, kind: &DataType) -> Result<ArrayRef, Fault> {
 /// A 32-bit float stands for its shortest decimal text, as in the protocol.
 fn widened(array: &Float32Array) -> Float64Array {
     array.unary(|value| value.to_string().parse().unwrap_or(f64::from(value)))
-}
-
-/// The error of the first value that is not UTF-8.
-fn not_text(array: &ArrayRef, first: usize) -> Fault {
-    let wrong = |index: &usize| {
-        let bytes = match array.data_type() {
-            DataType::Binary => array.as_binary::<i32>().value(*index),
-            DataType::LargeBinary => array.as_binary::<i64>().value(*index),
-            _ => array.as_binary_view().value(*index),
-        };
-        array.is_valid(*index) && std::str::from_utf8(bytes).is_err()
-    };
-    let index = (0..array.len()).find(wrong).unwrap_or_default();
-    Fault::value(first + index, &ValueFault::InvalidUtf8)
 }
 
 /// Up to here a 64-bit float represents every integer.
@@ -250,6 +271,7 @@ pub(crate) fn array(values: Values, kind: &DataType, first: usize) -> Result<Arr
         DataType::Utf8 => Arc::new(strings::<i32>(values, wrong)?),
         DataType::LargeUtf8 => Arc::new(strings::<i64>(values, wrong)?),
         DataType::Utf8View => Arc::new(StringViewArray::from(&strings::<i64>(values, wrong)?)),
+        DataType::BinaryView => Arc::new(StringViewArray::from(&strings::<i64>(values, wrong)?).to_binary_view()),
         DataType::Binary => Arc::new(BinaryArray::from(strings::<i32>(values, wrong)?)),
         DataType::LargeBinary => Arc::new(LargeBinaryArray::from(strings::<i64>(values, wrong)?)),
         DataType::Null => Arc::new(NullArray::new(values.cells.len())),
@@ -267,7 +289,7 @@ pub(crate) fn array(values: Values, kind: &DataType, first: usize) -> Result<Arr
         DataType::UInt64 | DataType::UInt8 | DataType::UInt16 | DataType::UInt32 => {
             narrowed(unsigned(&values, kind, wrong, range)?, kind)?
         }
-        DataType::Float64 | DataType::Float32 => {
+        DataType::Float64 | DataType::Float32 | DataType::Float16 => {
             #[allow(clippy::cast_precision_loss, reason = "the nearest float is meant")]
             let cells = values.cells.iter().enumerate().map(|(index, cell)| match *cell {
                 Cell::Nil => Ok(None),
@@ -276,11 +298,9 @@ pub(crate) fn array(values: Values, kind: &DataType, first: usize) -> Result<Arr
                 Cell::Float(value) => Ok(Some(value)),
                 _ => Err(wrong(index)),
             });
-            let floats = cells.collect::<Result<Float64Array, Fault>>()?;
-            if *kind == DataType::Float32 {
-                check_single(&floats).map_err(range)?;
-            }
-            narrowed(Arc::new(floats), kind)?
+            let floats = narrowed(Arc::new(cells.collect::<Result<Float64Array, Fault>>()?), kind)?;
+            first_infinite(&floats)?.map_or(Ok(()), |index| Err(range(index)))?;
+            floats
         }
         other => return Err(Fault::argument(format!("`type` must be a type that envelopes can hold, not {other}"))),
     })
@@ -331,11 +351,10 @@ fn unsigned(
     Ok(Arc::new(cells.collect::<Result<UInt64Array, Fault>>()?))
 }
 
-/// Checks that no number becomes infinite as a 32-bit float; returns the index of the first that does.
-fn check_single(floats: &Float64Array) -> Result<(), usize> {
-    #[allow(clippy::cast_possible_truncation, reason = "what the cast does is looked at")]
-    let is_beyond = |value: f64| (value as f32).is_infinite();
-    floats.iter().position(|value| value.is_some_and(is_beyond)).map_or(Ok(()), Err)
+/// The index of the first number that became infinite as a shorter float: envelopes contain finite ones.
+fn first_infinite(floats: &ArrayRef) -> Result<Option<usize>, Fault> {
+    let floats = cast_to(floats, &DataType::Float64)?;
+    Ok(floats.as_primitive::<Float64Type>().iter().position(|value| value.is_some_and(f64::is_infinite)))
 }
 
 fn narrowed(array: ArrayRef, kind: &DataType) -> Result<ArrayRef, Fault> {

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field};
+use arrow_array::{ArrayRef, new_empty_array};
+use arrow_schema::{DataType, Field, FieldRef};
 use leafseal_client::{Curve, Inspection, TextKind};
 use leafseal_protocol::{ErrorCode, Scalar, ValueFault};
+use pyo3::exceptions::{PyException, PyImportError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
-use pyo3_arrow::input::AnyArray;
-use pyo3_arrow::{PyArray, PyChunkedArray};
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyCapsule, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3_arrow::{PyArray, PyArrayReader, PyChunkedArray};
 
 use crate::arrow::{self, Column};
 use crate::fault::Fault;
@@ -93,31 +94,58 @@ fn values(direction: Direction, object: &Bound<'_, PyAny>) -> Result<(Input, For
 }
 
 fn columns(direction: Direction, object: &Bound<'_, PyAny>) -> Result<(Input, Form), Fault> {
-    let unreadable = |error: PyErr| Fault::argument(format!("the Arrow array cannot be read: {error}"));
-    let (chunks, kind, is_one) = match object.extract::<AnyArray>().map_err(unreadable)? {
-        AnyArray::Array(array) => {
-            let kind = array.field().data_type().clone();
-            (vec![Arc::clone(array.array())], kind, true)
-        }
-        stream @ AnyArray::Stream(_) => {
-            let chunked = stream.into_chunked_array().map_err(|error| unreadable(error.into()))?;
-            let (chunks, field) = chunked.into_inner();
-            (chunks, field.data_type().clone(), false)
-        }
-    };
-    let mut first = 0;
-    let mut columns = Vec::with_capacity(chunks.len());
-    for chunk in &chunks {
-        columns.push(Column::new(chunk, direction, first)?);
-        first += chunk.len();
+    let Chunks { arrays, field, is_one } = chunks(object)?;
+    let (mut first, mut columns) = (0, Vec::with_capacity(arrays.len()));
+    for array in &arrays {
+        columns.push(Column::new(array, &field, direction, first)?);
+        first += array.len();
     }
-    let text_type = match (direction, columns.first()) {
-        (Direction::Encrypt, Some(column)) => column.encrypted_type(),
-        (Direction::Decrypt, _) if matches!(kind, DataType::LargeUtf8 | DataType::Utf8View | DataType::Null) => kind,
-        _ => DataType::Utf8,
-    };
+    if arrays.is_empty() {
+        // A type without a form is refused whatever the number of chunks.
+        Column::new(&new_empty_array(field.data_type()), &field, direction, 0)?;
+    }
+    let text_type = arrow::text_type(field.data_type(), direction);
     let form = if is_one { Form::Array { text_type } } else { Form::Chunks { text_type } };
     Ok((Input::Columns(columns), form))
+}
+
+/// The arrays of an object with the interface of Arrow.
+struct Chunks {
+    arrays: Vec<ArrayRef>,
+    field: FieldRef,
+    /// Whether it is an array, not a stream of them.
+    is_one: bool,
+}
+
+fn chunks(object: &Bound<'_, PyAny>) -> Result<Chunks, Fault> {
+    let py = object.py();
+    let unreadable = |error: PyErr| Fault::argument(format!("the Arrow array cannot be read: {error}"));
+    if object.hasattr(intern!(py, "__arrow_c_array__"))? {
+        let pair = object.call_method0(intern!(py, "__arrow_c_array__")).map_err(|error| of_library(py, error))?;
+        let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) = pair.extract().map_err(unreadable)?;
+        let (array, field) = PyArray::from_arrow_pycapsule(&schema, &array).map_err(unreadable)?.into_inner();
+        return Ok(Chunks { arrays: vec![array], field, is_one: true });
+    }
+    let stream = object.call_method0(intern!(py, "__arrow_c_stream__")).map_err(|error| of_library(py, error))?;
+    let stream = stream.cast_into::<PyCapsule>().map_err(|error| unreadable(error.into()))?;
+    let reader = PyArrayReader::from_arrow_pycapsule(&stream).and_then(PyArrayReader::into_reader);
+    let reader = reader.map_err(unreadable)?;
+    let field = reader.field();
+    // The message of an error may be that of the library, and contain values.
+    let arrays = reader.collect::<Result<_, _>>();
+    let arrays = arrays.map_err(|_| Fault::argument("the Arrow array cannot be read: its stream failed"))?;
+    Ok(Chunks { arrays, field, is_one: false })
+}
+
+/// The error of a library that cannot give its values. Its message may contain them, so only the type is named.
+fn of_library(py: Python<'_>, error: PyErr) -> Fault {
+    if error.is_instance_of::<PyImportError>(py) || !error.is_instance_of::<PyException>(py) {
+        return Fault::Python(error);
+    }
+    match error.get_type(py).name() {
+        Ok(name) => Fault::argument(format!("the Arrow array cannot be read: its library raised {name}")),
+        Err(error) => Fault::Python(error),
+    }
 }
 
 /// A column of JSON texts; its result has the same type.
@@ -185,7 +213,7 @@ pub(crate) fn arrays(
     direction: Direction,
     text_type: &DataType,
     wanted: Option<&DataType>,
-) -> Result<(Vec<arrow_array::ArrayRef>, DataType), Fault> {
+) -> Result<(Vec<ArrayRef>, DataType), Fault> {
     let kind = match (direction, wanted) {
         (Direction::Encrypt, _) => text_type.clone(),
         (Direction::Decrypt, Some(wanted)) => wanted.clone(),

@@ -108,6 +108,8 @@ fn column_type(object: &Bound<'_, PyAny>) -> Result<DataType, Fault> {
         "large_string" => DataType::LargeUtf8,
         "string_view" => DataType::Utf8View,
         "binary" => DataType::Binary,
+        "large_binary" => DataType::LargeBinary,
+        "binary_view" => DataType::BinaryView,
         "bool" | "boolean" => DataType::Boolean,
         "int8" => DataType::Int8,
         "int16" => DataType::Int16,
@@ -117,6 +119,7 @@ fn column_type(object: &Bound<'_, PyAny>) -> Result<DataType, Fault> {
         "uint16" => DataType::UInt16,
         "uint32" => DataType::UInt32,
         "uint64" => DataType::UInt64,
+        "float16" | "halffloat" => DataType::Float16,
         "float32" | "float" => DataType::Float32,
         "float64" | "double" => DataType::Float64,
         _ => {

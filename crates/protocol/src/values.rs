@@ -14,7 +14,7 @@ use crate::wire::{Head, HeadError, Reader};
 /// Strings up to this size are read without checking [`Values::up_to`].
 const SHORT_SIZE_MAX: u32 = u8::MAX as u32;
 
-/// UTF-8 text in a frame.
+/// UTF-8 text in a frame or a column.
 ///
 /// Kept as bytes, which is what is sealed and opened. It was found to be UTF-8 when it was read, mostly by the quick test
 /// for ASCII; that proof cannot become a `&str` without unsafe code, so [`Text::as_str`] checks once more.
@@ -22,8 +22,9 @@ const SHORT_SIZE_MAX: u32 = u8::MAX as u32;
 pub struct Text<'a>(&'a [u8]);
 
 impl<'a> Text<'a> {
+    /// The text of bytes, if they are UTF-8.
     #[inline]
-    fn checked(bytes: &'a [u8]) -> Option<Self> {
+    pub fn checked(bytes: &'a [u8]) -> Option<Self> {
         (is_ascii(bytes) || std::str::from_utf8(bytes).is_ok()).then_some(Text(bytes))
     }
 

@@ -23,21 +23,32 @@ def _finite(text: str) -> float:
 
 
 def arrow(values: Any) -> Any:
-    """The values themselves, or an array of pyarrow for a Series of pandas 2, which lacks the interface of Arrow."""
-    if type(values).__module__.partition(".")[0] != "pandas" or hasattr(values, "__arrow_c_stream__"):
+    """The values themselves, or what has their interface of Arrow: pandas has none for its indexes and arrays, nor pandas 2 for a Series."""
+    library = _library(values)
+    if library == "polars" and str(getattr(values, "dtype", None)) == "Null":
+        import polars
+
+        # Polars exports this type with a buffer, which the C data interface forbids.
+        return values.cast(polars.String)
+    if library != "pandas" or hasattr(values, "__arrow_c_stream__"):
         return values
     import pyarrow
 
     try:
         return pyarrow.Array.from_pandas(values)
-    except pyarrow.ArrowException as error:
+    except Exception as error:
+        # The message may contain values.
         raise make("invalid_params", f"the values have no common type of Arrow: {type(error).__name__}", "never") from None
+
+
+def _library(values: Any) -> str:
+    return type(values).__module__.partition(".")[0]
 
 
 def like(original: Any, result: Any) -> Any:
     """Converts an array of the native part to the library of `original`: pyarrow, pandas or Polars. For other libraries the result is an
     object with the methods of the Arrow PyCapsule interface."""
-    library = type(original).__module__.partition(".")[0]
+    library = _library(original)
     if library == "pyarrow":
         return _pyarrow(result)
     if library == "polars":
@@ -59,10 +70,14 @@ def _pandas(original: Any, column: Any) -> Any:
     import pandas
     import pyarrow
 
-    if pyarrow.types.is_string(column.type) or pyarrow.types.is_large_string(column.type):
+    kind, is_text = original.dtype, pyarrow.types.is_string(column.type) or pyarrow.types.is_large_string(column.type)
+    if is_text and not isinstance(kind, pandas.ArrowDtype):
         # The library's own type of strings, unless the input has a type of Arrow.
-        if not isinstance(original.dtype, pandas.ArrowDtype):
-            return column.to_pandas().set_axis(original.index).rename(original.name)
-    # A type of Arrow keeps integers exact beside missing values.
-    values = pandas.arrays.ArrowExtensionArray(column)
-    return pandas.Series(values, index=original.index, name=original.name)
+        values = column.to_pandas().array
+        values = values.astype(kind) if isinstance(kind, pandas.StringDtype) else values
+    else:
+        # A type of Arrow keeps integers exact beside missing values.
+        values = pandas.arrays.ArrowExtensionArray(column)
+    if isinstance(original, pandas.Series):
+        return pandas.Series(values, index=original.index, name=original.name)
+    return pandas.Index(values, name=original.name) if isinstance(original, pandas.Index) else values

@@ -18,8 +18,15 @@ class _ArrowArray(Protocol):
 class _ArrowStream(Protocol):
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
 
+class _PandasValues(Protocol):
+    """An `Index` or an array of pandas."""
+
+    @property
+    def dtype(self) -> Any: ...
+    def isna(self) -> Any: ...
+
 D = TypeVar("D", str, bytes, dict[str, Any], list[Any])
-A = TypeVar("A", bound=_ArrowArray | _ArrowStream)
+A = TypeVar("A", bound=_ArrowArray | _ArrowStream | _PandasValues)
 
 class _EncryptOptions(TypedDict, total=False):
     app: str | None
