@@ -174,9 +174,14 @@ impl From<Fault> for PyErr {
     }
 }
 
-fn exception(py: Python<'_>, details: Details) -> PyResult<PyErr> {
+/// Finds the function that makes exceptions, so that they are of the same classes whatever `sys.modules` contains later.
+pub(crate) fn load<'py>(py: Python<'py>) -> PyResult<&'py Bound<'py, PyAny>> {
     static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let make = MAKE.import(py, "leafseal._errors", "make")?;
+    MAKE.import(py, "leafseal._errors", "make")
+}
+
+fn exception(py: Python<'_>, details: Details) -> PyResult<PyErr> {
+    let make = load(py)?;
     let Details { code, message, retry, index, offset, retry_after, is_of_engine } = details;
     let retry = match retry {
         Retry::Never => "never",

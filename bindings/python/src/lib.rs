@@ -1,12 +1,15 @@
 //! The native part of the Python package `leafseal`: converts Python objects and Arrow arrays, and runs calls in this process or on a
 //! remote engine. `python/leafseal` is the interface that users see.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod arrow;
 mod core;
 mod delivery;
 mod fault;
+#[allow(unsafe_code)]
+mod ffi;
 mod folder;
+mod interpreter;
 mod json;
 mod local;
 mod objects;
@@ -17,13 +20,18 @@ mod work;
 
 use pyo3::prelude::*;
 
-#[pymodule]
-#[pyo3(name = "_native")]
-mod native {
-    #[pymodule_export]
-    use crate::core::{Core, Task};
-    #[pymodule_export]
-    use crate::delivery::{end, forked};
-    #[pymodule_export]
-    use crate::options::Options;
+#[pymodule(name = "_native")]
+fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    // Before anything is created that would belong to an interpreter.
+    interpreter::check(py)?;
+    fault::load(py)?;
+    objects::load(py)?;
+    module.add_class::<core::Core>()?;
+    module.add_class::<core::Task>()?;
+    module.add_class::<options::Options>()?;
+    module.add_function(wrap_pyfunction!(delivery::end, module)?)?;
+    module.add_function(wrap_pyfunction!(delivery::forked, module)?)?;
+    interpreter::claim();
+    Ok(())
 }

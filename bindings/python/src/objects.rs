@@ -294,8 +294,15 @@ fn scalar<'py>(py: Python<'py>, scalar: Scalar<'_>) -> PyResult<Bound<'py, PyAny
     })
 }
 
+/// Finds the functions that make inspections and reports, as [`crate::fault::load`].
+pub(crate) fn load<'py>(py: Python<'py>) -> PyResult<(&'py Bound<'py, PyAny>, &'py Bound<'py, PyAny>)> {
+    static INSPECTION: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    static REPORT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let module = "leafseal._types";
+    Ok((INSPECTION.import(py, module, "inspection")?, REPORT.import(py, module, "Report")?))
+}
+
 fn inspection<'py>(py: Python<'py>, one: Inspection) -> Result<Bound<'py, PyAny>, Fault> {
-    static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let curve = match one.curve {
         Curve::R1 => "r1",
         Curve::K1 => "k1",
@@ -306,7 +313,7 @@ fn inspection<'py>(py: Python<'py>, one: Inspection) -> Result<Bound<'py, PyAny>
         TextKind::Boolean => "boolean",
     };
     let ephemeral = PyBytes::new(py, &one.ephemeral);
-    let make = MAKE.import(py, "leafseal._types", "inspection")?;
+    let (make, _) = load(py)?;
     let facts =
         (one.version, curve, kind, one.debug, ephemeral, one.role, one.origin, one.encrypted_at, one.key_version);
     Ok(make.call1(facts)?)
@@ -314,12 +321,11 @@ fn inspection<'py>(py: Python<'py>, one: Inspection) -> Result<Bound<'py, PyAny>
 
 /// The Python object of a report.
 pub(crate) fn report<'py>(py: Python<'py>, report: &Report) -> Result<Bound<'py, PyAny>, Fault> {
-    static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let failures = match report.failed_paths.is_empty() {
         false => PyList::new(py, &report.failed_paths)?,
         true => PyList::new(py, &report.failed_indexes)?,
     };
-    let make = MAKE.import(py, "leafseal._types", "Report")?;
+    let (_, make) = load(py)?;
     let counts = (report.count, &report.matched, report.resealed, report.skipped, report.failed, failures);
     Ok(make.call1(counts)?)
 }

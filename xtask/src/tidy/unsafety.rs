@@ -1,7 +1,7 @@
 //! `unsafe` is used only where it is allowed, and each use states why it is sound.
 //!
-//! Every crate forbids it at its root, except `lanes` (kernels), the bindings (foreign interfaces) and `crypto`, which denies it except
-//! in its `ffi` module.
+//! Every crate forbids it at its root, except `lanes` (kernels), the bindings (foreign interfaces), and `crypto` and the binding for
+//! Python, which deny it except in their `ffi` modules.
 
 use super::{Finding, Repository};
 use crate::{lexer::words, source::Source};
@@ -9,8 +9,8 @@ use crate::{lexer::words, source::Source};
 /// Crates that may use `unsafe` anywhere.
 const UNSAFE_CRATES: [&str; 2] = ["lanes", "bindings"];
 
-/// The crate that may use `unsafe` only in its module `ffi`.
-const FFI_CRATE: &str = "crypto";
+/// Crates that may use `unsafe` only in their module `ffi`, with their folders.
+const FFI_CRATES: [(&str, &str); 2] = [("crypto", "crates/crypto/src/"), ("python", "bindings/python/src/")];
 
 /// Maximum code lines of one statement between the note and the word `unsafe`.
 const STATEMENT_LINES_MAX: usize = 6;
@@ -30,7 +30,7 @@ fn roots(repository: &Repository) -> Vec<Finding> {
     for package in &repository.packages {
         let attribute = match package.name.as_str() {
             name if UNSAFE_CRATES.contains(&name) => continue,
-            FFI_CRATE => "#![deny(unsafe_code)]",
+            name if FFI_CRATES.iter().any(|(crate_name, _)| *crate_name == name) => "#![deny(unsafe_code)]",
             _ => "#![forbid(unsafe_code)]",
         };
         let roots = package.targets.iter().filter(|target| target.is_shipped());
@@ -48,10 +48,11 @@ fn roots(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// In the crate with the foreign interface, `unsafe` and the permission for it are allowed only in `ffi`.
+/// In crates with such a module, `unsafe` and the permission for it are allowed only there.
 fn places(source: &Source) -> Vec<Finding> {
-    let is_ffi = source.path.ends_with("/src/ffi.rs") || source.path.contains("/src/ffi/");
-    if source.area() != FFI_CRATE || is_ffi || !source.path.contains("/src/") {
+    let folder = FFI_CRATES.iter().find_map(|(_, folder)| source.path.starts_with(folder).then_some(folder));
+    let Some(folder) = folder else { return Vec::new() };
+    if source.path.ends_with("/src/ffi.rs") || source.path.contains("/src/ffi/") {
         return Vec::new();
     }
     let code = &source.masked.code;
@@ -59,9 +60,7 @@ fn places(source: &Source) -> Vec<Finding> {
     let allowed = words(code, "allow(unsafe_code)").filter(|&at| !opens_ffi(at));
     let found = words(code, "unsafe").chain(allowed);
     found
-        .map(|at| {
-            Finding::new(source, source.line_of(at), "unsafe outside `ffi`", "move it into crates/crypto/src/ffi")
-        })
+        .map(|at| Finding::new(source, source.line_of(at), "unsafe outside `ffi`", format!("move it into {folder}ffi")))
         .collect()
 }
 
@@ -132,13 +131,18 @@ mod tests {
     }
 
     #[test]
-    fn crypto_contains_unsafe_only_in_ffi() {
+    fn crates_with_a_module_for_it_contain_unsafe_only_there() {
         let block = "fn f() {\n    // SAFETY: checked above.\n    unsafe { g() }\n}\n";
         assert_eq!(sample::findings(check, &[("crates/crypto/src/ffi.rs", block)]), "");
         assert_eq!(sample::findings(check, &[("crates/crypto/src/ffi/aead.rs", block)]), "");
         assert!(
             sample::findings(check, &[("crates/crypto/src/aead.rs", block)])
                 .contains("aead.rs:3: unsafe outside `ffi`")
+        );
+        assert_eq!(sample::findings(check, &[("bindings/python/src/ffi.rs", block)]), "");
+        assert!(
+            sample::findings(check, &[("bindings/python/src/core.rs", block)])
+                .contains("move it into bindings/python/src/ffi")
         );
         let allow = "#[allow(unsafe_code)]\nmod aead;\n#[allow(unsafe_code)]\npub mod ffi;\n";
         let text = sample::findings(check, &[("crates/crypto/src/lib.rs", allow)]);
