@@ -1,32 +1,41 @@
-"""The examples of the README run as they are printed, against an engine that `leafseal dev` started."""
+"""The blocks of the README run as they are printed, in their order, in a folder that contains nothing else."""
 
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from program import Program, running
+from program import Program, Server, running
 
 README = Path(__file__).resolve().parents[2] / "bindings" / "python" / "README.md"
-EXAMPLES = re.findall(r"^```python\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
+SERVER = "leafseal dev\n"
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("readme")
-    program = Program(folder / ".leafseal")
-    with running(program, "app_dev") as server:
-        (folder / "app_dev.json").write_bytes(program.run("keys", "public", "app_dev", "--json"))
-        program.run("store", "extract", "app_dev", "--to", str(folder / "extract"), "--root-key-file", str(folder / "extract.key"))
-        (folder / "port").write_text(str(server.port))
-        yield folder
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The engine that the first block starts, on a port that is not in use."""
+    with running(Program(tmp_path_factory.mktemp("readme") / ".leafseal"), "app_dev") as server:
+        yield server
 
 
-@pytest.mark.parametrize("number", range(len(EXAMPLES)))
-def test_examples(place: Path, number: int) -> None:
-    # The port of the example may be in use on this machine.
-    code = EXAMPLES[number].replace("localhost:3443", f"localhost:{(place / 'port').read_text()}")
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=place, env=os.environ, capture_output=True, check=False)
+@pytest.mark.parametrize("number", range(len(BLOCKS)))
+def test_blocks(server: Server, number: int) -> None:
+    language, code = BLOCKS[number]
+    if code == SERVER:
+        return
+    if "leafseal.spark" in code:
+        pytest.skip("tests/python/spark runs it")
+    commands = {"python": [sys.executable, "-W", "error", "-c"], "sh": ["sh", "-euc"]}
+    code = code.replace("localhost:3443", f"localhost:{server.port}")
+    path = f"{Path(os.environ['LEAFSEAL']).resolve().parent}:{os.environ['PATH']}"
+    place, environment = server.program.folder.parent, os.environ | {"PATH": path}
+    done = subprocess.run([*commands[language], code], cwd=place, env=environment, capture_output=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr.decode()
+
+
+def test_the_first_block_starts_the_engine() -> None:
+    assert BLOCKS[0] == ("sh", SERVER)

@@ -21,6 +21,7 @@ from program import Program, Server
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, Row, SparkSession
 
+README = Path(__file__).resolve().parents[3] / "bindings" / "python" / "README.md"
 SECRET = "4111-secret"
 ROWS = 2_000
 SCHEMA = "id long, name string, age int, small byte, short short, long long, score double, ratio float, active boolean, raw binary, payload string"
@@ -327,3 +328,10 @@ def test_the_example(program: Program, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "ev:" in done.stdout and "Grace" in done.stdout
     assert all(b"Grace" not in path.read_bytes() for path in (tmp_path / "sealed.parquet").glob("*.parquet"))
+
+
+def test_the_example_of_the_readme(spark: SparkSession, program: Program) -> None:
+    """The block as it is printed, in this session of Spark and with this folder."""
+    text = README.read_text()
+    [block] = [code for code in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL) if "leafseal.spark" in code]
+    exec(block.replace("/etc/leafseal", str(program.folder)).replace('app="app_dev"', f"app={APP!r}"), {})
