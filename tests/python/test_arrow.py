@@ -285,7 +285,7 @@ def test_numbers_are_exact_or_refused(engine: leafseal.Engine) -> None:
 
 
 def test_a_time_limit_is_that_of_all_requests_of_a_column(engine: leafseal.Engine) -> None:
-    """Each of the 500 requests to a remote engine takes a small part of the time."""
-    with pytest.raises(leafseal.DeadlineExceeded):
+    """Each of the 500 requests to a remote engine takes a small part of the time. A busy engine refuses those that would miss its end."""
+    with pytest.raises((leafseal.DeadlineExceeded, leafseal.Overloaded)):
         engine.encrypt_many(pa.repeat("x", 5_000_000), keying="session", timeout=0.05)
     assert engine.decrypt_many(engine.encrypt_many(pa.array(["a"]), timeout=60)).to_pylist() == ["a"]
