@@ -141,14 +141,14 @@ Layout = Callable[[Kind, list[Any]], st.SearchStrategy[pa.Array]]
 
 
 def extension(kind: Kind, values: list[Any]) -> st.SearchStrategy[pa.Array]:
-    """Extension types whose values are those of their storage, or booleans."""
+    """Extension types of text and of booleans; for other types an array without one."""
     if kind.type == pa.bool_():
         bytes_ = Kind(pa.int8(), st.integers(-128, 127), [])
         numbers = [None if value is None else int(value) for value in values]
         return arrays(bytes_, numbers).map(lambda array: pa.ExtensionArray.from_storage(pa.bool8(), array))
     if not pa.types.is_string(kind.type) and not pa.types.is_large_string(kind.type) and kind.type != pa.string_view():
         return arrays(kind, values)
-    wrapper = pa.json_(kind.type) if any(value is None for value in values) else pa.opaque(kind.type, "mail", "example")
+    wrapper = pa.opaque(kind.type, "mail", "example")
     return arrays(kind, values).map(lambda array: pa.ExtensionArray.from_storage(wrapper, array))
 
 
@@ -156,7 +156,10 @@ def extension(kind: Kind, values: list[Any]) -> st.SearchStrategy[pa.Array]:
 def layouts(draw: Any, encoding: str) -> Layout:
     """How the chunks of one column are made: they have the same type."""
     index, ends = draw(st.sampled_from(INDEXES)), draw(st.sampled_from(ENDS))
-    coded: Layout = lambda kind, values: dictionaries(kind, values, index)  # noqa: E731
+
+    def coded(kind: Kind, values: list[Any]) -> st.SearchStrategy[pa.Array]:
+        return dictionaries(kind, values, index)
+
     return {
         "plain": arrays,
         "dictionary": coded,
@@ -174,15 +177,13 @@ def chunked(draw: Any, kind: str, values: list[Any]) -> Any:
         layout = arrays
     cuts = sorted(draw(st.lists(st.integers(0, len(values)), max_size=4)))
     parts = [values[start:end] for start, end in zip([0, *cuts], [*cuts, len(values)], strict=True)]
-    if len(parts) == 1 and (layout is extension or draw(st.booleans())):
+    if len(parts) == 1 and draw(st.booleans()):
         return draw(layout(one, values))
-    if layout is extension:
-        layout = arrays
-    made = [draw(layout(one, part)) for part in parts]
+    extra = draw(st.lists(st.none() | one.values, max_size=3))
+    made = [draw(layout(one, part)) for part in [extra + parts[0], *parts[1:]]]
     if not values and draw(st.booleans()):
         return pa.chunked_array([], made[0].type)
-    column = pa.chunked_array(made, made[0].type)
-    return column.slice(0) if draw(st.booleans()) else column
+    return pa.chunked_array(made, made[0].type).slice(len(extra))
 
 
 @st.composite
