@@ -2,7 +2,9 @@ package io.leafseal.jackson;
 
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
+import com.fasterxml.jackson.databind.BeanProperty;
 import com.fasterxml.jackson.databind.DeserializationContext;
+import com.fasterxml.jackson.databind.JavaType;
 import com.fasterxml.jackson.databind.JsonDeserializer;
 import com.fasterxml.jackson.databind.JsonMappingException;
 import com.fasterxml.jackson.databind.deser.BeanDeserializerBase;
@@ -33,16 +35,42 @@ final class BatchDeserializer extends DelegatingDeserializer {
         return new BatchDeserializer(newDelegatee);
     }
 
+    /**
+     * The deserializer of a property whose type it has stays Jackson's own, which looks for its own classes there: for unwrapped and for inner classes.
+     * The value that contains the property decrypts together.
+     */
+    @Override
+    public JsonDeserializer<?> createContextual(DeserializationContext context, BeanProperty property) throws JsonMappingException {
+        JsonDeserializer<?> contextual = super.createContextual(context, property);
+        boolean isInside = property != null && property.getType() != null && property.getType().hasRawClass(handledType());
+        return isInside && contextual instanceof BatchDeserializer batch ? batch._delegatee : contextual;
+    }
+
+    private interface Binding {
+        Object bind(JsonParser parser) throws IOException;
+    }
+
     @Override
     public Object deserialize(JsonParser parser, DeserializationContext context) throws IOException {
+        return prepared(parser, context, tokens -> super.deserialize(tokens, context));
+    }
+
+    @Override
+    public Object deserialize(JsonParser parser, DeserializationContext context, Object into) throws IOException {
+        return prepared(parser, context, tokens -> super.deserialize(tokens, context, into));
+    }
+
+    private Object prepared(JsonParser parser, DeserializationContext context, Binding binding) throws IOException {
         Object outer = context.getAttribute(PREPARED);
-        if (outer == parser || !(parser.isExpectedStartObjectToken() || parser.isExpectedStartArrayToken())) {
-            return super.deserialize(parser, context);
+        // A value that follows its type id begins with the name of a field.
+        boolean isStructure = parser.isExpectedStartObjectToken() || parser.isExpectedStartArrayToken() || parser.currentToken() == JsonToken.FIELD_NAME;
+        if (outer == parser || !isStructure) {
+            return binding.bind(parser);
         }
         try (TokenBuffer prepared = prepare(parser, context); JsonParser tokens = prepared.asParser(parser)) {
             tokens.nextToken();
             context.setAttribute(PREPARED, tokens);
-            return super.deserialize(tokens, context);
+            return binding.bind(tokens);
         } finally {
             context.setAttribute(PREPARED, outer);
         }
@@ -50,7 +78,7 @@ final class BatchDeserializer extends DelegatingDeserializer {
 
     private TokenBuffer prepare(JsonParser parser, DeserializationContext context) throws IOException {
         TokenBuffer out = context.bufferForInputBuffering(parser);
-        Walk walk = new Walk(parser, out);
+        Walk walk = new Walk(parser, context, out);
         walk.copy(_delegatee);
         if (walk.batch != null) {
             finish(walk.batch, parser);
@@ -69,11 +97,13 @@ final class BatchDeserializer extends DelegatingDeserializer {
     /** Copies a value, with slots in place of encrypted ones. The recursion is as deep as the format allows documents to be. */
     private static final class Walk {
         private final JsonParser parser;
+        private final DeserializationContext context;
         private final TokenBuffer out;
         private Sealing.Batch batch;
 
-        Walk(JsonParser parser, TokenBuffer out) {
+        Walk(JsonParser parser, DeserializationContext context, TokenBuffer out) {
             this.parser = parser;
+            this.context = context;
             this.out = out;
         }
 
@@ -82,15 +112,16 @@ final class BatchDeserializer extends DelegatingDeserializer {
             while (inner instanceof DelegatingDeserializer delegating) {
                 inner = delegating.getDelegatee();
             }
-            if (inner instanceof EncryptedDeserializer encrypted && parser.currentToken() != JsonToken.VALUE_NULL
-                    && EncryptedDeserializer.embedded(parser) == null) {
+            JsonToken token = parser.currentToken();
+            if (inner instanceof EncryptedDeserializer encrypted && token != JsonToken.VALUE_NULL && EncryptedDeserializer.embedded(parser) == null) {
                 seal(encrypted);
-            } else if (inner instanceof BeanDeserializerBase bean && parser.currentToken() == JsonToken.START_OBJECT) {
+            } else if (inner instanceof BeanDeserializerBase bean && (token == JsonToken.START_OBJECT || token == JsonToken.FIELD_NAME)) {
                 object(name -> valueDeserializer(bean.findProperty(name)));
-            } else if (inner instanceof ContainerDeserializerBase<?> container && parser.currentToken() == JsonToken.START_OBJECT) {
-                object(name -> container.getContentDeserializer());
-            } else if (inner instanceof ContainerDeserializerBase<?> container && parser.currentToken() == JsonToken.START_ARRAY) {
-                array(container.getContentDeserializer());
+            } else if (inner instanceof ContainerDeserializerBase<?> container && token == JsonToken.START_OBJECT) {
+                JsonDeserializer<?> content = content(container);
+                object(name -> content);
+            } else if (inner instanceof ContainerDeserializerBase<?> container && token == JsonToken.START_ARRAY) {
+                array(content(container));
             } else {
                 out.copyCurrentStructure(parser);
             }
@@ -100,35 +131,63 @@ final class BatchDeserializer extends DelegatingDeserializer {
             JsonDeserializer<?> of(String name);
         }
 
-        private static JsonDeserializer<?> valueDeserializer(SettableBeanProperty property) {
-            return property == null || (property.getValueTypeDeserializer() != null && !(property.getValueDeserializer() instanceof EncryptedDeserializer))
-                    ? null : property.getValueDeserializer();
+        /** The deserializer of what the bean will bind; null for what it will skip, and for values whose type the document names. */
+        private JsonDeserializer<?> valueDeserializer(SettableBeanProperty property) {
+            if (property == null || property.isInjectionOnly() || property.isIgnorable()) {
+                return null;
+            }
+            if (context.getActiveView() != null && !property.visibleInView(context.getActiveView())) {
+                return null;
+            }
+            boolean isTyped = property.getValueTypeDeserializer() != null && !(property.getValueDeserializer() instanceof EncryptedDeserializer);
+            return isTyped ? null : property.getValueDeserializer();
         }
 
+        private JsonDeserializer<?> content(ContainerDeserializerBase<?> container) throws IOException {
+            JavaType type = container.getContentType();
+            boolean isTyped = type == null || type.getTypeHandler() != null || context.getFactory().findTypeDeserializer(context.getConfig(), type) != null;
+            return isTyped ? null : container.getContentDeserializer();
+        }
+
+        /** Copies an object; each token as it is, with the ids that formats such as YAML have. */
         private void object(Members members) throws IOException {
-            out.writeStartObject();
-            while (parser.nextToken() == JsonToken.FIELD_NAME) {
+            if (parser.currentToken() == JsonToken.FIELD_NAME) {
+                out.writeStartObject();
+            } else {
+                out.copyCurrentEvent(parser);
+                parser.nextToken();
+            }
+            for (; parser.currentToken() == JsonToken.FIELD_NAME; parser.nextToken()) {
                 String name = parser.currentName();
-                out.writeFieldName(name);
+                out.copyCurrentEvent(parser);
                 parser.nextToken();
                 copy(members.of(name));
             }
+            checkEnd(JsonToken.END_OBJECT);
             out.writeEndObject();
         }
 
         private void array(JsonDeserializer<?> content) throws IOException {
-            out.writeStartArray();
-            while (parser.nextToken() != JsonToken.END_ARRAY) {
+            out.copyCurrentEvent(parser);
+            for (JsonToken token = parser.nextToken(); token != null && token != JsonToken.END_ARRAY; token = parser.nextToken()) {
                 copy(content);
             }
+            checkEnd(JsonToken.END_ARRAY);
             out.writeEndArray();
+        }
+
+        private void checkEnd(JsonToken end) throws IOException {
+            if (parser.currentToken() != end) {
+                throw JsonMappingException.from(parser, "the document ends within a value");
+            }
         }
 
         private void seal(EncryptedDeserializer encrypted) throws IOException {
             if (batch == null) {
                 batch = encrypted.sealing().new Batch(Sealing.Direction.DECRYPT);
             }
-            out.writeEmbeddedObject(encrypted.add(batch, parser));
+            Sealing.Slot slot = encrypted.add(batch, parser);
+            out.writeEmbeddedObject(slot);
         }
     }
 }

@@ -79,14 +79,24 @@ public final class LeafsealModule extends Module {
         return Version.unknownVersion();
     }
 
+    /** Another module of this class is refused; by default Jackson would ignore it, with its options. */
+    @Override
+    public Object getTypeId() {
+        return this;
+    }
+
     @Override
     public void setupModule(SetupContext context) {
         ObjectMapper mapper = context.getOwner();
+        if (mapper.getSerializerProvider() instanceof SealingProvider) {
+            throw new IllegalStateException("the mapper has a Leafseal module");
+        }
         if (mapper.getSerializerProvider().getClass() != DefaultSerializerProvider.Impl.class) {
             throw new IllegalStateException("the mapper has a serializer provider of its own, which the Leafseal module would replace");
         }
         mapper.setSerializerProvider(new SealingProvider((DefaultSerializerProvider) mapper.getSerializerProvider(), sealing));
         context.insertAnnotationIntrospector(new EncryptedIntrospector(sealing));
-        context.addBeanDeserializerModifier(new BatchModifier());
+        context.addBeanSerializerModifier(new WriterModifier(sealing));
+        context.addBeanDeserializerModifier(new ReaderModifier(sealing));
     }
 }

@@ -5,6 +5,9 @@ import com.fasterxml.jackson.core.JsonGenerator;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.core.StreamReadConstraints;
+import com.fasterxml.jackson.core.StreamWriteFeature;
+import com.fasterxml.jackson.core.json.JsonWriteFeature;
+import com.fasterxml.jackson.databind.util.RawValue;
 import com.fasterxml.jackson.databind.util.TokenBuffer;
 import io.leafseal.client.DecryptOptions;
 import io.leafseal.client.EncryptOptions;
@@ -26,9 +29,14 @@ import java.util.concurrent.atomic.AtomicLong;
  * numbers keep their exact text.
  */
 final class Sealing {
-    /** JSON, whatever the mapper's format is. Lengths are limited by the document that the values are part of. */
+    /** JSON, whatever the mapper's format is. Lengths and depths are limited by the document that the values are part of. */
     private static final JsonFactory JSON = JsonFactory.builder()
-            .streamReadConstraints(StreamReadConstraints.builder().maxStringLength(Integer.MAX_VALUE).maxNumberLength(Integer.MAX_VALUE).build()).build();
+            .streamReadConstraints(StreamReadConstraints.builder().maxStringLength(Integer.MAX_VALUE).maxNumberLength(Integer.MAX_VALUE)
+                    .maxNestingDepth(Integer.MAX_VALUE).maxNameLength(Integer.MAX_VALUE).build()).build();
+
+    /** Features of the mapper that change numbers, and that encrypted ones follow. */
+    private static final int NUMBERS = JsonWriteFeature.WRITE_NUMBERS_AS_STRINGS.mappedFeature().getMask()
+            | StreamWriteFeature.WRITE_BIGDECIMAL_AS_PLAIN.mappedFeature().getMask();
 
     private final LeafsealClient client;
     private final EncryptOptions encryption;
@@ -44,20 +52,51 @@ final class Sealing {
 
     enum Direction { ENCRYPT, DECRYPT }
 
-    /** Writes a value as JSON. */
+    /** Writes a property or an element as JSON. */
     interface Writing {
-        void write(JsonGenerator json) throws IOException;
+        void write(JsonGenerator json) throws Exception;
     }
 
-    /** A value that the engine has not returned yet. */
-    static final class Slot {
+    /**
+     * What the engine returns, or has not returned yet. Token buffers copy raw values as they are, so that a slot stays one in every buffer that a
+     * deserializer of Jackson makes.
+     */
+    static final class Slot extends RawValue {
         private TokenBuffer tokens;
+
+        Slot() {
+            super((Object) null, false);
+        }
+
+        /** Whether the value needs no engine. */
+        boolean isFilled() {
+            return tokens != null;
+        }
 
         /** A parser at the value's first token. */
         JsonParser parser(JsonParser outer) throws IOException {
-            JsonParser parser = outer == null ? tokens.asParser() : tokens.asParser(outer);
+            JsonParser parser = tokens.asParser(outer);
             parser.nextToken();
             return parser;
+        }
+
+        /** Writes what {@link Batch#add} captured: a property with its name, or an element. */
+        void writeTo(JsonGenerator target) throws IOException {
+            try (JsonParser parser = tokens.asParser()) {
+                parser.nextToken();
+                for (JsonToken token = parser.nextToken(); !token.isStructEnd(); token = parser.nextToken()) {
+                    if (token == JsonToken.FIELD_NAME) {
+                        target.writeFieldName(parser.currentName());
+                    } else {
+                        target.copyCurrentStructure(parser);
+                    }
+                }
+            }
+        }
+
+        @Override
+        public String toString() {
+            return "a value of an encrypted property";
         }
     }
 
@@ -70,26 +109,29 @@ final class Sealing {
             this.direction = direction;
         }
 
-        /** Adds a value; its slot is filled by {@link #finish}. */
-        Slot add(String role, Writing writing) throws IOException {
-            Roll roll = rolls.get(role);
-            if (roll == null) {
-                roll = new Roll();
-                rolls.put(role, roll);
-            }
-            writing.write(roll.json);
-            Slot slot = new Slot();
-            roll.slots.add(slot);
-            return slot;
+        private Roll roll(String role) {
+            return rolls.computeIfAbsent(role, name -> new Roll());
+        }
+
+        /**
+         * Captures what a serializer writes within an object, which is a property, or within an array, which is an element. Its slot is filled by
+         * {@link #finish}, or at once if nothing needs encryption.
+         */
+        Slot add(String role, JsonGenerator outer, Object parent, boolean isProperty, Writing writing) throws Exception {
+            return roll(role).capture(outer, parent, isProperty, writing);
+        }
+
+        /** Adds the value at a parser, and moves the parser to its end. */
+        Slot add(String role, JsonParser parser) throws IOException {
+            return roll(role).copy(parser);
         }
 
         /** Calls the engine once for each role, at the same time, and fills the slots. */
         void finish() throws IOException {
+            rolls.values().removeIf(roll -> roll.slots.isEmpty());
             List<CompletableFuture<byte[]>> calls = new ArrayList<>();
             try {
                 for (Map.Entry<String, Roll> roll : rolls.entrySet()) {
-                    roll.getValue().json.writeEndArray();
-                    roll.getValue().json.close();
                     calls.add(call(roll.getKey(), roll.getValue()));
                 }
                 int index = 0;
@@ -102,13 +144,18 @@ final class Sealing {
             }
         }
 
+        /** Forgets what was captured. */
+        void wipe() {
+            rolls.values().forEach(Roll::wipe);
+        }
+
         private CompletableFuture<byte[]> call(String role, Roll roll) {
             if (direction == Direction.ENCRYPT) {
-                return client.encryptDocumentAsync(roll.bytes(), role.isEmpty() ? encryption : encryption.role(role));
+                return client.encryptDocumentAsync(roll.document(), role.isEmpty() ? encryption : encryption.role(role));
             }
             AtomicLong opened = new AtomicLong();
             DecryptOptions options = (role.isEmpty() ? decryption : decryption.role(role)).onReport(report -> opened.set(report.count()));
-            return client.decryptDocumentAsync(roll.bytes(), options).thenApply(bytes -> {
+            return client.decryptDocumentAsync(roll.document(), options).thenApply(bytes -> {
                 if (opened.get() != roll.scalars && !isPlaintextAllowed) {
                     throw new CompletionException(new PlaintextFound());
                 }
@@ -144,22 +191,119 @@ final class Sealing {
     /** The values of one role, as a JSON array. */
     private static final class Roll {
         private final Bytes out = new Bytes();
-        private final JsonGenerator json;
         private final List<Slot> slots = new ArrayList<>();
         /** Scalars other than null. */
         private long scalars;
 
-        Roll() throws IOException {
-            json = new Counting(JSON.createGenerator(out));
-            json.writeStartArray();
+        Roll() {
+            out.write('[');
         }
 
-        byte[] bytes() {
+        byte[] document() {
+            out.write(']');
             return out.toByteArray();
         }
 
         void wipe() {
             out.wipe();
+        }
+
+        Slot capture(JsonGenerator outer, Object parent, boolean isProperty, Writing writing) throws Exception {
+            int start = begin();
+            try (JsonGenerator json = JSON.createGenerator(out)) {
+                json.setCodec(outer.getCodec());
+                json.overrideStdFeatures(outer.getFeatureMask(), NUMBERS);
+                if (isProperty) {
+                    json.writeStartObject(parent);
+                    writing.write(json);
+                    json.writeEndObject();
+                } else {
+                    json.writeStartArray(parent);
+                    writing.write(json);
+                    json.writeEndArray();
+                }
+            } catch (Exception error) {
+                out.truncate(start);
+                throw error;
+            }
+            return end(start, true);
+        }
+
+        Slot copy(JsonParser parser) throws IOException {
+            int start = begin();
+            try (JsonGenerator json = JSON.createGenerator(out)) {
+                int depth = 0;
+                while (true) {
+                    JsonToken token = parser.currentToken();
+                    json.copyCurrentEventExact(parser);
+                    depth += token.isStructStart() ? 1 : token.isStructEnd() ? -1 : 0;
+                    if (depth == 0 && token != JsonToken.FIELD_NAME) {
+                        break;
+                    }
+                    parser.nextToken();
+                }
+            } catch (IOException | RuntimeException error) {
+                out.truncate(start);
+                throw error;
+            }
+            return end(start, false);
+        }
+
+        private int begin() {
+            int start = out.size();
+            if (start > 1) {
+                out.write(',');
+            }
+            return start;
+        }
+
+        /**
+         * Checks what was written: raw output of a serializer could close the array and shift other values. Values without scalars need no engine.
+         */
+        private Slot end(int start, boolean isCaptured) throws IOException {
+            Slot slot = new Slot();
+            long found = 0;
+            int depth = 0;
+            int members = 0;
+            try (JsonParser parser = out.parser(start > 1 ? start + 1 : start)) {
+                for (JsonToken token = parser.nextToken(); token != null; token = parser.nextToken()) {
+                    depth -= token.isStructEnd() ? 1 : 0;
+                    members += depth == 1 && !token.isStructEnd() && token != JsonToken.FIELD_NAME ? 1 : 0;
+                    depth += token.isStructStart() ? 1 : 0;
+                    found += token.isScalarValue() && token != JsonToken.VALUE_NULL ? 1 : 0;
+                    if (depth == 0 && parser.nextToken() != null) {
+                        throw new IOException("a serializer wrote several values");
+                    }
+                }
+                if (isCaptured && members > 1) {
+                    throw new IOException("a serializer wrote several values");
+                }
+                if (found == 0) {
+                    slot.tokens = tokens(start);
+                    out.truncate(start);
+                    return slot;
+                }
+            } catch (IOException error) {
+                // The message may quote the value.
+                out.truncate(start);
+                throw new IOException("the serializer of an encrypted property wrote something other than one JSON value");
+            }
+            scalars += found;
+            slots.add(slot);
+            return slot;
+        }
+
+        private TokenBuffer tokens(int start) throws IOException {
+            try (JsonParser parser = out.parser(start > 1 ? start + 1 : start)) {
+                parser.nextToken();
+                return copied(parser);
+            }
+        }
+
+        private static TokenBuffer copied(JsonParser parser) throws IOException {
+            TokenBuffer tokens = new TokenBuffer(parser);
+            tokens.copyCurrentStructure(parser);
+            return tokens;
         }
 
         void fill(byte[] answer) throws IOException {
@@ -169,45 +313,24 @@ final class Sealing {
                     if (parser.nextToken() == JsonToken.END_ARRAY) {
                         throw new IOException("the engine returned another number of values");
                     }
-                    slot.tokens = new TokenBuffer(parser);
-                    slot.tokens.copyCurrentStructure(parser);
+                    slot.tokens = copied(parser);
                 }
             } finally {
                 Arrays.fill(answer, (byte) 0);
             }
         }
-
-        /** Counts scalars by what arrives in the end: JSON has only these. */
-        private final class Counting extends com.fasterxml.jackson.core.util.JsonGeneratorDelegate {
-            Counting(JsonGenerator json) {
-                super(json, false);
-            }
-
-            @Override
-            public void copyCurrentEvent(JsonParser parser) throws IOException {
-                if (parser.currentToken().isScalarValue() && parser.currentToken() != JsonToken.VALUE_NULL) {
-                    scalars++;
-                }
-                delegate.copyCurrentEvent(parser);
-            }
-
-            @Override
-            public void copyCurrentStructure(JsonParser parser) throws IOException {
-                int depth = 0;
-                while (true) {
-                    JsonToken token = parser.currentToken();
-                    copyCurrentEvent(parser);
-                    depth += token.isStructStart() ? 1 : token.isStructEnd() ? -1 : 0;
-                    if (depth == 0 && token != JsonToken.FIELD_NAME) {
-                        return;
-                    }
-                    parser.nextToken();
-                }
-            }
-        }
     }
 
     private static final class Bytes extends ByteArrayOutputStream {
+        JsonParser parser(int start) throws IOException {
+            return JSON.createParser(buf, start, count - start);
+        }
+
+        void truncate(int size) {
+            Arrays.fill(buf, size, count, (byte) 0);
+            count = size;
+        }
+
         void wipe() {
             Arrays.fill(buf, (byte) 0);
         }

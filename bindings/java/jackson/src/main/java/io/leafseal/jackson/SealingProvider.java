@@ -9,26 +9,31 @@ import com.fasterxml.jackson.databind.cfg.CacheProvider;
 import com.fasterxml.jackson.databind.jsontype.TypeSerializer;
 import com.fasterxml.jackson.databind.ser.DefaultSerializerProvider;
 import com.fasterxml.jackson.databind.ser.SerializerFactory;
+import com.fasterxml.jackson.databind.util.TokenBuffer;
 import java.io.IOException;
 
-/** Serialises each root value through a {@link SealingGenerator}, so that its encrypted properties cross together. */
+/** Serialises root values that may contain encrypted properties through a {@link Recording}, so that all of these cross together. */
 final class SealingProvider extends DefaultSerializerProvider {
     private static final long serialVersionUID = 1;
     private final transient Sealing sealing;
+    private final transient Reach reach;
 
     SealingProvider(DefaultSerializerProvider blueprint, Sealing sealing) {
         super(blueprint);
         this.sealing = sealing;
+        this.reach = new Reach();
     }
 
     private SealingProvider(SealingProvider blueprint, CacheProvider caches) {
         super(blueprint, caches);
         this.sealing = blueprint.sealing;
+        this.reach = new Reach();
     }
 
     private SealingProvider(SealingProvider blueprint, SerializationConfig config, SerializerFactory factory) {
         super(blueprint, config, factory);
         this.sealing = blueprint.sealing;
+        this.reach = blueprint.reach;
     }
 
     @Override
@@ -50,13 +55,21 @@ final class SealingProvider extends DefaultSerializerProvider {
         void serialize(JsonGenerator generator) throws IOException;
     }
 
-    private void sealed(JsonGenerator generator, Serializing serializing) throws IOException {
-        if (generator instanceof SealingGenerator) {
+    private void sealed(JsonGenerator generator, Object value, JavaType declared, Serializing serializing) throws IOException {
+        if (value == null || generator instanceof Recording || !mayContain(value, declared)) {
             serializing.serialize(generator);
             return;
         }
-        SealingGenerator recording = new SealingGenerator(generator, sealing);
-        serializing.serialize(recording);
+        Recording recording = generator instanceof TokenBuffer buffer ? new SealingBuffer(buffer, sealing) : new SealingGenerator(generator, sealing);
+        boolean isWritten = false;
+        try {
+            serializing.serialize((JsonGenerator) recording);
+            isWritten = true;
+        } finally {
+            if (!isWritten) {
+                recording.abandon();
+            }
+        }
         try {
             recording.finish();
         } catch (JsonMappingException error) {
@@ -66,24 +79,30 @@ final class SealingProvider extends DefaultSerializerProvider {
         }
     }
 
+    /** Values of other types are written as if there were no module. */
+    private boolean mayContain(Object value, JavaType declared) {
+        boolean isDeclared = declared != null && (declared.isContainerType() || declared.hasGenericTypes());
+        return reach.of(isDeclared ? declared : _config.constructType(value.getClass()), _config::introspect) != Reach.Answer.NO;
+    }
+
     @Override
     public void serializeValue(JsonGenerator generator, Object value) throws IOException {
-        sealed(generator, recording -> super.serializeValue(recording, value));
+        sealed(generator, value, null, recording -> super.serializeValue(recording, value));
     }
 
     @Override
     public void serializeValue(JsonGenerator generator, Object value, JavaType type) throws IOException {
-        sealed(generator, recording -> super.serializeValue(recording, value, type));
+        sealed(generator, value, type, recording -> super.serializeValue(recording, value, type));
     }
 
     @Override
     public void serializeValue(JsonGenerator generator, Object value, JavaType type, JsonSerializer<Object> serializer) throws IOException {
-        sealed(generator, recording -> super.serializeValue(recording, value, type, serializer));
+        sealed(generator, value, type, recording -> super.serializeValue(recording, value, type, serializer));
     }
 
     @Override
     public void serializePolymorphic(
             JsonGenerator generator, Object value, JavaType type, JsonSerializer<Object> serializer, TypeSerializer typeSerializer) throws IOException {
-        sealed(generator, recording -> super.serializePolymorphic(recording, value, type, serializer, typeSerializer));
+        sealed(generator, value, type, recording -> super.serializePolymorphic(recording, value, type, serializer, typeSerializer));
     }
 }
