@@ -57,6 +57,7 @@ final class Config extends AbstractConfig {
     final List<String> select;
     final boolean failsOnMissing;
     final boolean refusesOtherCase;
+    final boolean replacesNull;
 
     Config(ConfigDef definition, Map<?, ?> settings) {
         super(definition, settings, false);
@@ -64,6 +65,7 @@ final class Config extends AbstractConfig {
         select = selectors(getString("select"));
         failsOnMissing = getString("on.missing").equals("fail");
         refusesOtherCase = getString("other.case").equals("refuse");
+        replacesNull = getBoolean("replace.null.with.default");
         if (fields.isEmpty() == select.isEmpty()) {
             throw new ConfigException("set either fields (for structs, maps and plain values) or select (for JSON text)");
         }
@@ -103,7 +105,10 @@ final class Config extends AbstractConfig {
                         SELECTION, 4, ConfigDef.Width.SHORT, "Missing fields")
                 .define("other.case", Type.STRING, "refuse", ConfigDef.ValidString.in("refuse", "other"), Importance.LOW,
                         "Whether a record fails that has a field whose name differs from a selected one only in case, or whether that is another field.",
-                        SELECTION, 5, ConfigDef.Width.SHORT, "Other case");
+                        SELECTION, 5, ConfigDef.Width.SHORT, "Other case")
+                .define("replace.null.with.default", Type.BOOLEAN, true, Importance.MEDIUM,
+                        "Whether null in a selected field whose schema has a default is that default. Otherwise it stays null in optional fields.",
+                        SELECTION, 6, ConfigDef.Width.SHORT, "Replace null with default");
     }
 
     LeafsealClient client() {

@@ -3,6 +3,7 @@ package io.leafseal.kafka;
 import io.leafseal.client.LeafsealClient;
 import io.leafseal.client.LeafsealException;
 import io.leafseal.client.Retry;
+import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Iterator;
@@ -98,7 +99,8 @@ abstract class FieldTransform<R extends ConnectRecord<R>> implements Transformat
         boolean isKey = part() == Part.KEY;
         Schema schema = isKey ? record.keySchema() : record.valueSchema();
         Object value = isKey ? record.key() : record.value();
-        if (value == null) {
+        // A converter writes the default of a schema in place of null.
+        if (value == null && (schema == null || schema.defaultValue() == null)) {
             return record;
         }
         Result result;
@@ -130,14 +132,34 @@ abstract class FieldTransform<R extends ConnectRecord<R>> implements Transformat
     /** Whether `forbidden` may be the fault of a record. */
     abstract boolean isDataForbidden();
 
-    private Result text(Schema schema, Object value) {
+    private Result text(Schema schema, Object present) {
+        Object value = withDefault(schema, present);
+        Schema target = schema;
+        if (schema != null && schema.defaultValue() != null) {
+            SchemaBuilder builder = SchemaBuilder.type(schema.type());
+            target = copyBasics(builder, schema);
+        }
+        if (value == null) {
+            return new Result(target, null);
+        }
         if (value instanceof String json) {
-            return new Result(schema, transform(client, json));
+            return new Result(target, transform(client, json));
         }
         if (value instanceof byte[] json) {
-            return new Result(schema, transform(client, json));
+            return new Result(target, transform(client, json));
+        }
+        if (value instanceof ByteBuffer json) {
+            return new Result(target, ByteBuffer.wrap(transform(client, Leaf.bytes(json))));
         }
         throw new DataException("select is for JSON text, but the " + noun() + " is " + value.getClass().getName() + "; set fields for structs and maps");
+    }
+
+    /** Null as the default of its schema, as the converters of Connect write it. A required field has no other meaning of null. */
+    private Object withDefault(Schema schema, Object value) {
+        if (value != null || schema == null) {
+            return value;
+        }
+        return config.replacesNull || !schema.isOptional() ? schema.defaultValue() : null;
     }
 
     private String noun() {
@@ -210,17 +232,23 @@ abstract class FieldTransform<R extends ConnectRecord<R>> implements Transformat
         return value;
     }
 
-    /** Without a default value, which would be plaintext and does not fit the new schema. */
+    /** Without a default value, which would be plaintext and does not fit the new schema, unless it is empty. */
     private static Schema copyBasics(SchemaBuilder builder, Schema schema) {
         builder.name(schema.name()).version(schema.version()).doc(schema.doc());
         if (schema.parameters() != null) {
             builder.parameters(schema.parameters());
         }
+        Object value = schema.defaultValue();
+        boolean isEmpty = (value instanceof List<?> list && list.isEmpty()) || (value instanceof Map<?, ?> map && map.isEmpty());
+        if (isEmpty) {
+            builder.defaultValue(value);
+        }
         return schema.isOptional() ? builder.optional().build() : builder.build();
     }
 
     /** Returns the value with its leaves replaced. With {@link Mode#COLLECT} only leaves are visited, in the same order. */
-    private Object rebuild(Schema schema, Schema target, Object value, Paths paths, String where, Leaves leaves, Mode mode) {
+    private Object rebuild(Schema schema, Schema target, Object present, Paths paths, String where, Leaves leaves, Mode mode) {
+        Object value = paths == null ? present : withDefault(schema, present);
         if (value == null || paths == null) {
             return value;
         }
@@ -247,11 +275,10 @@ abstract class FieldTransform<R extends ConnectRecord<R>> implements Transformat
         Struct result = mode == Mode.REPLACE ? new Struct(target) : null;
         for (Field field : struct.schema().fields()) {
             Schema to = target == null ? null : target.field(field.name()).schema();
-            Paths below = paths.child(field.name());
-            // A default value is encrypted as if it were there, because the new schema cannot have it.
-            Object present = below == null ? struct.getWithoutDefault(field.name()) : struct.get(field);
-            Object value = rebuild(field.schema(), to, present, below, where + "." + field.name(), leaves, mode);
-            if (result != null) {
+            Object present = struct.getWithoutDefault(field.name());
+            Object value = rebuild(field.schema(), to, present, paths.child(field.name()), where + "." + field.name(), leaves, mode);
+            // A struct accepts null for an absent field with a default only if it is not put.
+            if (result != null && value != null) {
                 result.put(field.name(), value);
             }
         }

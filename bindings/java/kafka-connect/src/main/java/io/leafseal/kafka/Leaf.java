@@ -23,6 +23,8 @@ final class Leaf {
     private static final String TYPE = PREFIX + "type";
     private static final String NAME = PREFIX + "name";
     private static final String VERSION = PREFIX + "version";
+    /** Parameters of a value that was sealed before it was sealed again. */
+    private static final String INNER = PREFIX + "inner.";
 
     private Leaf() {}
 
@@ -30,7 +32,8 @@ final class Leaf {
     static Schema sealed(Schema schema) {
         SchemaBuilder builder = SchemaBuilder.string();
         if (schema.parameters() != null) {
-            schema.parameters().forEach(builder::parameter);
+            schema.parameters().forEach((key, value) ->
+                    builder.parameter(key.startsWith(PREFIX) ? INNER + key.substring(PREFIX.length()) : key, value));
         }
         builder.parameter(TYPE, schema.type().name());
         if (schema.name() != null) {
@@ -60,7 +63,8 @@ final class Leaf {
         } catch (IllegalArgumentException error) {
             throw new DataException("an encrypted field has damaged schema parameters");
         }
-        parameters.forEach(builder::parameter);
+        parameters.forEach((key, value) ->
+                builder.parameter(key.startsWith(INNER) ? PREFIX + key.substring(INNER.length()) : key, value));
         builder.doc(schema.doc());
         return schema.isOptional() ? builder.optional().build() : builder.build();
     }
@@ -77,7 +81,8 @@ final class Leaf {
         };
     }
 
-    private static byte[] bytes(Object value) {
+    /** The bytes of an array or buffer, whose position stays. */
+    static byte[] bytes(Object value) {
         if (value instanceof byte[] bytes) {
             return bytes;
         }
