@@ -18,8 +18,8 @@ import java.io.IOException;
  * Reads a value once before it is bound: follows its deserializers, collects the values of encrypted properties, and has all of them
  * decrypted together. What it cannot follow, such as polymorphic values, is left to {@link EncryptedDeserializer}.
  *
- * <p>Properties without the annotation are never decrypted, whatever they contain: otherwise whoever can write such a property could have an
- * envelope of someone else opened.
+ * <p>Properties without the annotation are never decrypted, whatever they contain: otherwise whoever can write such a property could have
+ * an envelope of someone else opened.
  */
 final class BatchDeserializer extends DelegatingDeserializer {
     private static final long serialVersionUID = 1;
@@ -36,8 +36,8 @@ final class BatchDeserializer extends DelegatingDeserializer {
     }
 
     /**
-     * The deserializer of a property whose type it has stays Jackson's own, which looks for its own classes there: for unwrapped and for inner classes.
-     * The value that contains the property decrypts together.
+     * The deserializer of a property whose type it has stays Jackson's own, which looks for its own classes there: for unwrapped and for
+     * inner classes. The value that contains the property decrypts together.
      */
     @Override
     public JsonDeserializer<?> createContextual(DeserializationContext context, BeanProperty property) throws JsonMappingException {
@@ -63,7 +63,8 @@ final class BatchDeserializer extends DelegatingDeserializer {
     private Object prepared(JsonParser parser, DeserializationContext context, Binding binding) throws IOException {
         Object outer = context.getAttribute(PREPARED);
         // A value that follows its type id begins with the name of a field.
-        boolean isStructure = parser.isExpectedStartObjectToken() || parser.isExpectedStartArrayToken() || parser.currentToken() == JsonToken.FIELD_NAME;
+        boolean isStructure = parser.isExpectedStartObjectToken() || parser.isExpectedStartArrayToken()
+                || parser.currentToken() == JsonToken.FIELD_NAME;
         if (outer == parser || !isStructure) {
             return binding.bind(parser);
         }
@@ -113,7 +114,8 @@ final class BatchDeserializer extends DelegatingDeserializer {
                 inner = delegating.getDelegatee();
             }
             JsonToken token = parser.currentToken();
-            if (inner instanceof EncryptedDeserializer encrypted && token != JsonToken.VALUE_NULL && EncryptedDeserializer.embedded(parser) == null) {
+            if (inner instanceof EncryptedDeserializer encrypted && token != JsonToken.VALUE_NULL
+                    && EncryptedDeserializer.embedded(parser) == null) {
                 seal(encrypted);
             } else if (inner instanceof BeanDeserializerBase bean && (token == JsonToken.START_OBJECT || token == JsonToken.FIELD_NAME)) {
                 object(name -> valueDeserializer(bean.findProperty(name)));
@@ -139,13 +141,15 @@ final class BatchDeserializer extends DelegatingDeserializer {
             if (context.getActiveView() != null && !property.visibleInView(context.getActiveView())) {
                 return null;
             }
-            boolean isTyped = property.getValueTypeDeserializer() != null && !(property.getValueDeserializer() instanceof EncryptedDeserializer);
+            boolean isTyped = property.getValueTypeDeserializer() != null
+                    && !(property.getValueDeserializer() instanceof EncryptedDeserializer);
             return isTyped ? null : property.getValueDeserializer();
         }
 
         private JsonDeserializer<?> content(ContainerDeserializerBase<?> container) throws IOException {
             JavaType type = container.getContentType();
-            boolean isTyped = type == null || type.getTypeHandler() != null || context.getFactory().findTypeDeserializer(context.getConfig(), type) != null;
+            boolean isTyped = type == null || type.getTypeHandler() != null
+                    || context.getFactory().findTypeDeserializer(context.getConfig(), type) != null;
             return isTyped ? null : container.getContentDeserializer();
         }
 

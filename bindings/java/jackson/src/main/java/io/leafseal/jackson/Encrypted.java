@@ -15,8 +15,8 @@ import java.lang.annotation.Target;
 @Retention(RetentionPolicy.RUNTIME)
 public @interface Encrypted {
     /**
-     * The data role that is written into the envelopes, and that they must carry on deserialisation: 1 to 20 characters of
-     * {@code a-z0-9-}. Default: none is written, and any is accepted.
+     * The data role that is written into the envelopes, and that they must carry on deserialisation: 1 to 20 characters of {@code a-z0-9-}.
+     * Default: none is written, and any is accepted.
      */
     String role() default "";
 }

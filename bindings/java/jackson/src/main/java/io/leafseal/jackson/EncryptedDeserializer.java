@@ -25,8 +25,8 @@ import java.io.IOException;
 import java.util.Collection;
 
 /**
- * Binds the decrypted value of a property with the deserializer that Jackson would use without this one. A value that {@link BatchDeserializer} has not
- * decrypted yet is decrypted here, in a call of its own.
+ * Binds the decrypted value of a property with the deserializer that Jackson would use without this one. A value that {@link
+ * BatchDeserializer} has not decrypted yet is decrypted here, in a call of its own.
  */
 final class EncryptedDeserializer extends StdDeserializer<Object> implements ContextualDeserializer {
     private static final long serialVersionUID = 1;
@@ -79,7 +79,8 @@ final class EncryptedDeserializer extends StdDeserializer<Object> implements Con
         if (found == null) {
             found = type.getValueHandler();
         }
-        Object definition = found != null || member == null ? null : context.getAnnotationIntrospector().findDeserializationConverter(member);
+        Object definition = found != null || member == null
+                ? null : context.getAnnotationIntrospector().findDeserializationConverter(member);
         if (definition != null) {
             Converter<Object, Object> converter = context.converterInstance(member, definition);
             JavaType input = converter.getInputType(context.getTypeFactory());
@@ -89,10 +90,12 @@ final class EncryptedDeserializer extends StdDeserializer<Object> implements Con
     }
 
     @SuppressWarnings("unchecked")
-    private JsonDeserializer<Object> contextual(DeserializationContext context, JsonDeserializer<?> found, JavaType type) throws JsonMappingException {
+    private JsonDeserializer<Object> contextual(DeserializationContext context, JsonDeserializer<?> found,
+            JavaType type) throws JsonMappingException {
         JsonDeserializer<?> known = context.handlePrimaryContextualization(found, property, type);
         // Inside of the decrypted value, all encrypted properties cross together once more.
-        return (JsonDeserializer<Object>) (found instanceof BatchDeserializer && !(known instanceof BatchDeserializer) ? new BatchDeserializer(known) : known);
+        return (JsonDeserializer<Object>) (found instanceof BatchDeserializer && !(known instanceof BatchDeserializer)
+                ? new BatchDeserializer(known) : known);
     }
 
     /** What binds a value. */
@@ -116,7 +119,8 @@ final class EncryptedDeserializer extends StdDeserializer<Object> implements Con
     }
 
     @Override
-    public Object deserializeWithType(JsonParser parser, DeserializationContext context, TypeDeserializer types, Object into) throws IOException {
+    public Object deserializeWithType(JsonParser parser, DeserializationContext context, TypeDeserializer types,
+            Object into) throws IOException {
         return bind(parser, context, (deserializer, value) -> deserializer.deserializeWithType(value, context, types, into));
     }
 
@@ -138,7 +142,8 @@ final class EncryptedDeserializer extends StdDeserializer<Object> implements Con
 
     /** The slot of a value that was decrypted with others. No input can contain one. */
     static Sealing.Slot embedded(JsonParser parser) throws IOException {
-        return parser.currentToken() == JsonToken.VALUE_EMBEDDED_OBJECT && parser.getEmbeddedObject() instanceof Sealing.Slot slot ? slot : null;
+        boolean isEmbedded = parser.currentToken() == JsonToken.VALUE_EMBEDDED_OBJECT;
+        return isEmbedded && parser.getEmbeddedObject() instanceof Sealing.Slot slot ? slot : null;
     }
 
     /** Adds the value at the parser to a batch, and moves the parser to its end. */

@@ -23,7 +23,10 @@ import java.lang.annotation.Annotation;
 import java.util.HashSet;
 import java.util.Set;
 
-/** Gives properties with {@link Encrypted} their deserializer, and refuses the annotation beside others with which it could not have its effect. */
+/**
+ * Gives properties with {@link Encrypted} their deserializer, and refuses the annotation beside others with which it could not have its
+ * effect.
+ */
 final class EncryptedIntrospector extends NopAnnotationIntrospector {
     private static final long serialVersionUID = 1;
     private final transient Sealing sealing;
@@ -103,9 +106,11 @@ final class EncryptedIntrospector extends NopAnnotationIntrospector {
                 encrypted.add(property.getName());
             }
         }
-        for (BeanPropertyDefinition property : encrypted.isEmpty() ? Set.<BeanPropertyDefinition>of() : Set.copyOf(config.introspect(to).findProperties())) {
+        for (BeanPropertyDefinition property : encrypted.isEmpty() ? Set.<BeanPropertyDefinition>of()
+                : Set.copyOf(config.introspect(to).findProperties())) {
             if (encrypted.contains(property.getName()) && Reach.annotation(property) == null) {
-                throw Refusal.of(from.getRawClass(), property.getName(), "with @JsonSerialize(as), unless " + to.getRawClass().getName() + " has it, too");
+                throw Refusal.of(from.getRawClass(), property.getName(), "with @JsonSerialize(as), unless " + to.getRawClass().getName()
+                        + " has it, too");
             }
         }
     }

@@ -12,8 +12,8 @@ import com.fasterxml.jackson.databind.util.NameTransformer;
 import java.io.IOException;
 
 /**
- * Writes an encrypted property: Jackson's own writer of the property writes it as JSON, whatever its annotations are, and the scalars of that are
- * encrypted.
+ * Writes an encrypted property: Jackson's own writer of the property writes it as JSON, whatever its annotations are, and the scalars of
+ * that are encrypted.
  */
 final class EncryptedWriter extends BeanPropertyWriter {
     private static final long serialVersionUID = 1;

@@ -55,8 +55,8 @@ public final class LeafsealModule extends Module {
         }
 
         /**
-         * Accepts values that are no envelopes, for data that was stored before. By default they are refused: whoever can write the document
-         * could replace an envelope by a value of his own.
+         * Accepts values that are no envelopes, for data that was stored before. By default they are refused: whoever can write the
+         * document could replace an envelope by a value of his own.
          */
         public Builder plaintextAllowed(boolean isAllowed) {
             isPlaintextAllowed = isAllowed;

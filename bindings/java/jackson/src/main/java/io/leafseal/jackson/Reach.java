@@ -98,6 +98,7 @@ final class Reach {
         Stream<AnnotatedMember> members = Arrays.stream(new AnnotatedMember[] {
             property.getField(), property.getSetter(), property.getGetter(), property.getConstructorParameter()
         });
-        return members.filter(Objects::nonNull).map(member -> member.getAnnotation(Encrypted.class)).filter(Objects::nonNull).findFirst().orElse(null);
+        return members.filter(Objects::nonNull).map(member -> member.getAnnotation(Encrypted.class)).filter(Objects::nonNull)
+                .findFirst().orElse(null);
     }
 }

@@ -14,6 +14,7 @@ import com.fasterxml.jackson.databind.deser.BuilderBasedDeserializer;
 import com.fasterxml.jackson.databind.deser.CreatorProperty;
 import com.fasterxml.jackson.databind.deser.SettableBeanProperty;
 import com.fasterxml.jackson.databind.deser.ValueInstantiator;
+import com.fasterxml.jackson.databind.introspect.AnnotatedMember;
 import com.fasterxml.jackson.databind.introspect.AnnotatedWithParams;
 import com.fasterxml.jackson.databind.introspect.BeanPropertyDefinition;
 import com.fasterxml.jackson.databind.jsontype.TypeDeserializer;
@@ -28,8 +29,8 @@ import java.util.Map;
 import java.util.stream.Stream;
 
 /**
- * Lets the deserializers of types that contain encrypted properties, by their declared types, decrypt all of them together, and refuses classes in
- * which the annotation would have no effect on deserialisation.
+ * Lets the deserializers of types that contain encrypted properties, by their declared types, decrypt all of them together, and refuses
+ * classes in which the annotation would have no effect on deserialisation.
  */
 final class ReaderModifier extends BeanDeserializerModifier {
     private static final long serialVersionUID = 1;
@@ -66,7 +67,8 @@ final class ReaderModifier extends BeanDeserializerModifier {
             if (encrypted == null) {
                 continue;
             }
-            if (property.getMember() != null && config.getAnnotationIntrospector().findUnwrappingNameTransformer(property.getMember()) != null) {
+            AnnotatedMember member = property.getMember();
+            if (member != null && config.getAnnotationIntrospector().findUnwrappingNameTransformer(member) != null) {
                 throw Refusal.of(bean.getBeanClass(), property.getName(), Refusal.UNWRAPPED);
             }
             TypeDeserializer types = property.getValueTypeDeserializer();
@@ -83,9 +85,11 @@ final class ReaderModifier extends BeanDeserializerModifier {
         return builder;
     }
 
-    private static void checkCreators(DeserializationConfig config, BeanDescription bean, ValueInstantiator instantiator, Map<String, Encrypted> annotations) {
+    private static void checkCreators(DeserializationConfig config, BeanDescription bean, ValueInstantiator instantiator,
+            Map<String, Encrypted> annotations) {
         if (!annotations.isEmpty() && (instantiator.canCreateUsingDelegate() || instantiator.canCreateUsingArrayDelegate())) {
-            throw Refusal.of(bean.getBeanClass(), annotations.keySet().iterator().next(), "with a delegating creator, which reads something else than properties");
+            throw Refusal.of(bean.getBeanClass(), annotations.keySet().iterator().next(),
+                    "with a delegating creator, which reads something else than properties");
         }
         for (AnnotatedWithParams creator : Stream.concat(bean.getConstructors().stream(), bean.getFactoryMethods().stream()).toList()) {
             JsonCreator.Mode mode = config.getAnnotationIntrospector().findCreatorAnnotation(config, creator);

@@ -58,8 +58,8 @@ final class Sealing {
     }
 
     /**
-     * What the engine returns, or has not returned yet. Token buffers copy raw values as they are, so that a slot stays one in every buffer that a
-     * deserializer of Jackson makes.
+     * What the engine returns, or has not returned yet. Token buffers copy raw values as they are, so that a slot stays one in every buffer
+     * that a deserializer of Jackson makes.
      */
     static final class Slot extends RawValue {
         private TokenBuffer tokens;
@@ -114,8 +114,8 @@ final class Sealing {
         }
 
         /**
-         * Captures what a serializer writes within an object, which is a property, or within an array, which is an element. Its slot is filled by
-         * {@link #finish}, or at once if nothing needs encryption.
+         * Captures what a serializer writes within an object, which is a property, or within an array, which is an element. Its slot is
+         * filled by {@link #finish}, or at once if nothing needs encryption.
          */
         Slot add(String role, JsonGenerator outer, Object parent, boolean isProperty, Writing writing) throws Exception {
             return roll(role).capture(outer, parent, isProperty, writing);
@@ -184,7 +184,8 @@ final class Sealing {
             if (cause instanceof PlaintextFound found) {
                 throw found;
             }
-            throw cause instanceof LeafsealException known ? new IOException("leafseal: " + known.code() + ": " + known.getMessage(), known) : new IOException(cause);
+            throw cause instanceof LeafsealException known
+                    ? new IOException("leafseal: " + known.code() + ": " + known.getMessage(), known) : new IOException(cause);
         }
     }
 
@@ -258,7 +259,8 @@ final class Sealing {
         }
 
         /**
-         * Checks what was written: raw output of a serializer could close the array and shift other values. Values without scalars need no engine.
+         * Checks what was written: raw output of a serializer could close the array and shift other values. Values without scalars need no
+         * engine.
          */
         private Slot end(int start, boolean isCaptured) throws IOException {
             Slot slot = new Slot();

@@ -10,8 +10,8 @@ import java.math.BigDecimal;
 import java.math.BigInteger;
 
 /**
- * Stands in for a token buffer, into which trees and conversions are written: some serializers of Jackson write other things into a token buffer than
- * into any other generator.
+ * Stands in for a token buffer, into which trees and conversions are written: some serializers of Jackson write other things into a token
+ * buffer than into any other generator.
  */
 final class SealingBuffer extends TokenBuffer implements Recording {
     private static final String SLOT = "leafseal-slot-";

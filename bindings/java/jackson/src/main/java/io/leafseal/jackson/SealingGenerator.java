@@ -19,9 +19,9 @@ import java.util.Deque;
 import java.util.List;
 
 /**
- * Passes every call on to the generator of the document until the first encrypted property. From there on it keeps the calls themselves, and makes
- * the same calls once the engine has encrypted: what is written between encrypted values cannot depend on this class, whatever the format does with a
- * call.
+ * Passes every call on to the generator of the document until the first encrypted property. From there on it keeps the calls themselves,
+ * and makes the same calls once the engine has encrypted: what is written between encrypted values cannot depend on this class, whatever
+ * the format does with a call.
  */
 final class SealingGenerator extends TargetGenerator implements Recording {
     private final Sealing sealing;

@@ -60,7 +60,8 @@ final class SealingProvider extends DefaultSerializerProvider {
             serializing.serialize(generator);
             return;
         }
-        Recording recording = generator instanceof TokenBuffer buffer ? new SealingBuffer(buffer, sealing) : new SealingGenerator(generator, sealing);
+        Recording recording = generator instanceof TokenBuffer buffer ? new SealingBuffer(buffer, sealing)
+                : new SealingGenerator(generator, sealing);
         boolean isWritten = false;
         try {
             serializing.serialize((JsonGenerator) recording);
@@ -102,7 +103,8 @@ final class SealingProvider extends DefaultSerializerProvider {
 
     @Override
     public void serializePolymorphic(
-            JsonGenerator generator, Object value, JavaType type, JsonSerializer<Object> serializer, TypeSerializer typeSerializer) throws IOException {
+            JsonGenerator generator, Object value, JavaType type, JsonSerializer<Object> serializer, TypeSerializer typeSerializer)
+            throws IOException {
         sealed(generator, value, type, recording -> super.serializePolymorphic(recording, value, type, serializer, typeSerializer));
     }
 }

@@ -17,8 +17,8 @@ import java.io.UncheckedIOException;
 /**
  * A generator whose settings and abilities are those of another.
  *
- * <p>It does not extend {@link com.fasterxml.jackson.core.util.JsonGeneratorDelegate}: methods that a later version of Jackson adds must end in those
- * of the subclass, as the defaults of {@link JsonGenerator} do, and not in the target at once.
+ * <p>It does not extend {@link com.fasterxml.jackson.core.util.JsonGeneratorDelegate}: methods that a later version of Jackson adds must
+ * end in those of the subclass, as the defaults of {@link JsonGenerator} do, and not in the target at once.
  */
 abstract class TargetGenerator extends JsonGenerator {
     final JsonGenerator target;
@@ -86,7 +86,8 @@ abstract class TargetGenerator extends JsonGenerator {
     @Override
     public JsonGenerator overrideFormatFeatures(int values, int mask) {
         int old = target.getFormatFeatures();
-        return setting(generator -> generator.overrideFormatFeatures(values, mask), generator -> generator.overrideFormatFeatures(old, mask));
+        return setting(generator -> generator.overrideFormatFeatures(values, mask),
+                generator -> generator.overrideFormatFeatures(old, mask));
     }
 
     @Override

@@ -53,7 +53,8 @@ final class WriterModifier extends BeanSerializerModifier {
         JsonTypeInfo info = bean.getClassAnnotations().get(JsonTypeInfo.class);
         if (info != null && info.use() != JsonTypeInfo.Id.NONE && info.use() != JsonTypeInfo.Id.DEDUCTION) {
             String property = info.property().isEmpty() ? info.use().getDefaultPropertyName() : info.property();
-            if (name.equals(property) && (info.include() == JsonTypeInfo.As.EXISTING_PROPERTY || info.include() == JsonTypeInfo.As.PROPERTY)) {
+            if (name.equals(property) && (info.include() == JsonTypeInfo.As.EXISTING_PROPERTY
+                    || info.include() == JsonTypeInfo.As.PROPERTY)) {
                 throw Refusal.of(bean.getBeanClass(), name, "with a type id (@JsonTypeInfo), which is read before the value");
             }
         }
@@ -63,15 +64,18 @@ final class WriterModifier extends BeanSerializerModifier {
     @Override
     public JsonSerializer<?> modifySerializer(SerializationConfig config, BeanDescription bean, JsonSerializer<?> serializer) {
         if (!(serializer instanceof BeanSerializerBase)) {
-            Refusal.checkMembers(bean.getClassInfo(), "with a serializer or @JsonValue of the class, which writes something other than its properties");
+            Refusal.checkMembers(bean.getClassInfo(),
+                    "with a serializer or @JsonValue of the class, which writes something other than its properties");
             return serializer;
         }
         checkFields(bean);
         for (Iterator<PropertyWriter> writers = serializer.properties(); writers.hasNext();) {
             PropertyWriter writer = writers.next();
-            boolean isOther = !(writer instanceof EncryptedWriter) && !writer.getClass().getName().startsWith("com.fasterxml.jackson.databind.");
+            boolean isJacksons = writer.getClass().getName().startsWith("com.fasterxml.jackson.databind.");
+            boolean isOther = !isJacksons && !(writer instanceof EncryptedWriter);
             if (isOther && writer.getAnnotation(Encrypted.class) != null) {
-                throw Refusal.of(bean.getBeanClass(), writer.getName(), "with a module that replaces the property (" + writer.getClass().getName() + ")");
+                throw Refusal.of(bean.getBeanClass(), writer.getName(), "with a module that replaces the property ("
+                        + writer.getClass().getName() + ")");
             }
         }
         return serializer;
@@ -81,13 +85,15 @@ final class WriterModifier extends BeanSerializerModifier {
     private static void checkFields(BeanDescription bean) {
         for (BeanPropertyDefinition property : bean.findProperties()) {
             if (Reach.annotation(property) == null && Refusal.hasField(bean.getClassInfo(), property.getInternalName())) {
-                throw Refusal.of(bean.getBeanClass(), property.getName(), "with these settings of the mapper, which ignore the field; annotate the getter");
+                throw Refusal.of(bean.getBeanClass(), property.getName(),
+                        "with these settings of the mapper, which ignore the field; annotate the getter");
             }
         }
     }
 
     @Override
-    public JsonSerializer<?> modifyEnumSerializer(SerializationConfig config, JavaType type, BeanDescription bean, JsonSerializer<?> serializer) {
+    public JsonSerializer<?> modifyEnumSerializer(SerializationConfig config, JavaType type, BeanDescription bean,
+            JsonSerializer<?> serializer) {
         Refusal.checkMembers(bean.getClassInfo(), "in an enum");
         return serializer;
     }

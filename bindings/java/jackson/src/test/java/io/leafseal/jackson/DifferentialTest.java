@@ -47,8 +47,8 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 
 /**
- * Annotations of Jackson, types, formats and settings of the mapper, with the module and without: nothing differs but encrypted values, and these are what
- * is written without the module once they are decrypted.
+ * Annotations of Jackson, types, formats and settings of the mapper, with the module and without: nothing differs but encrypted values, and
+ * these are what is written without the module once they are decrypted.
  */
 class DifferentialTest {
     private static final int SHOWN_MAX = 40;
@@ -222,7 +222,8 @@ class DifferentialTest {
         return DUMP.writeValueAsString(new Object[] {value});
     }
 
-    private static final ObjectMapper DUMP = JsonMapper.builder().disable(MapperFeature.USE_ANNOTATIONS).disable(SerializationFeature.FAIL_ON_EMPTY_BEANS)
+    private static final ObjectMapper DUMP = JsonMapper.builder().disable(MapperFeature.USE_ANNOTATIONS)
+            .disable(SerializationFeature.FAIL_ON_EMPTY_BEANS)
             .enable(SerializationFeature.ORDER_MAP_ENTRIES_BY_KEYS).disable(SerializationFeature.FAIL_ON_SELF_REFERENCES)
             .addModule(new Jdk8Module()).addModule(new JavaTimeModule()).build();
 
@@ -253,7 +254,8 @@ class DifferentialTest {
         // Type ids of encrypted values are JSON, in which formats have none of their own.
         YAMLFactory yaml = new YAMLFactory().disable(YAMLGenerator.Feature.USE_NATIVE_TYPE_ID);
         compareAll("yaml", mappers(yaml, false, mapper -> { }), Shapes.ALL);
-        compareAll("native yaml", mappers(new YAMLFactory(), false, mapper -> { }), List.of(Shapes.Open.class, Shapes.AnyFields.class, Shapes.AnyMap.class));
+        compareAll("native yaml", mappers(new YAMLFactory(), false, mapper -> { }),
+                List.of(Shapes.Open.class, Shapes.AnyFields.class, Shapes.AnyMap.class));
         report(2000);
     }
 
@@ -263,7 +265,8 @@ class DifferentialTest {
     private static Map<String, Consumer<ObjectMapper>> settings() {
         Map<String, Consumer<ObjectMapper>> settings = new LinkedHashMap<>();
         settings.put("exact indented", mapper -> mapper.enable(SerializationFeature.INDENT_OUTPUT));
-        settings.put("exact wrapped", mapper -> mapper.enable(SerializationFeature.WRAP_ROOT_VALUE).enable(DeserializationFeature.UNWRAP_ROOT_VALUE));
+        settings.put("exact wrapped", mapper -> mapper.enable(SerializationFeature.WRAP_ROOT_VALUE)
+                .enable(DeserializationFeature.UNWRAP_ROOT_VALUE));
         settings.put("exact view", mapper -> {
             mapper.setConfig(mapper.getSerializationConfig().withView(Shapes.Seen.class));
             mapper.setConfig(mapper.getDeserializationConfig().withView(Shapes.Seen.class));
@@ -284,10 +287,12 @@ class DifferentialTest {
         settings.put("exact decimals", mapper -> mapper.enable(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS)
                 .enable(DeserializationFeature.USE_BIG_INTEGER_FOR_INTS));
         settings.put("exact lenient", mapper -> mapper.configure(MapperFeature.ACCEPT_CASE_INSENSITIVE_PROPERTIES, true)
-                .disable(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES).enable(DeserializationFeature.ACCEPT_EMPTY_STRING_AS_NULL_OBJECT));
+                .disable(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES)
+                .enable(DeserializationFeature.ACCEPT_EMPTY_STRING_AS_NULL_OBJECT));
         settings.put("escaped", mapper -> mapper.configure(JsonWriteFeature.ESCAPE_NON_ASCII.mappedFeature(), true));
         settings.put("exact numbers", mapper -> mapper.configure(JsonWriteFeature.WRITE_NUMBERS_AS_STRINGS.mappedFeature(), true));
-        settings.put("exact plain decimals", mapper -> mapper.configure(StreamWriteFeature.WRITE_BIGDECIMAL_AS_PLAIN.mappedFeature(), true));
+        settings.put("exact plain decimals", mapper -> mapper.configure(StreamWriteFeature.WRITE_BIGDECIMAL_AS_PLAIN.mappedFeature(),
+                true));
         settings.put("duplicates", mapper -> mapper.configure(StreamWriteFeature.STRICT_DUPLICATE_DETECTION.mappedFeature(), true)
                 .enable(JsonParser.Feature.STRICT_DUPLICATE_DETECTION));
         return settings;

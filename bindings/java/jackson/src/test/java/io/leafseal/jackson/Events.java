@@ -98,7 +98,8 @@ final class Events {
             Object embedded = parser.getEmbeddedObject();
             return new Event("embedded " + (embedded == null ? null : embedded.getClass()), embedded, null);
         }
-        String ids = (parser.canReadTypeId() ? " type " + parser.getTypeId() : "") + (parser.canReadObjectId() ? " id " + parser.getObjectId() : "");
+        String ids = (parser.canReadTypeId() ? " type " + parser.getTypeId() : "")
+                + (parser.canReadObjectId() ? " id " + parser.getObjectId() : "");
         return new Event(token + (token.isNumeric() ? " " + parser.getNumberType() : "") + ids, parser.getText(), null);
     }
 }

@@ -149,7 +149,8 @@ class ModuleTest {
         JsonNode tree = tree(json);
         assertTrue(isEnvelope(tree.get("number")) && isEnvelope(tree.get("limit")));
         assertEquals("visa", tree.get("brand").textValue());
-        String role = client.inspect(List.of(tree.get("limit").textValue()), CallOptions.defaults().app(Engine.APP)).get(0).role().orElseThrow();
+        String role = client.inspect(List.of(tree.get("limit").textValue()),
+                CallOptions.defaults().app(Engine.APP)).get(0).role().orElseThrow();
         assertEquals("support", role);
         Card card = mapper.readValue(json, Card.class);
         assertEquals("4111", card.number);
@@ -295,7 +296,8 @@ class ModuleTest {
         order.parent.card.number = "parent";
         String json = mapper.writerWithDefaultPrettyPrinter().writeValueAsString(order);
         JsonNode tree = tree(json);
-        assertTrue(isEnvelope(tree.at("/main_number")) && isEnvelope(tree.at("/parent/main_number")) && isEnvelope(tree.at("/means/0/iban")));
+        assertTrue(isEnvelope(tree.at("/main_number")) && isEnvelope(tree.at("/parent/main_number"))
+                && isEnvelope(tree.at("/means/0/iban")));
         assertTrue(isEnvelope(tree.at("/means/1/inner/kind")) && isEnvelope(tree.at("/means/1/card/number")));
         assertFalse(tree.has("note"));
         for (String value : List.of("4111", "5500", "DE02")) {
@@ -320,7 +322,8 @@ class ModuleTest {
         Card target = new Card("old", null, "old");
         mapper.readerForUpdating(target).readValue(mapper.writeValueAsString(card));
         assertEquals("4111 visa", target.number + " " + target.brand);
-        try (var lines = mapper.readerFor(Card.class).<Card>readValues(mapper.writeValueAsString(card) + " " + mapper.writeValueAsString(card))) {
+        try (var lines = mapper.readerFor(Card.class).<Card>readValues(mapper.writeValueAsString(card) + " "
+                + mapper.writeValueAsString(card))) {
             assertEquals(2, lines.readAll().size());
         }
         assertEquals("4111", mapper.copy().readValue(mapper.copy().writeValueAsString(card), Card.class).number);
@@ -355,7 +358,8 @@ class ModuleTest {
     @Test
     void plaintextIsRefusedUnlessItIsAllowed() throws Exception {
         for (String value : List.of("\"4111\"", "4111", "true", "[\"" + client.encrypt("x") + "\", \"y\"]", "\"ev:no:$\"")) {
-            JsonMappingException error = assertThrows(JsonMappingException.class, () -> mapper.readValue("{\"secret\":" + value + "}", Mixed.class), value);
+            JsonMappingException error = assertThrows(JsonMappingException.class, () -> mapper.readValue("{\"secret\":" + value + "}",
+                    Mixed.class), value);
             assertFalse(error.getMessage().contains("4111"), error.getMessage());
         }
         ObjectMapper lenient = new ObjectMapper().registerModule(LeafsealModule.builder(client).plaintextAllowed(true).build());
@@ -365,7 +369,8 @@ class ModuleTest {
     @Test
     void aRoleMustBeThatOfTheAnnotation() throws Exception {
         String other = client.encrypt(5);
-        JsonMappingException error = assertThrows(JsonMappingException.class, () -> mapper.readValue("{\"limit\":\"" + other + "\"}", Card.class));
+        JsonMappingException error = assertThrows(JsonMappingException.class, () -> mapper.readValue("{\"limit\":\"" + other + "\"}",
+                Card.class));
         LeafsealException cause = (LeafsealException) error.getCause().getCause();
         assertEquals("forbidden", cause.code());
     }
@@ -381,7 +386,8 @@ class ModuleTest {
         LeafsealClient closed = engine.client().build();
         closed.close();
         ObjectMapper broken = new ObjectMapper().registerModule(LeafsealModule.of(closed));
-        JsonMappingException failure = assertThrows(JsonMappingException.class, () -> broken.writeValueAsString(new Card("4111", null, "visa")));
+        JsonMappingException failure = assertThrows(JsonMappingException.class,
+                () -> broken.writeValueAsString(new Card("4111", null, "visa")));
         assertFalse(failure.getMessage().contains("4111"));
     }
 

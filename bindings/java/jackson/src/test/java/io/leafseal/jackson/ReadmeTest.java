@@ -16,7 +16,8 @@ import org.junit.jupiter.api.io.TempDir;
 class ReadmeTest {
     @Test
     void theExampleRuns(@TempDir Path folder) throws Exception {
-        Matcher program = Pattern.compile("```java Payments.java\n(.*?)```", Pattern.DOTALL).matcher(Files.readString(Path.of("README.md")));
+        Matcher program = Pattern.compile("```java Payments.java\n(.*?)```",
+                Pattern.DOTALL).matcher(Files.readString(Path.of("README.md")));
         assertTrue(program.find());
         try (Engine engine = Engine.start()) {
             Files.writeString(folder.resolve("Payments.java"), program.group(1).replace("127.0.0.1:3443", engine.address));

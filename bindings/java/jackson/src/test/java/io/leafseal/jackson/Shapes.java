@@ -36,8 +36,8 @@ import java.util.Map;
 import java.util.UUID;
 
 /**
- * Classes with every annotation of Jackson, around values of any type. Most have an encrypted property before the annotated ones, and the annotated
- * ones once open and once encrypted.
+ * Classes with every annotation of Jackson, around values of any type. Most have an encrypted property before the annotated ones, and the
+ * annotated ones once open and once encrypted.
  */
 final class Shapes {
     static final UUID ID = new UUID(0x0123456789abcdefL, 0x8fedcba987654321L);
@@ -527,9 +527,12 @@ final class Shapes {
     }
 
     static final List<Class<?>> ALL = List.of(
-            Open.class, Fields.class, Accessors.class, Component.class, Created.class, FromFactory.class, Built.class, AnyFields.class, AnyMap.class,
-            Unwrapping.class, Viewed.class, Formatted.class, AsArray.class, Filtered.class, NonNull.class, NonEmpty.class, NonDefault.class, Named.class,
-            Wrapped.class, Contents.class, External.class, As.class, Raw.class, OpenRaw.class, Identified.class, Parent.class, Renamed.class, Merging.class, Outer.class,
+            Open.class, Fields.class, Accessors.class, Component.class, Created.class, FromFactory.class, Built.class, AnyFields.class,
+                    AnyMap.class,
+            Unwrapping.class, Viewed.class, Formatted.class, AsArray.class, Filtered.class, NonNull.class, NonEmpty.class, NonDefault.class,
+                    Named.class,
+            Wrapped.class, Contents.class, External.class, As.class, Raw.class, OpenRaw.class, Identified.class, Parent.class,
+                    Renamed.class, Merging.class, Outer.class,
             Ways.Using.class, Ways.RawUsing.class, Ways.Converting.class, Appended.class, Typed.class);
 
     /** Shapes in which Jackson does not know the type of a value's parts, and reads maps and lists. */

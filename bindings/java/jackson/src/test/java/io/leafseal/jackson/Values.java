@@ -113,7 +113,8 @@ final class Values {
     }
 
     private static Value value(TypeReference<?> type, Object value) {
-        return new Value(type.getType().getTypeName() + "=" + (value == null ? "null" : value.getClass().getSimpleName()), type.getType(), value);
+        return new Value(type.getType().getTypeName() + "=" + (value == null ? "null" : value.getClass().getSimpleName()), type.getType(),
+                value);
     }
 
     private static Map<String, Object> untyped() {
@@ -126,21 +127,30 @@ final class Values {
 
     static List<Value> all() {
         List<Value> values = new ArrayList<>(List.of(
-                value(new TypeReference<String>() {}, "text \"ö\""), value(new TypeReference<String>() {}, null), value(new TypeReference<Integer>() {}, -5),
-                value(new TypeReference<Long>() {}, Long.MAX_VALUE), value(new TypeReference<Short>() {}, (short) 7), value(new TypeReference<Double>() {}, 0.1),
-                value(new TypeReference<Double>() {}, Double.NaN), value(new TypeReference<Float>() {}, 1.5f), value(new TypeReference<Boolean>() {}, true),
-                value(new TypeReference<BigDecimal>() {}, new BigDecimal("12.500")), value(new TypeReference<BigInteger>() {}, BigInteger.TEN.pow(30)),
+                value(new TypeReference<String>() {}, "text \"ö\""), value(new TypeReference<String>() {}, null),
+                        value(new TypeReference<Integer>() {}, -5),
+                value(new TypeReference<Long>() {}, Long.MAX_VALUE), value(new TypeReference<Short>() {}, (short) 7),
+                        value(new TypeReference<Double>() {}, 0.1),
+                value(new TypeReference<Double>() {}, Double.NaN), value(new TypeReference<Float>() {}, 1.5f),
+                        value(new TypeReference<Boolean>() {}, true),
+                value(new TypeReference<BigDecimal>() {}, new BigDecimal("12.500")),
+                        value(new TypeReference<BigInteger>() {}, BigInteger.TEN.pow(30)),
                 value(new TypeReference<Character>() {}, 'c'), value(new TypeReference<byte[]>() {}, new byte[] {62, -1, 63, 1}),
                 value(new TypeReference<char[]>() {}, "chars".toCharArray()), value(new TypeReference<int[]>() {}, new int[] {1, 2}),
-                value(new TypeReference<double[]>() {}, new double[] {1.5}), value(new TypeReference<String[]>() {}, new String[] {"a", null}),
+                value(new TypeReference<double[]>() {}, new double[] {1.5}),
+                        value(new TypeReference<String[]>() {}, new String[] {"a", null}),
                 value(new TypeReference<UUID>() {}, Shapes.ID), value(new TypeReference<Date>() {}, new Date(1_700_000_000_123L)),
-                value(new TypeReference<LocalDate>() {}, LocalDate.of(2026, 11, 24)), value(new TypeReference<Duration>() {}, Duration.ofMillis(1500)),
+                value(new TypeReference<LocalDate>() {}, LocalDate.of(2026, 11, 24)),
+                        value(new TypeReference<Duration>() {}, Duration.ofMillis(1500)),
                 value(new TypeReference<URI>() {}, URI.create("urn:x")), value(new TypeReference<Locale>() {}, Locale.GERMANY),
                 value(new TypeReference<Currency>() {}, Currency.getInstance("EUR")), value(new TypeReference<Level>() {}, Level.HIGH),
                 value(new TypeReference<Code>() {}, Code.B), value(new TypeReference<Class<?>>() {}, String.class),
-                value(new TypeReference<Optional<String>>() {}, Optional.of("x")), value(new TypeReference<Optional<UUID>>() {}, Optional.empty()),
-                value(new TypeReference<OptionalInt>() {}, OptionalInt.of(3)), value(new TypeReference<AtomicReference<Point>>() {}, new AtomicReference<>(new Point(1, "r"))),
-                value(new TypeReference<Point>() {}, new Point(1, "y")), value(new TypeReference<Pair<UUID>>() {}, new Pair<>(Shapes.ID, null)),
+                value(new TypeReference<Optional<String>>() {}, Optional.of("x")),
+                        value(new TypeReference<Optional<UUID>>() {}, Optional.empty()),
+                value(new TypeReference<OptionalInt>() {}, OptionalInt.of(3)),
+                        value(new TypeReference<AtomicReference<Point>>() {}, new AtomicReference<>(new Point(1, "r"))),
+                value(new TypeReference<Point>() {}, new Point(1, "y")), value(new TypeReference<Pair<UUID>>() {},
+                        new Pair<>(Shapes.ID, null)),
                 value(new TypeReference<Pan>() {}, new Pan("4111"))));
         values.addAll(containers());
         values.addAll(polymorphic());
@@ -150,11 +160,15 @@ final class Values {
     private static List<Value> containers() {
         return List.of(
                 value(new TypeReference<List<String>>() {}, List.of("a", "b")), value(new TypeReference<List<String>>() {}, List.of()),
-                value(new TypeReference<Set<Integer>>() {}, Set.of(5)), value(new TypeReference<List<List<BigDecimal>>>() {}, List.of(List.of(new BigDecimal("1.0")))),
-                value(new TypeReference<Map<String, Integer>>() {}, Map.of("k", 1)), value(new TypeReference<Map<UUID, byte[]>>() {}, Map.of(Shapes.ID, new byte[] {-1})),
+                value(new TypeReference<Set<Integer>>() {}, Set.of(5)), value(new TypeReference<List<List<BigDecimal>>>() {},
+                        List.of(List.of(new BigDecimal("1.0")))),
+                value(new TypeReference<Map<String, Integer>>() {}, Map.of("k", 1)),
+                        value(new TypeReference<Map<UUID, byte[]>>() {}, Map.of(Shapes.ID, new byte[] {-1})),
                 value(new TypeReference<Map<Level, Point>>() {}, new EnumMap<>(Map.of(Level.LOW, new Point(2, null)))),
-                value(new TypeReference<List<Pan>>() {}, List.of(new Pan("1"), new Pan("2"))), value(new TypeReference<List<Object>>() {}, Arrays.asList(1, "a", null)),
-                value(new TypeReference<Map<String, Object>>() {}, untyped()), value(new TypeReference<Object>() {}, untyped()), value(new TypeReference<Object>() {}, 1L),
+                value(new TypeReference<List<Pan>>() {}, List.of(new Pan("1"), new Pan("2"))),
+                        value(new TypeReference<List<Object>>() {}, Arrays.asList(1, "a", null)),
+                value(new TypeReference<Map<String, Object>>() {}, untyped()), value(new TypeReference<Object>() {}, untyped()),
+                        value(new TypeReference<Object>() {}, 1L),
                 value(new TypeReference<JsonNode>() {}, JsonNodeFactory.instance.objectNode().put("n", 1.5).put("t", "x").putNull("z")),
                 value(new TypeReference<JsonNode>() {}, JsonNodeFactory.instance.arrayNode().add(true)),
                 value(new TypeReference<Optional<List<Point>>>() {}, Optional.of(List.of(new Point(3, "o")))));
@@ -162,14 +176,20 @@ final class Values {
 
     private static List<Value> polymorphic() {
         return List.of(
-                value(new TypeReference<Holder>() {}, new Holder("n", Shapes.ID)), value(new TypeReference<List<Holder>>() {}, List.of(new Holder("n", Shapes.ID))),
-                value(new TypeReference<Map<String, Holder>>() {}, Map.of("h", new Holder(null, null))), value(new TypeReference<Holder[]>() {}, new Holder[] {new Holder("a", null)}),
-                value(new TypeReference<Optional<Holder>>() {}, Optional.of(new Holder("o", Shapes.ID))), value(new TypeReference<Base>() {}, new Derived()),
+                value(new TypeReference<Holder>() {}, new Holder("n", Shapes.ID)),
+                        value(new TypeReference<List<Holder>>() {}, List.of(new Holder("n", Shapes.ID))),
+                value(new TypeReference<Map<String, Holder>>() {}, Map.of("h", new Holder(null, null))),
+                        value(new TypeReference<Holder[]>() {}, new Holder[] {new Holder("a", null)}),
+                value(new TypeReference<Optional<Holder>>() {}, Optional.of(new Holder("o", Shapes.ID))),
+                        value(new TypeReference<Base>() {}, new Derived()),
                 value(new TypeReference<Means>() {}, new Bank()), value(new TypeReference<Means>() {}, new Cash()),
-                value(new TypeReference<List<Means>>() {}, List.of(new Bank(), new Cash())), value(new TypeReference<Means[]>() {}, new Means[] {new Bank()}),
-                value(new TypeReference<Map<String, Means>>() {}, Map.of("m", new Bank())), value(new TypeReference<Optional<Means>>() {}, Optional.of(new Bank())),
+                value(new TypeReference<List<Means>>() {}, List.of(new Bank(), new Cash())),
+                        value(new TypeReference<Means[]>() {}, new Means[] {new Bank()}),
+                value(new TypeReference<Map<String, Means>>() {}, Map.of("m", new Bank())),
+                        value(new TypeReference<Optional<Means>>() {}, Optional.of(new Bank())),
                 value(new TypeReference<Boxed>() {}, new Box()), value(new TypeReference<List<Boxed>>() {}, List.of(new Box())),
-                value(new TypeReference<Figure>() {}, new Square()), value(new TypeReference<List<Figure>>() {}, List.of(new Circle(), new Square())),
+                value(new TypeReference<Figure>() {}, new Square()), value(new TypeReference<List<Figure>>() {},
+                        List.of(new Circle(), new Square())),
                 value(new TypeReference<Existing>() {}, new Known()));
     }
 }
