@@ -1,6 +1,7 @@
 package io.leafseal.jackson;
 
 import com.fasterxml.jackson.core.Version;
+import com.fasterxml.jackson.databind.MapperFeature;
 import com.fasterxml.jackson.databind.Module;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.ser.DefaultSerializerProvider;
@@ -88,6 +89,9 @@ public final class LeafsealModule extends Module {
     @Override
     public void setupModule(SetupContext context) {
         ObjectMapper mapper = context.getOwner();
+        if (!mapper.isEnabled(MapperFeature.USE_ANNOTATIONS)) {
+            throw new IllegalStateException("the mapper ignores annotations, also @Encrypted; enable USE_ANNOTATIONS");
+        }
         if (mapper.getSerializerProvider() instanceof SealingProvider) {
             throw new IllegalStateException("the mapper has a Leafseal module");
         }

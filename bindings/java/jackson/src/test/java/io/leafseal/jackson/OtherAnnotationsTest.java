@@ -391,6 +391,8 @@ class OtherAnnotationsTest {
         assertThrows(JsonMappingException.class, () -> strict.writeValueAsString(new PrivateField()));
         Module other = LeafsealModule.builder(client).plaintextAllowed(true).build();
         assertThrows(IllegalStateException.class, () -> mapper.registerModule(other));
+        ObjectMapper blind = JsonMapper.builder().disable(MapperFeature.USE_ANNOTATIONS).build();
+        assertThrows(IllegalStateException.class, () -> blind.registerModule(other));
     }
 
     public record Pan(@JsonValue String number) {
