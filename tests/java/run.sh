@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The Java packages under bindings/java: their tests on each JDK, and the JCA provider under software that knows nothing of it.
+# The Java packages under bindings/java: their tests on each JDK, the JCA provider under software that knows nothing of it, and the READMEs
+# (readmes.sh).
 #
 #   LEAFSEAL=target/checked/leafseal tests/java/run.sh    every package
 #   LEAFSEAL=… tests/java/run.sh jca                       some packages
@@ -57,3 +58,5 @@ if is_wanted jca; then
     echo '== java: no JDK 25 found; set JAVA_HOME_25 to test the provider on it as well'
   fi
 fi
+
+"$here/readmes.sh" "${modules[@]}"
