@@ -11,6 +11,7 @@ import com.fasterxml.jackson.databind.introspect.ObjectIdInfo;
 import com.fasterxml.jackson.databind.ser.BeanPropertyWriter;
 import com.fasterxml.jackson.databind.ser.BeanSerializerModifier;
 import com.fasterxml.jackson.databind.ser.PropertyWriter;
+import com.fasterxml.jackson.databind.ser.impl.UnknownSerializer;
 import com.fasterxml.jackson.databind.ser.std.BeanSerializerBase;
 import java.util.ArrayList;
 import java.util.Iterator;
@@ -63,6 +64,10 @@ final class WriterModifier extends BeanSerializerModifier {
     /** Serializers of other kinds do not know the annotation; other modules may have replaced a property. */
     @Override
     public JsonSerializer<?> modifySerializer(SerializationConfig config, BeanDescription bean, JsonSerializer<?> serializer) {
+        if (serializer instanceof UnknownSerializer) {
+            // The class has nothing to write.
+            return serializer;
+        }
         if (!(serializer instanceof BeanSerializerBase)) {
             Refusal.checkMembers(bean.getClassInfo(),
                     "with a serializer or @JsonValue of the class, which writes something other than its properties");

@@ -202,6 +202,26 @@ class ModuleTest {
         assertEquals("", calls(), "nothing to encrypt is no call");
     }
 
+    public record Page<T>(List<T> content, Object first) {}
+
+    @Test
+    void genericAndPolymorphicValuesTakeFewCalls() throws Exception {
+        List<Card> cards = IntStream.range(0, 20).mapToObj(index -> new Card("4111" + index, null, "visa")).toList();
+        String json = mapper.writeValueAsString(new Page<>(cards, cards.get(0)));
+        assertEquals("encrypt_document", calls(), "the type of the page does not show what it contains");
+        CALLS.clear();
+        Page<Card> page = mapper.readValue(json, new TypeReference<>() {});
+        assertEquals("decrypt_document", calls());
+        assertEquals("411119", page.content().get(19).number);
+        Wallet wallet = new Wallet();
+        wallet.inner = null;
+        String means = mapper.writerFor(new TypeReference<List<Means>>() {}).writeValueAsString(List.of(new Bank(), wallet, new Bank()));
+        CALLS.clear();
+        List<Means> read = mapper.readValue(means, new TypeReference<>() {});
+        assertEquals("4111", ((Wallet) read.get(1)).card.number);
+        assertEquals("decrypt_document decrypt_document decrypt_document", calls(), "one for each value whose type is in the document");
+    }
+
     public enum Level { LOW, HIGH }
 
     /** A value of every type that Jackson knows. */

@@ -9,8 +9,10 @@ import com.fasterxml.jackson.annotation.JsonAnyGetter;
 import com.fasterxml.jackson.annotation.JsonAnySetter;
 import com.fasterxml.jackson.annotation.JsonCreator;
 import com.fasterxml.jackson.annotation.JsonIdentityInfo;
+import com.fasterxml.jackson.annotation.JsonKey;
 import com.fasterxml.jackson.annotation.JsonProperty;
 import com.fasterxml.jackson.annotation.JsonRawValue;
+import com.fasterxml.jackson.annotation.JsonTypeId;
 import com.fasterxml.jackson.annotation.JsonTypeInfo;
 import com.fasterxml.jackson.annotation.JsonUnwrapped;
 import com.fasterxml.jackson.annotation.JsonValue;
@@ -26,6 +28,7 @@ import com.fasterxml.jackson.databind.JsonSerializer;
 import com.fasterxml.jackson.databind.MapperFeature;
 import com.fasterxml.jackson.databind.Module;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.SerializationFeature;
 import com.fasterxml.jackson.databind.SerializerProvider;
 import com.fasterxml.jackson.databind.annotation.JsonDeserialize;
 import com.fasterxml.jackson.databind.annotation.JsonPOJOBuilder;
@@ -351,11 +354,24 @@ class OtherAnnotationsTest {
         public String kind = "k";
     }
 
+    @JsonTypeInfo(use = JsonTypeInfo.Id.NAME)
+    public static class OwnTypeId {
+        @JsonTypeId
+        @Encrypted
+        public String kind = "k";
+    }
+
+    public static class OwnKey {
+        @JsonKey
+        @Encrypted
+        public String key = "4111";
+    }
+
     @Test
     void annotationsThatCannotHaveTheirEffectAreRefused() {
         List<Object> written = List.of(new AnyGetter(), new Unwrapped(), new External(), new ValueClass("4111"), new HiddenValue(),
-                new Faced(), new Custom(),
-                new Converted(), new Identified(), new Kinded(), List.of(new ValueClass("4111")), Map.of("k", new Faced()));
+                new Faced(), new Custom(), new Converted(), new Identified(), new Kinded(), new OwnTypeId(), Map.of(new OwnKey(), 1),
+                List.of(new ValueClass("4111")), Map.of("k", new Faced()));
         for (Object value : written) {
             for (int round = 0; round < 2; round++) {
                 JsonMappingException error = assertThrows(JsonMappingException.class, () -> mapper.writeValueAsString(value),
@@ -393,6 +409,22 @@ class OtherAnnotationsTest {
         assertThrows(IllegalStateException.class, () -> mapper.registerModule(other));
         ObjectMapper blind = JsonMapper.builder().disable(MapperFeature.USE_ANNOTATIONS).build();
         assertThrows(IllegalStateException.class, () -> blind.registerModule(other));
+    }
+
+    public static class Incoming {
+        private String secret;
+
+        @Encrypted
+        public void setSecret(String value) {
+            secret = value;
+        }
+    }
+
+    @Test
+    void aClassThatIsOnlyReadHasNothingToWrite() throws Exception {
+        Incoming incoming = mapper.readValue("{\"secret\":\"" + client.encrypt("4111") + "\"}", Incoming.class);
+        assertEquals("4111", incoming.secret);
+        assertEquals("{}", mapper.writer().without(SerializationFeature.FAIL_ON_EMPTY_BEANS).writeValueAsString(incoming));
     }
 
     public record Pan(@JsonValue String number) {
