@@ -113,11 +113,12 @@ impl NameSearch {
         (self.body, self.found, self.share)
     }
 
-    /// Begins with the next document, if it has an escape; returns the work in bytes that are walked.
+    /// Begins with the next document, if it has an escape and a name; returns the work in bytes that are walked.
     fn begin(&mut self) -> usize {
         let rest = &self.body.as_ref()[self.next..];
         let end = memchr::memchr(b'\n', rest).filter(|_| self.is_lines).unwrap_or(rest.len());
-        if memchr::memchr(b'\\', &rest[..end]).is_some() {
+        let has = |byte| memchr::memchr(byte, &rest[..end]).is_some();
+        if has(b'\\') && has(b':') {
             let limits = DocumentLimits::default();
             let walk = self
                 .selection
