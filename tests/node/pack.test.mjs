@@ -62,7 +62,7 @@ for (const name of packages) {
 
 test('@leafseal/crypto as it is published: without a native module, which comes in the package of the platform', { skip: !packages.includes('crypto') }, () => {
   const crypto = join(bindings, 'crypto');
-  const target = run(process.execPath, ['-p', "require('./lib/native.js').target()"], crypto).trim();
+  const target = run(process.execPath, ['-p', "require('./lib/load.js').target()"], crypto).trim();
   run(process.execPath, ['scripts/pack-platform.mjs', target, join(crypto, 'crypto.node'), folder], crypto);
   run(process.execPath, ['scripts/pack.mjs', target, 'linux-s390x-gnu'], crypto);
   const { version } = JSON.parse(readFileSync(join(crypto, 'package.json'), 'utf8'));

@@ -126,7 +126,10 @@ export const promises: Promises;
 /** At once up to `autoSizeMax` bytes of source, on the pool above. */
 export const auto: Promises;
 
-/** Settings. All but `threads`, `threadPriority` and `queueMax`, which the process shares, belong to the thread that sets them. */
+/**
+ * Settings. `threads`, `threadPriority` and `queueMax` belong to the process. The others belong to the thread that sets them, and there to the
+ * copy of the package that sets them.
+ */
 export interface Settings {
   /** Threads of the pool, 1 to 1024. Default: the available parallelism. */
   threads: number;

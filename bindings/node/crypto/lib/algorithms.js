@@ -2,7 +2,7 @@
 
 // Names of algorithms: those of the native module, their aliases, and those that are refused.
 
-const { native } = require('./native.js');
+const { algorithms } = require('./native.js');
 const { E_ALGORITHM_DISABLED, E_ALGORITHM_UNKNOWN } = require('./constants.js');
 
 /** Bytes of a name that count, as in the original. */
@@ -87,7 +87,7 @@ const ciphers = new Map();
 const digests = new Map();
 const codes = new Map();
 
-for (const line of native.algorithms.trim().split('\n')) {
+for (const line of algorithms.trim().split('\n')) {
   const [kind, name, number, keySize, ivSize, size] = line.split(' ');
   const algorithm = Object.freeze({
     name,
@@ -102,8 +102,8 @@ for (const line of native.algorithms.trim().split('\n')) {
   ({ cipher: ciphers, aead: ciphers, hash: digests, hmac: codes })[kind].set(name, algorithm);
 }
 
-function alias(algorithms, aliases) {
-  for (const [name, of] of Object.entries(aliases)) algorithms.set(name, algorithms.get(of));
+function alias(found, aliases) {
+  for (const [name, of] of Object.entries(aliases)) found.set(name, found.get(of));
 }
 
 alias(ciphers, CIPHER_ALIASES);

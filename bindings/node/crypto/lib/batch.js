@@ -2,7 +2,7 @@
 
 // Many operations of one algorithm in one call, described by numbers over shared buffers.
 
-const { Buffer } = require('node:buffer');
+const { isFloat64Array, isUint32Array } = require('node:util').types;
 
 const { E_TAG_INVALID } = require('./constants.js');
 const check = require('./check.js');
@@ -31,8 +31,9 @@ function bufferOf(buffers, name, isRequired) {
 
 /** Writes what all operations have in common to the header; returns the arguments of the native call. */
 function describe(algorithm, encrypt, buffers, operations) {
-  const isFloat = operations instanceof Float64Array;
-  if (!isFloat && !(operations instanceof Uint32Array)) throw new TypeError('operations must be a Uint32Array or a Float64Array');
+  // Of any realm.
+  const isFloat = isFloat64Array(operations);
+  if (!isFloat && !isUint32Array(operations)) throw new TypeError('operations must be a Uint32Array or a Float64Array');
   if (operations.length % STRIDE !== 0) throw new RangeError(`operations.length must be a multiple of ${STRIDE}`);
   const isCipher = algorithm.keySize !== 0;
   const tagSize = algorithm.isAead ? (buffers.tagSize ?? 16) : 0;

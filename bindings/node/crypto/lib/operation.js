@@ -17,7 +17,7 @@ const {
 } = require('./constants.js');
 const shared = require('./native.js');
 
-const { native, header, short, bytes, words } = shared;
+const { native, header, short, bytes, words, memory } = shared;
 // The module has more functions than objects keep in fast properties.
 const { run, run_short: runShort } = native;
 // Looked up on views of several types, it would cost as much as what it does.
@@ -103,7 +103,7 @@ const outputs = [];
 /** Copies a result from the shared memory: up to COPY_SIZE_MAX bytes from TARGET_AT. */
 function getTarget(view, offset, size) {
   if (size === 0) return;
-  const from = (outputs[size] ??= new Uint8Array(native.shared, TARGET_AT, size));
+  const from = (outputs[size] ??= new Uint8Array(memory, TARGET_AT, size));
   set.call(toBytes(view), from, offset);
 }
 
@@ -117,7 +117,7 @@ const tags = [];
 /** Copies a tag from the shared memory. */
 function getTag(view, offset, size) {
   if (size === 0) return;
-  const from = (tags[size] ??= new Uint8Array(native.shared, TAG_AT, size));
+  const from = (tags[size] ??= new Uint8Array(memory, TAG_AT, size));
   set.call(toBytes(view), from, offset);
 }
 

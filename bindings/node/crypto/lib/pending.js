@@ -8,7 +8,7 @@ const o = require('./operation.js');
 const { fail } = require('./check.js');
 
 const { native, header } = o;
-const { submit, take } = native;
+const { kept, submit, take } = native;
 const { AAD_OFFSET, DIRECT, ID, IS_CANCELLABLE, SOURCE_OFFSET, STATUS, TARGET_OFFSET, WRITTEN } = o.slots;
 const { AAD, SOURCE, TARGET } = o.bits;
 const { RESULTS_AT, RESULT_HEAD, SOURCE_AT, bytes, words } = o.results;
@@ -49,9 +49,7 @@ class Pending {
 
   /** Takes over what the native side has written, at a place of the shared memory. */
   settle(status, written, size, at) {
-    const id = this.id;
-    inFlight[id] = undefined;
-    free.push(id);
+    release(this.id);
     if (this.onEnd !== undefined) this.onEnd();
     try {
       let failure = status;
@@ -105,6 +103,13 @@ class Pending {
   }
 }
 
+/** Forgets an operation. Only those in flight keep this copy of the JavaScript: the native side keeps `kept`, and it no more than that. */
+function release(id) {
+  inFlight[id] = undefined;
+  free.push(id);
+  if (free.length === inFlight.length) kept.deliver = undefined;
+}
+
 /** Called by the event loop when operations have ended: takes a group of results, then calls back. */
 function deliver() {
   take();
@@ -131,6 +136,7 @@ function begin(callback, isInternal) {
     native.start(deliver);
     isStarted = true;
   }
+  kept.deliver = deliver;
   return new Pending(callback, isInternal ? undefined : new AsyncResource('@leafseal/crypto', RESOURCE));
 }
 
@@ -148,8 +154,7 @@ function send(pending, direct, source, target, key, aad) {
 function accept(pending) {
   const status = header[STATUS];
   if (status === 0) return;
-  inFlight[pending.id] = undefined;
-  free.push(pending.id);
+  release(pending.id);
   if (pending.onEnd !== undefined) pending.onEnd();
   throw o.failed(status);
 }
@@ -171,10 +176,9 @@ function sendOther(callback, signal, held, sendNow) {
   accept(pending);
 }
 
-/** Whether the memory of a view may be taken away while a job uses it. */
+/** Whether the memory of a view, of any realm, may be taken away while a job uses it. That of a SharedArrayBuffer only grows. */
 function isResizable(view) {
-  const { buffer } = view;
-  return buffer instanceof ArrayBuffer && buffer.resizable === true;
+  return view.buffer.resizable === true;
 }
 
 /** A private copy of a range. */

@@ -14,7 +14,7 @@ const here = resolve(fileURLToPath(import.meta.url), '../..');
 const [target = thisTarget(), module = join(here, 'crypto.node'), out = join(here, 'platforms')] = process.argv.slice(2);
 
 function thisTarget() {
-  return createRequire(import.meta.url)('../lib/native.js').target();
+  return createRequire(import.meta.url)('../lib/load.js').target();
 }
 
 const [os, cpu, abi] = target.split('-');

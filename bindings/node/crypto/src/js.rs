@@ -116,6 +116,46 @@ pub(crate) fn make_handle<T>(env: sys::napi_env, value: T) -> Result<sys::napi_v
     Ok(handle)
 }
 
+/// A reference to a JavaScript value that outlives a call. Used and dropped on the thread of its environment.
+pub(crate) struct Reference {
+    env: sys::napi_env,
+    reference: sys::napi_ref,
+}
+
+impl Reference {
+    /// Keeps a value.
+    pub(crate) fn strong(env: sys::napi_env, value: sys::napi_value) -> Result<Self> {
+        Self::with_count(env, value, 1)
+    }
+
+    /// Refers to an object without keeping it.
+    pub(crate) fn weak(env: sys::napi_env, value: sys::napi_value) -> Result<Self> {
+        Self::with_count(env, value, 0)
+    }
+
+    fn with_count(env: sys::napi_env, value: sys::napi_value, count: u32) -> Result<Self> {
+        let mut reference = ptr::null_mut();
+        // SAFETY: the handle belongs to the current call.
+        check(unsafe { sys::napi_create_reference(env, value, count, &mut reference) }, "cannot refer to a value")?;
+        Ok(Self { env, reference })
+    }
+
+    /// The value, in the current call; none if it has been collected.
+    pub(crate) fn value(&self) -> Option<sys::napi_value> {
+        let mut value = ptr::null_mut();
+        // SAFETY: the reference is valid until it is dropped, and this is the thread of its environment.
+        unsafe { sys::napi_get_reference_value(self.env, self.reference, &mut value) };
+        (!value.is_null()).then_some(value)
+    }
+}
+
+impl Drop for Reference {
+    fn drop(&mut self) {
+        // SAFETY: as in `value`; nobody else has the reference.
+        unsafe { sys::napi_delete_reference(self.env, self.reference) };
+    }
+}
+
 /// Creates a string.
 pub(crate) fn make_text(env: sys::napi_env, text: &str) -> Result<sys::napi_value> {
     let mut value = ptr::null_mut();
@@ -123,6 +163,29 @@ pub(crate) fn make_text(env: sys::napi_env, text: &str) -> Result<sys::napi_valu
     let status = unsafe { sys::napi_create_string_utf8(env, text.as_ptr().cast(), text.len() as isize, &mut value) };
     check(status, "cannot create a string")?;
     Ok(value)
+}
+
+/// Creates an object without properties.
+pub(crate) fn make_object(env: sys::napi_env) -> Result<sys::napi_value> {
+    let mut value = ptr::null_mut();
+    // SAFETY: env belongs to the current call.
+    check(unsafe { sys::napi_create_object(env, &mut value) }, "cannot create an object")?;
+    Ok(value)
+}
+
+/// Creates a function; `data` is passed to each call of it.
+pub(crate) fn make_function(
+    env: sys::napi_env,
+    name: &CStr,
+    callback: sys::napi_callback,
+    data: *mut c_void,
+) -> Result<sys::napi_value> {
+    let (name, size) = (name.as_ptr(), name.count_bytes() as isize);
+    let mut function = ptr::null_mut();
+    // SAFETY: env belongs to the current call; the name ends with a zero, and its length is given.
+    let status = unsafe { sys::napi_create_function(env, name, size, callback, data, &mut function) };
+    check(status, "cannot create a function")?;
+    Ok(function)
 }
 
 /// Sets a property of an object.

@@ -8,8 +8,8 @@
 mod algorithms;
 mod batch;
 mod delivery;
-mod environment;
 mod fault;
+mod instance;
 mod job;
 mod js;
 mod keys;
@@ -20,3 +20,4 @@ mod pool;
 mod priority;
 mod register;
 mod streams;
+mod waker;

@@ -2,20 +2,21 @@
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
+use std::rc::Rc;
 use std::sync::Once;
 
 use napi_sys as sys;
 
 use crate::algorithms::Algorithm;
 use crate::delivery::RESULT_HEAD;
-use crate::environment::Environment;
-use crate::js::{Call, Result, check, guard, make_text, set};
+use crate::instance::Instance;
+use crate::js::{Call, Reference, Result, check, guard, make_function, make_object, make_text, set};
 use crate::layout::{self, Slot};
 use crate::pool::POOL;
 use crate::priority::Priority;
 
 /// A body of an entry point.
-type Body = fn(&Environment, &Call) -> Result<sys::napi_value>;
+type Body = fn(&Instance, &Call) -> Result<sys::napi_value>;
 
 macro_rules! entry_points {
     ($($name:ident = $body:expr;)*) => {
@@ -23,14 +24,14 @@ macro_rules! entry_points {
             /// An entry point.
             ///
             /// # Safety
-            /// Node passes an environment and the info of the current call, whose data is the environment's state.
+            /// Node passes an environment and the info of the current call, whose data is the state of a copy of the JavaScript.
             unsafe extern "C" fn $name(env: sys::napi_env, info: sys::napi_callback_info) -> sys::napi_value {
                 // SAFETY: the caller's promise.
                 let call = unsafe { Call::new(env, info) };
-                // SAFETY: the functions are created with the state, which lives as long as the environment.
-                let environment = unsafe { &*call.data::<Environment>() };
+                // SAFETY: the function was created with the state, and shares its ownership.
+                let instance = unsafe { &*call.data::<Instance>() };
                 let body: Body = $body;
-                guard(env, || body(environment, &call))
+                guard(env, || body(instance, &call))
             }
         )*
 
@@ -48,30 +49,30 @@ macro_rules! entry_points {
 const NOTHING: sys::napi_value = ptr::null_mut();
 
 entry_points! {
-    run = |environment, call| environment.run(call).map(|()| NOTHING);
-    run_short = |environment, _| {
-        environment.run_short();
+    run = |instance, call| instance.run(call).map(|()| NOTHING);
+    run_short = |instance, _| {
+        instance.run_short();
         Ok(NOTHING)
     };
-    submit = |environment, call| environment.submit(call).map(|()| NOTHING);
-    take = |environment, call| environment.take(call).map(|()| NOTHING);
-    start = |environment, call| environment.start(call).map(|()| NOTHING);
-    open_stream = |environment, call| environment.open_stream(call);
-    update_stream = |environment, call| environment.update_stream(call).map(|()| NOTHING);
-    submit_stream = |environment, call| environment.submit_stream(call).map(|()| NOTHING);
-    finish_stream = |environment, call| environment.finish_stream(call).map(|()| NOTHING);
-    run_batch = |environment, call| environment.run_batch(call).map(|()| NOTHING);
-    submit_batch = |environment, call| environment.submit_batch(call).map(|()| NOTHING);
-    set_parallel_size_min = |environment, call| {
-        environment.set_parallel_size_min(call.number(0)? as usize);
+    submit = |instance, call| instance.submit(call).map(|()| NOTHING);
+    take = |instance, call| instance.take(call).map(|()| NOTHING);
+    start = |instance, call| instance.start(call).map(|()| NOTHING);
+    open_stream = |instance, call| instance.open_stream(call);
+    update_stream = |instance, call| instance.update_stream(call).map(|()| NOTHING);
+    submit_stream = |instance, call| instance.submit_stream(call).map(|()| NOTHING);
+    finish_stream = |instance, call| instance.finish_stream(call).map(|()| NOTHING);
+    run_batch = |instance, call| instance.run_batch(call).map(|()| NOTHING);
+    submit_batch = |instance, call| instance.submit_batch(call).map(|()| NOTHING);
+    set_parallel_size_min = |instance, call| {
+        instance.set_parallel_size_min(call.number(0)? as usize);
         Ok(NOTHING)
     };
-    cancel = |environment, call| {
-        environment.cancel(call.number(0)?);
+    cancel = |instance, call| {
+        instance.cancel(call.number(0)?);
         Ok(NOTHING)
     };
-    forget = |environment, call| {
-        environment.forget(call.number(0)?);
+    forget = |instance, call| {
+        instance.forget(call.number(0)?);
         Ok(NOTHING)
     };
     raise = |_, call| {
@@ -79,8 +80,8 @@ entry_points! {
         check(unsafe { sys::napi_fatal_exception(call.env, call.arguments[0]) }, "cannot raise an exception")?;
         Ok(NOTHING)
     };
-    keep_keys = |environment, call| {
-        environment.keep_keys(call.number(0)? as usize);
+    keep_keys = |instance, call| {
+        instance.keep_keys(call.number(0)? as usize);
         Ok(NOTHING)
     };
     set_threads = |_, call| {
@@ -138,45 +139,56 @@ pub(crate) unsafe extern "C" fn napi_register_module_v1(
 }
 
 fn register(env: sys::napi_env, exports: sys::napi_value) -> Result<()> {
-    let (mut shared, mut buffer) = (ptr::null_mut(), ptr::null_mut());
-    // SAFETY: env belongs to the current call.
-    let status = unsafe { sys::napi_create_arraybuffer(env, layout::SIZE, &mut shared, &mut buffer) };
-    check(status, "cannot create the shared memory")?;
-    set(env, exports, c"shared", buffer)?;
-    let state = Box::into_raw(Box::new(Environment::new(shared.cast())));
-    // The buffer is referenced until the environment ends, so that its memory is valid as long as the functions are.
-    let mut reference = ptr::null_mut();
-    // SAFETY: handle and state are valid; the hook runs once, when the environment ends.
-    unsafe {
-        check(sys::napi_create_reference(env, buffer, 1, &mut reference), "cannot keep the shared memory")?;
-        check(sys::napi_add_env_cleanup_hook(env, Some(end), state.cast()), "cannot add a cleanup hook")?;
-    }
-    for (name, callback) in ENTRY_POINTS {
-        let mut function = ptr::null_mut();
-        // SAFETY: the name ends with a zero and its length is given; the state lives as long as the environment.
-        let status = unsafe {
-            sys::napi_create_function(
-                env,
-                name.as_ptr(),
-                name.count_bytes() as isize,
-                *callback,
-                state.cast(),
-                &mut function,
-            )
-        };
-        check(status, "cannot create a function")?;
-        set(env, exports, name, function)?;
-    }
+    set(env, exports, c"version", make_text(env, env!("CARGO_PKG_VERSION"))?)?;
     set(env, exports, c"algorithms", make_text(env, &Algorithm::table())?)?;
     let layout = LAYOUT.map(|number| number.to_string()).join(" ");
-    set(env, exports, c"layout", make_text(env, &layout)?)
+    set(env, exports, c"layout", make_text(env, &layout)?)?;
+    set(env, exports, c"open", make_function(env, c"open", Some(open), ptr::null_mut())?)
 }
 
-/// Wipes what an environment holds.
+/// Makes a set of the functions for a copy of the JavaScript, with a state that no other copy reaches.
 ///
 /// # Safety
-/// `state` comes from `Box::into_raw` and is passed once, when no function of the module is called any more.
-unsafe extern "C" fn end(state: *mut c_void) {
+/// Node passes an environment and the info of the current call.
+unsafe extern "C" fn open(env: sys::napi_env, _: sys::napi_callback_info) -> sys::napi_value {
+    guard(env, || {
+        let functions = make_object(env)?;
+        let (mut shared, mut buffer) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: env belongs to the current call.
+        let status = unsafe { sys::napi_create_arraybuffer(env, layout::SIZE, &mut shared, &mut buffer) };
+        check(status, "cannot create the shared memory")?;
+        let kept = make_object(env)?;
+        set(env, kept, c"shared", buffer)?;
+        set(env, functions, c"kept", kept)?;
+        let instance = Rc::new(Instance::new(env, shared.cast(), Reference::strong(env, kept)?));
+        for (name, callback) in ENTRY_POINTS {
+            set(env, functions, name, make_owner(env, name, *callback, Rc::clone(&instance))?)?;
+        }
+        Ok(functions)
+    })
+}
+
+/// Makes a function that shares the ownership of a state: the state is dropped when none of its functions is reachable.
+fn make_owner(
+    env: sys::napi_env,
+    name: &CStr,
+    callback: sys::napi_callback,
+    instance: Rc<Instance>,
+) -> Result<sys::napi_value> {
+    let function = make_function(env, name, callback, Rc::as_ptr(&instance).cast_mut().cast())?;
+    let owned = Rc::into_raw(instance).cast_mut().cast();
+    // SAFETY: the function is valid; the finalizer takes over what the pointer owns.
+    let status =
+        unsafe { sys::napi_add_finalizer(env, function, owned, Some(release), ptr::null_mut(), ptr::null_mut()) };
+    check(status, "cannot add a finalizer")?;
+    Ok(function)
+}
+
+/// Gives up a function's share of a state. Node calls it after the function has been collected, or when the environment ends.
+///
+/// # Safety
+/// `instance` comes from `Rc::into_raw` and is passed once, on the environment's thread.
+unsafe extern "C" fn release(_: sys::napi_env, instance: *mut c_void, _: *mut c_void) {
     // SAFETY: the caller's promise.
-    drop(unsafe { Box::from_raw(state.cast::<Environment>()) });
+    drop(unsafe { Rc::from_raw(instance.cast::<Instance>().cast_const()) });
 }

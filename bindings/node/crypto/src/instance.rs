@@ -1,8 +1,10 @@
-//! What one JavaScript thread holds: the shared memory, its expanded keys, its way to the pool and back.
+//! What one copy of the package's JavaScript on one thread holds: the shared memory, its expanded keys, its way to the pool and back.
+//!
+//! Test runners that isolate modules, bundlers and edits of `require.cache` load several copies of the JavaScript over one native module.
+//! Each counts its operations for itself, so that nothing here is shared with another copy.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::ffi::c_void;
 use std::ptr;
 use std::sync::{Arc, Weak};
 
@@ -13,36 +15,36 @@ use crate::batch::{Batch, Buffers, Numbers};
 use crate::delivery::Delivery;
 use crate::fault::{Fault, Outcome};
 use crate::job::{Job, Task};
-use crate::js::{Bytes, Call, JsError, Result, check, make_handle, make_text};
+use crate::js::{Bytes, Call, Reference, Result, make_handle};
 use crate::keys::{Key, Keys};
 use crate::layout::{self, Short, Slot};
 use crate::operation::{Memory, Operation, Place, Sliced};
 use crate::parallel::{PARALLEL_SIZE_MIN_DEFAULT, Parallel};
 use crate::pool::POOL;
 use crate::streams::Stream;
+use crate::waker::Waker;
 
-/// The state of a JavaScript thread. Used on that thread only.
-pub(crate) struct Environment {
-    /// The shared memory, which an ArrayBuffer of JavaScript owns and the environment keeps.
+/// The state of a copy of the JavaScript. Used on its thread only.
+pub(crate) struct Instance {
+    /// The shared memory, which an ArrayBuffer of JavaScript owns.
     shared: *mut u8,
+    /// Keeps the shared memory and, while operations are in flight, the copy of the JavaScript.
+    _kept: Reference,
     keys: RefCell<Keys>,
-    delivery: Arc<Delivery>,
-    wake: Cell<sys::napi_threadsafe_function>,
-    pending: Cell<usize>,
+    waker: Waker,
     parallel_size_min: Cell<usize>,
     /// Jobs that can be cancelled, by id.
     cancellable: RefCell<HashMap<u64, Weak<Job>>>,
 }
 
-impl Environment {
-    /// Makes the state for an environment, with the memory that it shares, which outlives it.
-    pub(crate) fn new(shared: *mut u8) -> Self {
+impl Instance {
+    /// Makes the state for a copy, with the memory that it shares, which lies in what `kept` refers to.
+    pub(crate) fn new(env: sys::napi_env, shared: *mut u8, kept: Reference) -> Self {
         Self {
             shared,
+            _kept: kept,
             keys: RefCell::new(Keys::new()),
-            delivery: Arc::new(Delivery::new()),
-            wake: Cell::new(ptr::null_mut()),
-            pending: Cell::new(0),
+            waker: Waker::new(env),
             parallel_size_min: Cell::new(PARALLEL_SIZE_MIN_DEFAULT),
             cancellable: RefCell::new(HashMap::new()),
         }
@@ -279,8 +281,8 @@ impl Environment {
             return Ok(Err(Fault::Full));
         }
         let id = self.slot(Slot::Id);
-        let job = Arc::new(make(id, Arc::clone(&self.delivery)));
-        self.hold(call.env)?;
+        let job = Arc::new(make(id, Arc::clone(self.waker.delivery())));
+        self.waker.hold(call.env)?;
         if self.slot(Slot::IsCancellable) != 0.0 {
             self.cancellable.borrow_mut().insert(id as u64, Arc::downgrade(&job));
         }
@@ -458,32 +460,14 @@ impl Environment {
         }
     }
 
-    /// Keeps the event loop alive for one more operation.
-    fn hold(&self, env: sys::napi_env) -> Result<()> {
-        let wake = self.wake.get();
-        if wake.is_null() {
-            return Err(JsError("`start` must be called first"));
-        }
-        if self.pending.replace(self.pending.get() + 1) == 0 {
-            // SAFETY: the handle lives as long as the environment, and this is its thread.
-            check(unsafe { sys::napi_ref_threadsafe_function(env, wake) }, "cannot keep the event loop alive")?;
-        }
-        Ok(())
-    }
-
     /// Hands completed operations over: writes results to the shared memory and their number to the header.
     pub(crate) fn take(&self, call: &Call) -> Result<()> {
         // SAFETY: the results have their own part of the shared memory, and JavaScript does not run.
         let out = unsafe {
             Bytes { start: self.shared.wrapping_add(layout::RESULTS_AT), size: layout::RESULTS_SIZE }.write()
         };
-        let count = self.delivery.take(out);
-        let pending = self.pending.get().saturating_sub(count);
-        self.pending.set(pending);
-        if pending == 0 && !self.wake.get().is_null() {
-            // SAFETY: as in `hold`.
-            let status = unsafe { sys::napi_unref_threadsafe_function(call.env, self.wake.get()) };
-            check(status, "cannot release the event loop")?;
+        let count = self.waker.delivery().take(out);
+        if self.waker.release(call.env, count)? {
             self.cancellable.borrow_mut().clear();
         }
         self.outcome(Ok(count));
@@ -497,40 +481,7 @@ impl Environment {
 
     /// Sets the function of JavaScript that is called when operations have ended.
     pub(crate) fn start(&self, call: &Call) -> Result<()> {
-        if !self.wake.get().is_null() {
-            return Ok(());
-        }
-        let name = make_text(call.env, "@leafseal/crypto")?;
-        let mut wake = ptr::null_mut();
-        // SAFETY: the handles belong to the current call; the default callback calls the function without arguments.
-        let status = unsafe {
-            sys::napi_create_threadsafe_function(
-                call.env,
-                call.arguments[0],
-                ptr::null_mut(),
-                name,
-                0,
-                1,
-                ptr::null_mut(),
-                None,
-                ptr::null_mut(),
-                None,
-                &mut wake,
-            )
-        };
-        check(status, "cannot create a thread-safe function")?;
-        self.wake.set(wake);
-        self.delivery.set_wake(wake);
-        // SAFETY: this is the thread of the environment. Nothing is pending, so that the loop may end; the hook runs before those that
-        // Node added for the handle, as hooks run in reverse order.
-        unsafe {
-            check(sys::napi_unref_threadsafe_function(call.env, wake), "cannot release the event loop")?;
-            let delivery = Arc::into_raw(Arc::clone(&self.delivery));
-            check(
-                sys::napi_add_env_cleanup_hook(call.env, Some(end), delivery.cast_mut().cast()),
-                "cannot add a cleanup hook",
-            )
-        }
+        self.waker.start(call)
     }
 
     /// Sets the size from which one message is spread over threads.
@@ -542,14 +493,4 @@ impl Environment {
     pub(crate) fn keep_keys(&self, kept: usize) {
         self.keys.borrow_mut().keep(kept);
     }
-}
-
-/// Ends the jobs of an environment. Node calls it on the environment's thread.
-///
-/// # Safety
-/// `delivery` comes from `Arc::into_raw` and is passed once.
-unsafe extern "C" fn end(delivery: *mut c_void) {
-    // SAFETY: the caller's promise.
-    let delivery = unsafe { Arc::from_raw(delivery.cast::<Delivery>().cast_const()) };
-    delivery.close();
 }
