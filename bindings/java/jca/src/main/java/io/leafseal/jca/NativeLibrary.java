@@ -1,6 +1,7 @@
 package io.leafseal.jca;
 
 import java.io.File;
+import java.io.FileInputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.file.FileAlreadyExistsException;
@@ -23,7 +24,7 @@ import java.util.Set;
 final class NativeLibrary {
     /** {@code false} turns the native library off. */
     static final String ENABLED = "leafseal.native";
-    /** A library to load from where it is; nothing else is tried. */
+    /** A library to load from where it is; nothing else is tried. A second class loader loads a copy of it. */
     static final String FILE = "leafseal.native.file";
     /** A folder to copy the library to; tried first. */
     static final String FOLDER = "leafseal.native.dir";
@@ -43,11 +44,7 @@ final class NativeLibrary {
         }
         try {
             String file = System.getProperty(FILE);
-            if (file != null) {
-                System.load(new File(file).getAbsolutePath());
-                return loaded(platform, "loaded from " + file);
-            }
-            return loadFromJar(platform);
+            return file == null ? loadCopy(platform, null) : loadFromFile(platform, file);
         } catch (IOException | LinkageError | RuntimeException error) {
             return fallback(platform, "cannot load the native library: " + error);
         }
@@ -66,11 +63,25 @@ final class NativeLibrary {
         return new Status(false, Version.VERSION, platform, reason, "");
     }
 
-    private static Status loadFromJar(String platform) throws IOException {
+    private static Status loadFromFile(String platform, String file) throws IOException {
+        try {
+            System.load(new File(file).getAbsolutePath());
+        } catch (UnsatisfiedLinkError error) {
+            // A virtual machine loads a file for one class loader. Each application of a server may have its own.
+            if (!String.valueOf(error.getMessage()).toLowerCase(Locale.ROOT).contains("another classloader")) {
+                throw error;
+            }
+            return loadCopy(platform, file);
+        }
+        return loaded(platform, "loaded from " + file);
+    }
+
+    /** Loads a copy of a file, or of the library in the jar if it is null. */
+    private static Status loadCopy(String platform, String file) throws IOException {
         String resource = "io/leafseal/jca/native/" + platform + "/" + fileName();
         StringBuilder failures = new StringBuilder();
         for (String folder : candidates()) {
-            try (InputStream library = open(resource)) {
+            try (InputStream library = file == null ? open(resource) : new FileInputStream(file)) {
                 if (library == null) {
                     return fallback(platform, "no jar on the class path has " + resource
                             + ": add the jar of leafseal-jca for this platform");
