@@ -6,7 +6,7 @@
 #   scripts/cross.sh linux-arm64-gnu   some: linux-x64-gnu, linux-arm64-gnu, linux-x64-musl, linux-arm64-musl
 #   PROFILE=checked scripts/cross.sh   with another profile of cargo than dist
 #
-# Node's modules go to bindings/node/crypto/platforms as packages; those for Java, with glibc only, below bindings/java/jca/natives. Each is
+# Node's modules go to bindings/node/{crypto,wire}/platforms as packages; those for Java, with glibc only, below bindings/java/jca/natives. Each is
 # checked for what it needs of the C library. With a Node for AArch64 in NODE_ARM64 and qemu-aarch64 (Debian: qemu-user, libstdc++6-arm64-cross),
 # the module for linux-arm64-gnu is also loaded and compared with Node's own hashes and ciphers; with musl (Debian: musl), that for
 # linux-x64-musl is loaded by a small program.
@@ -91,16 +91,19 @@ build() {
     variables+=(RUSTFLAGS=-Ctarget-feature=-crt-static)
   fi
   env "${variables[@]}" cargo zigbuild --quiet --profile "$profile" --config "profile.$profile.strip=\"symbols\"" --target "$versioned" \
-    --package leafseal-node-crypto --package leafseal-java
+    --package leafseal-node-crypto --package leafseal-wire --package leafseal-java
   built=target/cross/$triple/$profile
   check_libc "$built/libleafseal_node_crypto.so" "$target"
+  check_libc "$built/libleafseal_wire.so" "$target"
   check_libc "$built/libleafseal_java.so" "$target"
 }
 
 pack_for_node() {
   local target=$1
   cp "$built/libleafseal_node_crypto.so" "$built/crypto.node"
-  (cd bindings/node/crypto && node scripts/pack-platform.mjs "$target" "$OLDPWD/$built/crypto.node")
+  cp "$built/libleafseal_wire.so" "$built/wire.node"
+  node bindings/node/crypto/scripts/pack-platform.mjs "$target" "$built/crypto.node"
+  node bindings/node/wire/scripts/pack-platform.mjs "$target" "$built/wire.node"
 }
 
 # The module in the place of this machine's, under the other machine's Node.

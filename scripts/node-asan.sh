@@ -44,7 +44,7 @@ cp "target/asan/$host/checked/libleafseal_node_crypto.so" "$package/crypto.node"
 nm -D "$package/crypto.node" | grep 'U __asan_report_load' >/dev/null || { echo 'node-asan: the module is not instrumented' >&2; exit 1; }
 
 tests=("$@")
-((${#tests[@]})) || tests=(contract order edges hostile exit more batch wycheproof fuzz soak)
+((${#tests[@]})) || tests=(contract order edges hostile exit more batch copies wycheproof fuzz soak)
 export CRYPTO=$PWD/$package/index.js CASES=${CASES:-20000} OPERATIONS=${OPERATIONS:-20000}
 # V8 has signal handlers of its own. Freed memory is kept for a while, to find its use; little of it, so that the soak can bound memory.
 export ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:allow_user_segv_handler=1:detect_stack_use_after_return=0:quarantine_size_mb=16

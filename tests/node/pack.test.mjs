@@ -14,7 +14,7 @@ import { nodes } from './newest.mjs';
 const bindings = fileURLToPath(new URL('../../bindings/node/', import.meta.url));
 const tools = fileURLToPath(new URL('./node_modules/', import.meta.url));
 const uses = fileURLToPath(new URL('./uses/', import.meta.url));
-const packages = (process.env.PACKAGES ?? 'wire crypto').split(' ');
+const packages = (process.env.PACKAGES ?? 'wire crypto').split(' ').filter(Boolean);
 const TSC = ['--noEmit', '--strict', '--exactOptionalPropertyTypes', '--target', 'es2022', '--module', 'node16', '--moduleResolution', 'node16'];
 let folder;
 
@@ -60,18 +60,28 @@ for (const name of packages) {
   });
 }
 
-test('@leafseal/crypto as it is published: without a native module, which comes in the package of the platform', { skip: !packages.includes('crypto') }, () => {
-  const crypto = join(bindings, 'crypto');
-  const target = run(process.execPath, ['-p', "require('./lib/load.js').target()"], crypto).trim();
-  run(process.execPath, ['scripts/pack-platform.mjs', target, join(crypto, 'crypto.node'), folder], crypto);
-  run(process.execPath, ['scripts/pack.mjs', target, 'linux-s390x-gnu'], crypto);
-  const { version } = JSON.parse(readFileSync(join(crypto, 'package.json'), 'utf8'));
-  const archives = [join(crypto, 'platforms', `leafseal-crypto-${version}.tgz`), join(folder, `leafseal-crypto-${target}-${version}.tgz`)];
-  const project = join(folder, 'published');
-  mkdirSync(project);
-  writeFileSync(join(project, 'package.json'), '{ "name": "empty", "private": true }\n');
-  run('npm', ['install', '--offline', '--ignore-scripts', '--no-audit', '--no-fund', ...archives], project);
-  assert.ok(!readdirSync(join(project, 'node_modules', '@leafseal', 'crypto')).includes('crypto.node'));
-  cpSync(join(uses, 'crypto'), project, { recursive: true });
-  for (const file of ['use.cjs', 'use.mjs']) assert.equal(run(process.execPath, [file], project), 'ok\n');
+const NATIVE = { wire: ['load.js', 'wire.node'], crypto: ['lib/load.js', 'crypto.node'] };
+
+for (const name of packages.filter((known) => known in NATIVE)) {
+  test(`@leafseal/${name} as it is published: without a native module, which comes in the package of the platform`, () => {
+    const own = join(bindings, name);
+    const [loader, module] = NATIVE[name];
+    const target = run(process.execPath, ['-p', `require('./${loader}').target()`], own).trim();
+    run(process.execPath, ['scripts/pack-platform.mjs', target, join(own, module), folder], own);
+    run(process.execPath, ['scripts/pack.mjs', target, 'linux-s390x-gnu'], own);
+    const { version } = JSON.parse(readFileSync(join(own, 'package.json'), 'utf8'));
+    const archives = [join(own, 'platforms', `leafseal-${name}-${version}.tgz`), join(folder, `leafseal-${name}-${target}-${version}.tgz`)];
+    const project = join(folder, `published-${name}`);
+    mkdirSync(project);
+    writeFileSync(join(project, 'package.json'), '{ "name": "empty", "private": true }\n');
+    run('npm', ['install', '--offline', '--ignore-scripts', '--no-audit', '--no-fund', ...archives], project);
+    assert.ok(!readdirSync(join(project, 'node_modules', '@leafseal', name)).includes(module));
+    cpSync(join(uses, name), project, { recursive: true });
+    for (const file of ['use.cjs', 'use.mjs']) assert.equal(run(process.execPath, [file], project), 'ok\n');
+  });
+}
+
+test('the packages with a native module load it by the same file', () => {
+  const [first, ...others] = Object.entries(NATIVE).map(([name, [loader]]) => readFileSync(join(bindings, name, loader), 'utf8'));
+  for (const other of others) assert.equal(other, first);
 });

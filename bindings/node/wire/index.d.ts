@@ -5,6 +5,9 @@
  * messages. Invalid input is refused with a {@link WireError}, strings with lone surrogates included.
  */
 
+/** The version of the native module, which is that of the package: another one is refused when the package is loaded. */
+export const VERSION: string;
+
 /** A native value. Integers beyond `Number.MAX_SAFE_INTEGER` are 64-bit BigInts, in requests and answers. */
 export type Value = null | boolean | number | bigint | string;
 

@@ -25,9 +25,9 @@ function optional(requireIt) {
 
 /** Refuses a native module of another version: its functions may differ. */
 function checkVersion({ name, version }, native, path) {
-  if (native.version === version) return;
+  if (native.VERSION === version) return;
   const advice = `both must have the same version: install ${name} again, or build the module with \`npm run build\``;
-  throw new Error(`${name} ${version} has loaded a native module of version ${native.version ?? 'unknown'} (${path}): ${advice}`);
+  throw new Error(`${name} ${version} has loaded a native module of version ${native.VERSION ?? 'unknown'} (${path}): ${advice}`);
 }
 
 /**

@@ -139,7 +139,7 @@ pub(crate) unsafe extern "C" fn napi_register_module_v1(
 }
 
 fn register(env: sys::napi_env, exports: sys::napi_value) -> Result<()> {
-    set(env, exports, c"version", make_text(env, env!("CARGO_PKG_VERSION"))?)?;
+    set(env, exports, c"VERSION", make_text(env, env!("CARGO_PKG_VERSION"))?)?;
     set(env, exports, c"algorithms", make_text(env, &Algorithm::table())?)?;
     let layout = LAYOUT.map(|number| number.to_string()).join(" ");
     set(env, exports, c"layout", make_text(env, &layout)?)?;

@@ -10,3 +10,9 @@ mod fault;
 mod js;
 mod memory;
 mod values;
+
+use napi_derive::napi;
+
+/// The version of the native module, which must be that of the package.
+#[napi]
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
