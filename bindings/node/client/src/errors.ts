@@ -75,6 +75,17 @@ export class LeafsealError extends Error {
   }
 }
 
+// `instanceof` holds for errors of any copy of this package: a client of one copy may serve the middleware of another, with two versions in
+// one tree or in a test runner. Subclasses are those of one copy.
+const BRAND = Symbol.for('@leafseal/client.LeafsealError');
+Object.defineProperty(LeafsealError.prototype, BRAND, { value: true });
+Object.defineProperty(LeafsealError, Symbol.hasInstance, {
+  value(this: unknown, value: unknown): boolean {
+    if (this !== LeafsealError) return Function.prototype[Symbol.hasInstance].call(this as () => void, value);
+    return typeof value === 'object' && value !== null && BRAND in value;
+  },
+});
+
 interface RemoteError {
   readonly code: string;
   readonly message: string;
