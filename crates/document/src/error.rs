@@ -135,11 +135,20 @@ impl DocumentError {
 
 const MARK_ADVICE: &str = "remove it, because only the start of a document may have one";
 const ENCODING_ADVICE: &str = "convert it to UTF-8, in which JSON must be (RFC 8259, section 8.1)";
-const DUPLICATE_ADVICE: &str = "where a selector looks at it: send it once";
-const PATH_ADVICE: &str = "send the value at that path, or select this name too";
 const OPERATION_ADVICE: &str = "send op, path, from and value alone";
 const MOVE_ADVICE: &str = "which selectors select: send the value with add";
 const SURROGATE_ADVICE: &str = "which is no text: write the pair in full, or do not select the value";
+
+/// What is wrong with the name of a member.
+fn name_fault(kind: DocumentErrorKind) -> &'static str {
+    match kind {
+        DocumentErrorKind::AmbiguousName => "differs from a selected one in case alone",
+        DocumentErrorKind::PathName => {
+            "is the path to a selected value for some upstreams: send the value at that path, or select this name too"
+        }
+        _ => "occurs twice in its object, where a selector looks at it: send it once",
+    }
+}
 
 /// The message of an error. Most kinds name their place in the middle of it.
 fn document_message(kind: DocumentErrorKind, offset: usize) -> impl fmt::Display {
@@ -177,17 +186,8 @@ fn document_message(kind: DocumentErrorKind, offset: usize) -> impl fmt::Display
         DocumentErrorKind::TooManyMembers(max) => {
             write!(f, "a filter compares an object with more than {max} members, at byte {offset}")
         }
-        DocumentErrorKind::AmbiguousName => {
-            write!(f, "the member name at byte {offset} differs from a selected one in case alone")
-        }
-        DocumentErrorKind::PathName => {
-            write!(
-                f,
-                "some upstreams read the member name at byte {offset} as the path to a selected value: {PATH_ADVICE}"
-            )
-        }
-        DocumentErrorKind::DuplicateName => {
-            write!(f, "the member name at byte {offset} occurs twice in its object, {DUPLICATE_ADVICE}")
+        DocumentErrorKind::AmbiguousName | DocumentErrorKind::PathName | DocumentErrorKind::DuplicateName => {
+            write!(f, "the member name at byte {offset} {}", name_fault(kind))
         }
         DocumentErrorKind::NotAPatch => {
             write!(f, "not an operation of a JSON Patch (RFC 6902) at byte {offset}: {OPERATION_ADVICE}")
