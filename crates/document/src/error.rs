@@ -87,7 +87,7 @@ pub enum DocumentErrorKind {
     PatternTooLarge(usize),
     /// A member whose name equals one of a selector only where case does not count, under [`crate::OtherCase::Refuse`].
     AmbiguousName,
-    /// A member whose name some readers take for the path to a selected value, where [`crate::Selection::guard`] looks for such names.
+    /// A member whose name has characters of paths and cannot be followed as one, under [`crate::Selection::guard`].
     PathName,
     /// A name that occurs twice in its object where a selector looks at it, under [`crate::SelectionBuilder::unambiguous`].
     DuplicateName,
@@ -144,7 +144,7 @@ fn name_fault(kind: DocumentErrorKind) -> &'static str {
     match kind {
         DocumentErrorKind::AmbiguousName => "differs from a selected one in case alone",
         DocumentErrorKind::PathName => {
-            "is the path to a selected value for some upstreams: send the value at that path, or select this name too"
+            "has characters of paths and is too long, or the selectors too many, to look for what it leads to: shorten it"
         }
         _ => "occurs twice in its object, where a selector looks at it: send it once",
     }

@@ -32,6 +32,15 @@ impl NameWalk {
         NameWalk { pass: Pass::checking(limits), sink: Names::new(limits) }
     }
 
+    /// Starts again with another document.
+    pub fn restart(&mut self) {
+        self.pass.restart();
+        self.sink.is_over = false;
+        if let Some(tracker) = &mut self.sink.tracker {
+            tracker.leave_all();
+        }
+    }
+
     /// Continues through `document` for about `bytes_max` bytes. Appends the places of names to `found`, and each one's canonical token to
     /// `tokens`, where `places` has it. A document with a name that is refused has no further ones.
     ///

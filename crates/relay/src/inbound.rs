@@ -164,9 +164,12 @@ impl<'l, 'r> RouteFinder<'l, 'r> {
         RouteFinder { listener, host, path, segments_max, steps: Steps::new(routing_steps_max) }
     }
 
-    /// The first route that takes the request with this method, whether its rules are applied or not.
+    /// The first route that takes the request with this method, if no server reads the path as that of another one.
     fn route(&mut self, method: &Method) -> Result<Option<&'l Route>, RouteError> {
-        Ok(self.choice(method)?.map(|choice| &self.listener.routes[choice.place]))
+        match self.choice(method)? {
+            Some(Choice { is_certain: false, .. }) => Err(RouteError::OtherReading),
+            choice => Ok(choice.map(|choice| &self.listener.routes[choice.place])),
+        }
     }
 
     /// The place of that route, and whether its rules are applied.

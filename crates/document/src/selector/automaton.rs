@@ -22,6 +22,7 @@ use crate::text::{may_unescape_to, unescape};
 mod path_names;
 mod row;
 
+use path_names::Paths;
 pub(crate) use row::{AmbiguousName, Member};
 use row::{FOLDED_GROWTH_MAX, Row, by_length, length_bit, lengths};
 
@@ -88,8 +89,8 @@ pub(crate) struct Program {
     other_case: OtherCase,
     /// Whether a document is refused in which a name that a query looks for occurs twice in an object.
     refuses_duplicates: bool,
-    /// The queries that select; those behind them only decide which names are refused as paths. `None` if all select and no name is.
-    selecting: Option<u32>,
+    /// If names that are paths are followed, the queries for these.
+    paths: Option<Paths>,
 }
 
 /// The effect of a state on the children of its value.
@@ -151,17 +152,12 @@ impl Program {
         }
         let needs_lengths = steps.iter().flat_map(|step| &step.elements).any(Elements::needs_length);
         let (starts, queries) = (starts.into(), queries.len() as u32);
-        Program { steps, starts, queries, needs_lengths, other_case, refuses_duplicates, selecting: None }
+        Program { steps, starts, queries, needs_lengths, other_case, refuses_duplicates, paths: None }
     }
 
-    /// Only the first queries select. A name is refused that some readers take for a path to what any query looks for: `card.number`.
-    pub(crate) fn refusing_paths(self, selecting: usize) -> Program {
-        Program { selecting: Some(selecting as u32), ..self }
-    }
-
-    /// Whether no query selects.
-    pub(crate) fn selects_nothing(&self) -> bool {
-        self.selecting.unwrap_or(self.queries) == 0
+    /// Whether values are found by the paths that names are, and in no other way.
+    pub(crate) fn has_paths_alone(&self) -> bool {
+        self.paths.is_some_and(|paths| paths.fields == 0)
     }
 
     /// Whether a name that a query looks for must not occur twice in an object.
@@ -216,7 +212,7 @@ impl Set {
 pub(crate) struct Automaton {
     program: Arc<Program>,
     other_case: OtherCase,
-    refuses_paths: bool,
+    follows_paths: bool,
     /// The ends of queries that select are below this one.
     selecting: State,
     detail: Detail,
@@ -226,6 +222,8 @@ pub(crate) struct Automaton {
     /// Scalars by the query that selects them, excluding those counted by set.
     counted: Vec<u64>,
     coverage: Option<Box<Coverage>>,
+    /// The sets of members with the states that paths add.
+    joined: HashMap<(SetId, SetId), SetId>,
     /// States under construction, and a name being unescaped: kept to reuse their memory.
     scratch: Vec<State>,
     name: String,
@@ -244,8 +242,9 @@ impl Automaton {
             name: String::new(),
             folded: Vec::new(),
             other_case: program.other_case,
-            refuses_paths: program.selecting.is_some(),
-            selecting: program.selecting.unwrap_or(program.queries),
+            follows_paths: program.paths.is_some(),
+            selecting: program.paths.map_or(program.queries, Paths::selecting),
+            joined: HashMap::new(),
             program,
             detail,
         };
@@ -301,14 +300,14 @@ impl Automaton {
     /// The set of a member, by its name's token in the document.
     ///
     /// # Errors
-    /// The name is refused because of its case, or as a path.
+    /// The name is refused because of its case, or is too long to be followed as a path.
     #[inline]
     pub(crate) fn member(&mut self, set: SetId, token: &[u8], escaped: bool) -> Result<Member, AmbiguousName> {
         let member = self.member_as_written(set, token, escaped)?;
-        if self.refuses_paths && member.name == Member::UNNAMED {
-            self.refuse_path(set, member.set, token, escaped)?;
+        match self.follows_paths && member.name == Member::UNNAMED {
+            true => Ok(Member::unnamed(self.by_paths(set, member.set, token, escaped)?)),
+            false => Ok(member),
         }
-        Ok(member)
     }
 
     #[inline]
@@ -510,6 +509,7 @@ impl Automaton {
         }
         let old = std::mem::replace(&mut self.sets, vec![Set::new(Arc::new([]))]);
         self.ids.clear();
+        self.joined.clear();
         for id in in_use.filter(|id| **id != SetId::NOTHING) {
             *id = self.number(&old[id.index()].states);
         }

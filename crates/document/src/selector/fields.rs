@@ -91,7 +91,7 @@ fn is_name(selector: &Selector) -> bool {
 /// The attribute that Rails assigns a step to (`ActiveModel::MultiparameterAttribute`).
 pub(crate) fn before_parenthesis(step: &str) -> &str {
     match step.split_once('(') {
-        Some((attribute, _)) if !attribute.trim().is_empty() => attribute.trim_end(),
+        Some((attribute, _)) if !attribute.trim().is_empty() => attribute,
         _ => step,
     }
 }

@@ -28,7 +28,7 @@ impl Pass {
     }
 
     /// Starts again with another document, within the same limits.
-    pub(super) fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.machine.restart();
         self.checked = 0;
     }

@@ -361,7 +361,9 @@ impl Actions {
 
     /// Whether a JSON document is refused that has a member which a rule hides in forms or in the query alone.
     pub fn guard_json(&self) -> bool {
-        self.hidden.as_ref().is_some_and(|hidden| hidden.in_json.as_ref().is_some_and(|members| !members.is_empty()))
+        self.hidden
+            .as_ref()
+            .is_some_and(|hidden| hidden.in_json.as_ref().is_some_and(|members| !members.has_paths_alone()))
     }
 
     /// Whether a rule looks into bodies.

@@ -226,6 +226,16 @@ async fn a_path_that_may_lead_away_from_a_decrypting_route_passes_without_its_ru
         let (outcome, _) = send(&mut client, ("POST", path), &fields, body).await;
         assert_eq!(outcome, format!("{path} {body}"));
     }
+    // Nor does the rule open it for what another method leads to.
+    let files = route.replacen("]\n", "]\n[[inbound.route]]\npath = \"/files/**\"\nmethods = [\"PUT\"]\n", 1);
+    let (_upstream, with_files) = self::test_relay(&files.replace("/open/**", "/**"), "");
+    let mut other = with_files.client(Version::HTTP_11).await;
+    let asked = [("content-type", JSON), ("x-http-method-override", "PUT")];
+    let in_body = "{\"_method\":\"PUT\",\"a\":\"ev:Tk9D:x:$\"}";
+    for (fields, body, code) in [(&asked[..], body, "ambiguous-header"), (&fields[..], in_body, "unsupported-body")] {
+        let (outcome, _) = send(&mut other, ("POST", "/open/..%2Ffiles%2Fb"), fields, body).await;
+        assert_eq!(outcome, code, "{fields:?} {body}");
+    }
     for path in ["/open/other", "/open/a%2Fb", "/open/50%25"] {
         let (outcome, answer) = send(&mut client, ("POST", path), &fields, body).await;
         assert_eq!(answer.status, 503, "the engine is asked, and there is none: {path}: {outcome}");

@@ -1,14 +1,71 @@
-//! Refuses names that some readers take for a path: lodash's `get`, Laravel and unflattening packages read `{"card.number": 1}` or
-//! `{"card[number]": 1}` as `{"card": {"number": 1}}`, and Rails assigns `number(1i)` to the attribute `number`.
+//! Names that some readers take for a path: lodash, Laravel and unflattening packages read `{"card.number": 1}` or `{"card[number]": 1}` as
+//! `{"card": {"number": 1}}`, and Rails assigns `number(1i)` to the attribute `number`.
+//!
+//! The selectors whose values must not be sent so are in the program twice. Copies of them select, and are entered by such a name alone: a
+//! member has the states of its name as it is, and of the copies those to which the steps of the name lead.
 
-use super::{AmbiguousName, Automaton, SETS_MAX, SetId};
+use std::borrow::Cow;
+
+use super::{AmbiguousName, Automaton, Program, SETS_MAX, SetId, State};
 use crate::error::DocumentErrorKind;
 use crate::fold::{OtherCase, folded};
 use crate::selector::fields::before_parenthesis;
-use crate::text::unescape;
+use crate::text::unescape_lossy;
 
-/// Bytes of the token of a name with escapes above which it is refused: it would have to be copied to be read as a path.
-const ESCAPED_SIZE_MAX: usize = 8 << 10;
+/// Bytes of the token of a name with characters of paths above which it is refused.
+const SIZE_MAX: usize = 8 << 10;
+
+/// The queries of a program that finds values by the paths that names are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Paths {
+    /// The first queries, which select as always.
+    pub(super) fields: u32,
+    /// Those behind them, which select what paths lead to, and after these as many with the same segments, which select nothing.
+    pub(super) copies: u32,
+    /// The first state of the segments that select nothing, and how many there are.
+    first: State,
+    segments: State,
+}
+
+impl Paths {
+    /// The end states below this one select.
+    pub(super) fn selecting(self) -> State {
+        self.fields + self.copies
+    }
+
+    /// The state of the copy.
+    fn copied(self, state: State, queries: u32) -> State {
+        match state {
+            state if state >= self.first => state - self.segments,
+            state if state < queries && state >= self.selecting() => state - self.copies,
+            state => state,
+        }
+    }
+}
+
+impl Program {
+    /// The first queries, `fields`, select as always. The rest has two halves with the same queries: the first selects what names that are
+    /// paths lead to, the second nothing.
+    pub(crate) fn finding_paths(mut self, fields: usize) -> Program {
+        let (fields, states) = (fields as u32, self.steps.len() as State);
+        let copies = (self.queries - fields) / 2;
+        let is_silent = |step: &&super::Step| step.query >= fields + copies;
+        let segments = self.steps[self.queries as usize..].iter().filter(is_silent).count() as State;
+        self.paths = Some(Paths { fields, copies, first: states - segments, segments });
+        let is_copy = |query: usize| (fields..fields + copies).contains(&(query as u32));
+        let starts = self.starts.iter().enumerate().filter(|(query, _)| !is_copy(*query));
+        self.starts = starts.map(|(_, &start)| start).collect();
+        self
+    }
+}
+
+/// How a path is divided into steps at its dots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dots {
+    Divide,
+    DivideOutsideBrackets,
+    AreText,
+}
 
 /// A step of a path that is written as a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +74,8 @@ enum Step<'n> {
     Name(&'n str),
     /// `[]`: an element.
     Element,
+    /// Nothing between two marks: no step, an empty name, or an element.
+    Empty,
 }
 
 impl From<AmbiguousName> for DocumentErrorKind {
@@ -29,104 +88,176 @@ impl From<AmbiguousName> for DocumentErrorKind {
 }
 
 impl Automaton {
-    /// Refuses a name that no query looks for, and that is read as a path to what one selects or looks for. `plain` is the set of the
-    /// member by its name as it is. The steps are bounded by the name's length, and each is one look-up.
+    /// The set of a member whose name no query looks for. `plain` is its set by the name as it is. The work is bounded by the name's length
+    /// times the ways to read it, a look-up each.
+    ///
+    /// # Errors
+    /// The name is too long, or has too many sets.
     #[inline]
-    pub(super) fn refuse_path(
+    pub(super) fn by_paths(
         &mut self,
         set: SetId,
         plain: SetId,
         token: &[u8],
         escaped: bool,
-    ) -> Result<(), AmbiguousName> {
-        let name = &token[1..token.len() - 1];
-        if !escaped && memchr::memchr3(b'.', b'[', b'(', name).is_none() {
-            return Ok(());
+    ) -> Result<SetId, AmbiguousName> {
+        let is_mark = |byte: &u8| matches!(byte, b'.' | b'[' | b'(' | b' ');
+        if !escaped && !token[1..token.len() - 1].iter().any(is_mark) {
+            return Ok(plain);
         }
-        let is_path = if escaped { self.is_escaped_path(set, plain, token) } else { self.is_path(set, plain, name) };
-        if is_path { Err(AmbiguousName::Path) } else { Ok(()) }
+        self.by_paths_of(set, plain, token)
     }
 
     #[cold]
-    fn is_escaped_path(&mut self, set: SetId, plain: SetId, token: &[u8]) -> bool {
-        if token.len() > ESCAPED_SIZE_MAX {
-            return true;
+    fn by_paths_of(&mut self, set: SetId, plain: SetId, token: &[u8]) -> Result<SetId, AmbiguousName> {
+        if token.len() > SIZE_MAX {
+            return Err(AmbiguousName::Path);
         }
-        let mut text = String::new();
-        // No reader finds a selected name in one that is not Unicode.
-        unescape(token, &mut text).is_ok_and(|text| self.is_path(set, plain, text.as_bytes()))
+        let name = unescape_lossy(token);
+        let mut found = plain;
+        for text in variants(&name) {
+            let has_both = text.contains('.') && text.contains('[');
+            let ways = if has_both {
+                &[Dots::Divide, Dots::DivideOutsideBrackets, Dots::AreText][..]
+            } else {
+                &[Dots::Divide]
+            };
+            for dots in ways {
+                let at = self.follow(set, steps(&text, *dots))?;
+                found = self.joined(found, at);
+            }
+        }
+        // PHP writes the names of parameters so.
+        let of_php = name.trim_start().replace([' ', '.', '['], "_");
+        let at = self.named_set(set, &of_php)?;
+        Ok(self.joined(found, at))
     }
 
-    #[cold]
-    fn is_path(&mut self, set: SetId, plain: SetId, name: &[u8]) -> bool {
-        // Invalid UTF-8 is detected right behind the walk.
-        let Ok(name) = std::str::from_utf8(name) else { return false };
-        // Parsers in C end a name at a NUL.
-        let name = name.split('\0').next().unwrap_or(name);
-        let has_both = name.contains('.') && name.contains(['[', '(']);
-        self.leads_elsewhere(set, plain, name, true) || has_both && self.leads_elsewhere(set, plain, name, false)
-    }
-
-    /// Whether the path that begins at a value of `set` leads to states that `plain` lacks.
-    fn leads_elsewhere(&mut self, set: SetId, plain: SetId, name: &str, splits_at_dots: bool) -> bool {
-        let (mut at, mut is_path) = (set, false);
-        for step in steps(name, splits_at_dots) {
-            // Only in vast numbers of sets, those of consecutive descendant wildcards.
+    /// The set behind the steps of a path.
+    fn follow<'n>(&mut self, set: SetId, steps: impl Iterator<Item = Step<'n>>) -> Result<SetId, AmbiguousName> {
+        let mut at = set;
+        for step in steps {
+            // Only vast numbers of sets, those of consecutive descendant wildcards.
             if self.sets.len() > 2 * SETS_MAX {
-                return true;
+                return Err(AmbiguousName::Path);
             }
-            match self.step(at, step) {
-                Ok(next) => (at, is_path) = (next, true),
-                Err(_) => return true,
-            }
+            at = match step {
+                Step::Element => self.any_element(at),
+                Step::Empty => {
+                    let (named, element) = (self.named_set(at, "")?, self.any_element(at));
+                    let other = self.union(named, element);
+                    self.union(at, other)
+                }
+                Step::Name(name) => {
+                    let (whole, attribute) = (self.named_set(at, name)?, before_parenthesis(name));
+                    let named = match attribute == name {
+                        true => whole,
+                        false => {
+                            let attribute = self.named_set(at, attribute)?;
+                            self.union(whole, attribute)
+                        }
+                    };
+                    match name.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '+' | '-')) {
+                        true => {
+                            let element = self.any_element(at);
+                            self.union(named, element)
+                        }
+                        false => named,
+                    }
+                }
+            };
             if at.is_settled() {
                 break;
             }
         }
-        let plain = &self.sets[plain.index()].states;
-        is_path && self.sets[at.index()].states.iter().any(|state| plain.binary_search(state).is_err())
+        Ok(at)
     }
 
-    fn step(&mut self, set: SetId, step: Step<'_>) -> Result<SetId, AmbiguousName> {
-        let name = match step {
-            Step::Element => return Ok(self.element(set, 0, 1)),
-            Step::Name(name) => name,
-        };
+    /// The set of the member of this name.
+    fn named_set(&mut self, set: SetId, name: &str) -> Result<SetId, AmbiguousName> {
         if self.sets[set.index()].row.is_none() {
             self.build_row(set);
         }
         let row = self.sets[set.index()].row.as_ref().expect("built above");
-        let member = match self.other_case {
-            OtherCase::Same => row.named(folded(name).as_bytes()),
-            OtherCase::Refuse | OtherCase::Other => row.guarded(name.as_bytes())?,
-        };
-        match name.parse::<u32>() {
-            Ok(index) if member.set == row.other => Ok(self.element(set, index, index.saturating_add(1))),
-            _ => Ok(member.set),
+        Ok(match self.other_case {
+            OtherCase::Same => row.named(folded(name).as_bytes()).set,
+            OtherCase::Refuse | OtherCase::Other => row.guarded(name.as_bytes())?.set,
+        })
+    }
+
+    /// The set of all elements, whatever their indexes.
+    fn any_element(&mut self, set: SetId) -> SetId {
+        if self.sets[set.index()].row.is_none() {
+            self.build_row(set);
         }
+        let row = self.sets[set.index()].row.as_ref().expect("built above");
+        if row.indexes.is_empty() && row.ranges.is_empty() {
+            return row.other;
+        }
+        let (indexes, ranges) =
+            (row.indexes.iter().map(|&(_, state)| state), row.ranges.iter().map(|&(_, state)| state));
+        let states: Vec<State> = row.base.iter().copied().chain(indexes).chain(ranges).collect();
+        self.number(&states)
+    }
+
+    fn union(&mut self, one: SetId, other: SetId) -> SetId {
+        match (one, other) {
+            (one, other) if one == other || other == SetId::NOTHING => one,
+            (SetId::NOTHING, other) => other,
+            _ => {
+                let states = [&*self.sets[one.index()].states, &*self.sets[other.index()].states].concat();
+                self.number(&states)
+            }
+        }
+    }
+
+    /// `found` and the copies of those states of `at` that it lacks.
+    fn joined(&mut self, found: SetId, at: SetId) -> SetId {
+        if at == found || at == SetId::NOTHING {
+            return found;
+        }
+        if let Some(&joined) = self.joined.get(&(found, at)) {
+            return joined;
+        }
+        let Some(paths) = self.program.paths else { return found };
+        let (known, reached) = (&self.sets[found.index()].states, &self.sets[at.index()].states);
+        let is_new = |state: &&State| known.binary_search(state).is_err();
+        let copies = reached.iter().filter(is_new).map(|&state| paths.copied(state, self.program.queries));
+        let states: Vec<State> = known.iter().copied().chain(copies).collect();
+        let joined = self.number(&states);
+        self.joined.insert((found, at), joined);
+        joined
     }
 }
 
-/// The steps of a path: `a[b][].c(1i)` has `a`, `b`, an element, and `c`; without `splits_at_dots` a dot is part of a name.
-fn steps(path: &str, splits_at_dots: bool) -> impl Iterator<Item = Step<'_>> {
+/// The texts that readers divide into steps: the name, up to a NUL, without backslashes, and with dots for brackets.
+fn variants(name: &str) -> impl Iterator<Item = Cow<'_, str>> {
+    let cut = name.split_once('\0').map(|(before, _)| Cow::Borrowed(before));
+    let unescaped = name.contains('\\').then(|| Cow::Owned(name.replace('\\', "")));
+    let dotted = name.contains('[').then(|| Cow::Owned(name.replace('[', ".").replace(']', "")));
+    std::iter::once(Cow::Borrowed(name)).chain(cut).chain(unescaped).chain(dotted)
+}
+
+/// The steps of a path: `a[b][].c` has `a`, `b`, an element, and `c`.
+fn steps(path: &str, dots: Dots) -> impl Iterator<Item = Step<'_>> {
     let mut rest = Some(path);
-    let mut is_in_brackets = false;
+    let mut before = None;
     std::iter::from_fn(move || {
         loop {
             let text = rest?;
-            let end = text.find(|c| matches!(c, '[' | ']') || c == '.' && splits_at_dots);
-            let was_in_brackets = is_in_brackets;
-            is_in_brackets = end.is_some_and(|end| match text.as_bytes()[end] {
-                b'[' => true,
-                b'.' => was_in_brackets,
-                _ => false,
-            });
+            let is_inside = before == Some(b'[');
+            let divides = dots == Dots::Divide || dots == Dots::DivideOutsideBrackets && !is_inside;
+            let end = text.find(|c| matches!(c, '[' | ']') || c == '.' && divides);
+            let mark = end.map(|end| text.as_bytes()[end]);
+            let (last, name) = (before, text[..end.unwrap_or(text.len())].trim().trim_matches(['"', '\'']));
             rest = end.map(|end| &text[end + 1..]);
-            let name = text[..end.unwrap_or(text.len())].trim().trim_matches(['"', '\'']);
-            match before_parenthesis(name) {
-                "" if was_in_brackets && rest.is_some() => return Some(Step::Element),
-                "" => {}
-                name => return Some(Step::Name(name)),
+            before = if is_inside && mark == Some(b'.') { before } else { mark };
+            match (name, last, mark) {
+                ("", Some(b'['), Some(b']')) => return Some(Step::Element),
+                // Between brackets, or at an end of the path beside one, there is no step.
+                ("", Some(b']'), _) | ("", None, Some(b'[') | None) => {}
+                ("", ..) => return Some(Step::Empty),
+                (name, ..) => return Some(Step::Name(name)),
             }
         }
     })
@@ -138,12 +269,13 @@ mod tests {
 
     #[test]
     fn names_have_the_steps_of_paths() {
-        let written = |path, splits_at_dots| {
+        let written = |path, dots| {
             let step = |step| match step {
                 Step::Name(name) => name,
                 Step::Element => "[]",
+                Step::Empty => "?",
             };
-            steps(path, splits_at_dots).map(step).collect::<Vec<_>>().join("/")
+            steps(path, dots).map(step).collect::<Vec<_>>().join("/")
         };
         for (path, expected) in [
             ("card.number", "card/number"),
@@ -151,19 +283,19 @@ mod tests {
             ("card['number']", "card/number"),
             ("cards[][number]", "cards/[]/number"),
             ("cards[0].number", "cards/0/number"),
-            ("a[b][].c(1i)", "a/b/[]/c"),
-            ("number(1i)", "number"),
+            ("a[b][].c(1i)", "a/b/[]/c(1i)"),
             ("(1i)", "(1i)"),
-            (".a..b.", "a/b"),
+            (".a..b.", "?/a/?/b/?"),
             ("[a]", "a"),
-            ("a[", "a"),
+            ("a[", "a/?"),
             ("a]b", "a/b"),
             ("a[b.c]", "a/b/c"),
             ("", ""),
-            (".", ""),
+            (".", "?/?"),
         ] {
-            assert_eq!(written(path, true), expected, "{path}");
+            assert_eq!(written(path, Dots::Divide), expected, "{path}");
         }
-        assert_eq!(written("a[b.c].d", false), "a/b.c/.d");
+        assert_eq!(written("a[b.c].d", Dots::AreText), "a/b.c/.d");
+        assert_eq!(written("a.b[c.d].e", Dots::DivideOutsideBrackets), "a/b/c.d/e");
     }
 }

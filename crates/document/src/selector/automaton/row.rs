@@ -32,7 +32,7 @@ pub(super) struct Row {
 pub(crate) enum AmbiguousName {
     /// It equals a selected name only where case does not count.
     Alike,
-    /// It is read as the path to a selected value.
+    /// It has characters of paths, and is too long or leads to too many sets to be followed.
     Path,
 }
 

@@ -1,4 +1,5 @@
-//! Refuses documents with members that frameworks read as fields which rules hide in the query or in forms alone.
+//! Refuses documents with members that frameworks read as fields which rules hide in the query or in forms alone, or whose names are paths to
+//! hidden values.
 
 use std::ops::ControlFlow;
 
@@ -10,8 +11,8 @@ use crate::body::offload::Cost;
 use crate::config::Hidden;
 use crate::refusal::Refusal;
 
-const MERGED: &str = "it has a member that a rule hides in forms or in the query alone, and many upstreams read both as one: select it \
-                      with json too";
+const MERGED: &str = "it has a member that a rule hides in forms or in the query alone, or whose name is the path to a hidden value, and \
+                      many upstreams read both as one: select it with json too";
 
 /// Bytes that one step walks: some ten microseconds.
 const STEP_SIZE: usize = 16 << 10;

@@ -18,14 +18,14 @@ const WALK_FACTOR: u64 = 16;
 
 /// A search for names in a document, or in one on each line.
 pub(crate) struct NameSearch {
-    /// `None` to find any name.
-    selection: Option<Selection>,
+    /// The walk through each document.
+    walk: NameWalk,
     is_lines: bool,
     body: Buffer,
     /// Where the next document begins.
     next: usize,
-    /// The current document, and the walk through it.
-    document: Option<(Range<usize>, NameWalk)>,
+    /// The current document.
+    document: Option<Range<usize>>,
     found: CanonicalNames,
     /// Covers what was found.
     share: BudgetShare,
@@ -70,18 +70,25 @@ impl Job<'_> {
 }
 
 impl NameSearch {
+    /// `selection` is `None` to find any name.
+    ///
     /// # Errors
     /// If there is no memory.
     pub(crate) fn new(body: Buffer, selection: Option<Selection>, is_lines: bool) -> Result<Self, Refusal> {
         let (share, found) = (body.share().another(0)?, CanonicalNames::default());
-        Ok(NameSearch { selection, is_lines, body, next: 0, document: None, found, share })
+        let limits = DocumentLimits::default();
+        let walk = match selection {
+            Some(selection) => NameWalk::new(&selection, &limits),
+            None => NameWalk::any(&limits),
+        };
+        Ok(NameSearch { walk, is_lines, body, next: 0, document: None, found, share })
     }
 
     /// Runs one step; breaks with what was found.
     pub(crate) fn step(mut self) -> ControlFlow<Result<Self, Refusal>, Self> {
         let mut left = STEP_SIZE;
         while left > 0 {
-            let Some((range, walk)) = &mut self.document else {
+            let Some(range) = self.document.clone() else {
                 if self.next >= self.body.len() {
                     return ControlFlow::Break(Ok(self));
                 }
@@ -90,7 +97,7 @@ impl NameSearch {
             };
             let before = self.found.matches.len();
             let document = &self.body.as_ref()[range.clone()];
-            let progress = walk.next_batch(document, left, &mut self.found);
+            let progress = self.walk.next_batch(document, left, &mut self.found);
             for found in &mut self.found.matches[before..] {
                 *found = Match { start: found.start + range.start, end: found.end + range.start, ..*found };
             }
@@ -119,12 +126,8 @@ impl NameSearch {
         let end = memchr::memchr(b'\n', rest).filter(|_| self.is_lines).unwrap_or(rest.len());
         let has = |byte| memchr::memchr(byte, &rest[..end]).is_some();
         if has(b'\\') && has(b':') {
-            let limits = DocumentLimits::default();
-            let walk = self
-                .selection
-                .as_ref()
-                .map_or_else(|| NameWalk::any(&limits), |selection| NameWalk::new(selection, &limits));
-            self.document = Some((self.next..self.next + end, walk));
+            self.walk.restart();
+            self.document = Some(self.next..self.next + end);
         }
         self.next += end + 1;
         LINE_COST + end / SEARCH_FACTOR
