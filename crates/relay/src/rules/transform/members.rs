@@ -1,5 +1,5 @@
-//! Refuses documents with members that frameworks read as fields which rules hide in the query or in forms alone, or whose names are paths to
-//! hidden values.
+//! Refuses documents with members that frameworks read as fields which rules hide in the query or in forms alone, or whose names are
+//! paths to hidden values.
 
 use std::ops::ControlFlow;
 
