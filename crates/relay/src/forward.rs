@@ -42,6 +42,8 @@ pub(crate) struct ForwardingPlan<'a> {
     pub(crate) key_id: Option<&'a str>,
     pub(crate) request: &'a Actions,
     pub(crate) response: &'a Actions,
+    /// The rules of request and answer that decide where envelopes are searched, whether they are applied or not.
+    pub(crate) searched: [&'a Actions; 2],
     /// The client, and how it is reported upstream.
     pub(crate) source: Source<'a>,
     /// Whether the upstream is a third party.
@@ -320,7 +322,8 @@ impl ForwardingPlan<'_> {
     }
 
     fn searches(&self, place: Place) -> bool {
-        let actions = if place == Place::ResponseBody { self.response } else { self.request };
+        let [request, response] = self.searched;
+        let actions = if place == Place::ResponseBody { response } else { request };
         place.is_searched(self.is_outbound, actions)
     }
 

@@ -267,6 +267,8 @@ mod tests {
             ("$.card.number", r#"{"card":{"number(1i)":2}}"#),
             ("$.card.number", r#"{"card":{"number":1,".number":[2]}}"#),
             ("$.a.b.c.d", r#"{"a.b":{"c.d":2,"c":3}}"#),
+            ("$.card.number", r#"{"__proto__":{"card":{"number":2}}}"#),
+            ("$.card.number", r#"{"card":{"__pr\u006fto__":{"x":1,"number":2}}}"#),
         ] {
             let found = search((&[], &[selector]), OtherCase::Other, document).unwrap();
             assert_eq!(found.first().map(String::as_str), Some("2"), "{selector} in {document}");

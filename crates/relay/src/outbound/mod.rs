@@ -286,6 +286,7 @@ impl Tunnel {
             key_id,
             request,
             response,
+            searched: [request, response],
             source,
             is_outbound: true,
             has_rules: listener.has_rules,

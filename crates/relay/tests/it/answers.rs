@@ -315,6 +315,19 @@ async fn answers_that_cannot_be_read_keep_what_they_say_without_a_body() {
     }
 }
 
+/// Where servers could read the path as that of another route.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_envelope_is_reported_where_rules_that_decrypt_are_left_out() {
+    let rule = "request = [{ action = \"decrypt\", json = [\"$\"] }]";
+    let fixture = Fixture::new(&format!("[[inbound.route]]\npath = \"/open/**\"\napp = \"a\"\n{rule}\n"), &[]).await;
+    let (path, fields) = ("/open/..%2Fother", [("content-type", "application/json")]);
+    let body = vec![data(b"{\"a\":\"ev:Tk9D:x:$\"}")];
+    let answer = fixture.send_body(Version::HTTP_2, "POST", path, &fields, body).await;
+    assert_eq!(answer.status.as_u16(), 200);
+    let line = fixture.relay.log.about(path).await;
+    assert_eq!(line["sealed_request_body"].as_str(), Some("envelope"), "{line}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_envelope_in_a_body_that_no_rule_reads_is_reported() {
     let rule = "request = [{ action = \"decrypt\", json = [\"$\"], form = [\"*\"] }]";

@@ -15,6 +15,9 @@ use crate::text::unescape_lossy;
 /// Bytes of the token of a name with characters of paths above which it is refused.
 const SIZE_MAX: usize = 8 << 10;
 
+/// The member whose members become those of the object that holds it where JavaScript copies it: `Object.assign({}, value)`.
+const PROTOTYPE: &str = "__proto__";
+
 /// The queries of a program that finds values by the paths that names are.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Paths {
@@ -102,7 +105,8 @@ impl Automaton {
         escaped: bool,
     ) -> Result<SetId, AmbiguousName> {
         let is_mark = |byte: &u8| matches!(byte, b'.' | b'[' | b'(' | b' ');
-        if !escaped && !token[1..token.len() - 1].iter().any(is_mark) {
+        let name = &token[1..token.len() - 1];
+        if !escaped && !name.iter().any(is_mark) && name != PROTOTYPE.as_bytes() {
             return Ok(plain);
         }
         self.by_paths_of(set, plain, token)
@@ -114,7 +118,7 @@ impl Automaton {
             return Err(AmbiguousName::Path);
         }
         let name = unescape_lossy(token);
-        let mut found = plain;
+        let mut found = if name == PROTOTYPE { self.joined(plain, set) } else { plain };
         for text in variants(&name) {
             let has_both = text.contains('.') && text.contains('[');
             let ways = if has_both {
