@@ -122,15 +122,28 @@ fn full_block_mask<S: Stop>(block: &[u8; BLOCK]) -> u64 {
     mask(0) | mask(1) << WIDTH | mask(2) << (2 * WIDTH) | mask(3) << (3 * WIDTH)
 }
 
-/// The bits of the block at which the document ends.
+/// The bits of the block at which the document ends. It is not copied: a copy on the stack would outlast the document, where freed memory
+/// is overwritten.
 #[cold]
 #[inline(never)]
 fn last_block_mask<S: Stop>(document: &[u8], base: usize) -> u64 {
     let rest = document.get(base..).unwrap_or_default();
-    let mut block = [0; BLOCK];
-    block[..rest.len()].copy_from_slice(rest);
+    match document.last_chunk() {
+        _ if rest.is_empty() => 0,
+        Some(block) => full_block_mask::<S>(block) >> (BLOCK - rest.len()),
+        None => short_mask::<S>(rest),
+    }
+}
+
+/// The bits of less than a block.
+fn short_mask<S: Stop>(bytes: &[u8]) -> u64 {
+    let (lanes, rest) = bytes.as_chunks::<WIDTH>();
+    let lane_mask = |lane: [u8; WIDTH]| u64::from(S::mask(u8x16::new(lane)));
+    let whole = (0..).step_by(WIDTH).zip(lanes).fold(0, |mask, (at, lane)| mask | lane_mask(*lane) << at);
+    let last = rest.iter().rev().fold(0_u128, |word, &byte| word << 8 | u128::from(byte));
     // Padding bytes would be stops where the document has no bytes.
-    full_block_mask::<S>(&block) & !(u64::MAX << rest.len())
+    let bits = lane_mask(last.to_le_bytes()) & !(u64::MAX << rest.len());
+    whole | bits << (WIDTH * lanes.len())
 }
 
 /// One bit for each byte that ends a run of plain string text: `"`, `\` or a control character.

@@ -85,6 +85,12 @@ impl MemberNames {
         self.is_any || self.names.binary_search_by(|known| (**known).cmp(name)).is_ok()
     }
 
+    /// Whether the name is a path with such a step: `card.number`, `card["number"]`, `number(1i)`.
+    fn has_step(&self, name: &[char]) -> bool {
+        let is_mark = |c: &char| matches!(c, '.' | '[' | ']' | '(' | '"' | '\'');
+        name.iter().any(is_mark) && name.split(is_mark).any(|step| self.has(step))
+    }
+
     /// Whether a text ends with a name, and marks behind it.
     fn end(&self, text: &[char]) -> bool {
         let text = level::without_marks(text);

@@ -151,7 +151,8 @@ impl Level {
         match c {
             // Some readers take an equals sign for a colon, and a semicolon for a comma.
             ':' | '=' => {
-                if self.is_name && self.depth > 0 && !self.is_long && names.has(before_nul(&self.word)) {
+                let is_known = |word: &[char]| !self.is_long && names.has(before_nul(word)) || names.has_step(word);
+                if self.is_name && self.depth > 0 && is_known(&self.word) {
                     return Taken::Held;
                 }
                 (self.is_name, self.may_be_name) = (false, false);

@@ -48,6 +48,10 @@ fn names_of_members_are_found_as_lenient_parsers_read_them() {
         r#"{"number\u0000x":1}"#,
         r#"{"num\ud800ber":1}"#,
         r#"{"card number":1}"#,
+        r#"{"card.number":1}"#,
+        r#"{"card[number]":1}"#,
+        r#"{"card['number']":1}"#,
+        r#"{"number(1i)":1}"#,
         r#"{"@id":1}"#,
         // What other languages, and lenient settings, allow.
         r#"{number:1}"#,
