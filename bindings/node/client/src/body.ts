@@ -181,14 +181,6 @@ export function responseNotJson(problem: string): BodyError {
   return new BodyError(500, 'response_not_json', `the rule of this route cannot be applied to ${problem}; ${advice}`);
 }
 
-/** Removes conditions and ranges: with validators of the plain body, a client could test guesses of it. */
-export function withoutValidators(headers: IncomingHttpHeaders): void {
-  for (const name of ['if-none-match', 'if-modified-since', 'if-match', 'if-unmodified-since', 'if-range', 'range']) {
-    // eslint-disable-next-line @typescript-eslint/no-dynamic-delete
-    delete headers[name];
-  }
-}
-
 /** Reads a stream of at most `sizeMax` bytes. The rest of a larger one is not read. */
 export async function collect(stream: AsyncIterable<unknown>, direction: 'request' | 'response', sizeMax: number): Promise<Buffer> {
   const pieces: Buffer[] = [];

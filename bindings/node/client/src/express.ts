@@ -7,7 +7,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
 import {
-  type BodyRules, BodyError, type Transform, abortedWith, checkRequest, collect, compile, hasBody, isEmpty, parse, withoutValidators,
+  type BodyRules, BodyError, type Transform, abortedWith, checkRequest, collect, compile, hasBody, isEmpty, parse,
 } from './body.js';
 import type { Client } from './client.js';
 import { LeafsealError } from './errors.js';
@@ -42,10 +42,7 @@ export function protectBody(client: Client, rules: BodyRules): Middleware {
       return;
     }
     const signal = abortedWith(response);
-    if (outgoing) {
-      withoutValidators(request.headers);
-      new HeldResponse(request, response, outgoing, signal, next).install();
-    }
+    if (outgoing) new HeldResponse(request, response, outgoing, signal, next).install();
     if (!incoming) {
       next();
       return;

@@ -10,9 +10,10 @@ import type { FastifyInstance } from 'fastify';
 
 import {
   type BodyRules, BodyError, type Message, REVEALING, type Transform, type Transforms, abortedWith, checkRequest, collect, compile,
-  errorBody, hasBody, notJson, parse, responseNotJson, tooLarge, withoutValidators,
+  errorBody, hasBody, notJson, parse, responseNotJson, tooLarge,
 } from './body.js';
 import type { Client } from './client.js';
+import { takeConditions } from './conditions.js';
 import { LeafsealError } from './errors.js';
 import { type Instance, claim } from './scopes.js';
 
@@ -53,6 +54,7 @@ export interface PluginOptions {
 export function leafseal(instance: FastifyInstance, { client }: PluginOptions, done: (error?: Error) => void): void {
   const fastify = instance as unknown as Instance;
   const compiled = new WeakMap<BodyRules, Transforms>();
+  const conditions = new WeakMap<Request, IncomingHttpHeaders>();
   const rulesFor = (request: Request): Transforms | undefined => {
     const rules = request.routeOptions.config.leafseal;
     if (!rules) return undefined;
@@ -63,13 +65,19 @@ export function leafseal(instance: FastifyInstance, { client }: PluginOptions, d
   // Without a rule, the hooks take no turn of the event loop: the route behaves as without the plugin.
   const preParsing = (request: Request, reply: Reply, payload: Readable, next: Done): void => {
     const rules = rulesFor(request);
-    if (rules?.response) withoutValidators(request.headers);
+    if (rules?.response) conditions.set(request, takeConditions(request.headers));
     if (!rules?.request || !hasBody(request.raw)) next(null, payload);
     else settle(replaced(request.headers, rules.request, payload, abortedWith(reply.raw)), next);
   };
   const onSend = (request: Request, reply: Reply, payload: unknown, next: Done): void => {
     const rule = rulesFor(request)?.response;
-    if (rule) settle(held(reply, rule, payload), next, () => reply.raw.destroy());
+    if (rule) {
+      settle(held(reply, rule, payload), (error, value) => {
+        // Hooks that follow see validators of the body that is sent, and no others.
+        if (!error) Object.assign(request.headers, conditions.get(request));
+        next(error, value);
+      }, () => reply.raw.destroy());
+    }
     else next(null, payload);
   };
   try {

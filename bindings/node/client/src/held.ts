@@ -4,9 +4,10 @@
 // a connection receives them at that moment. It refuses whatever Node would refuse, at the same call, so that errors take the way that they
 // take without the rule; afterwards it answers in place of the response.
 
-import { type IncomingMessage, type OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import { type IncomingHttpHeaders, type IncomingMessage, type OutgoingHttpHeaders, ServerResponse } from 'node:http';
 
 import { type BodyError, REVEALING, type Transform, errorBody, notJson, responseNotJson, tooLarge } from './body.js';
+import { type Way, asGet, hasFailedCondition, isFresh, preconditionFailed, removeDescribing, takeConditions } from './conditions.js';
 import { delayDestroy } from './sockets.js';
 
 type Method = (...args: unknown[]) => unknown;
@@ -15,7 +16,11 @@ type Next = (error?: unknown) => void;
 const METHODS = [
   'write', 'end', 'writeHead', 'flushHeaders', 'setHeader', 'appendHeader', 'removeHeader', 'addTrailers', 'destroy',
 ] as const;
-type Name = (typeof METHODS)[number];
+/** Those of Express, which heed conditions and send no body to `HEAD`. */
+const SENDERS = ['send', 'sendFile', 'sendfile'] as const;
+type Sender = (typeof SENDERS)[number];
+type Name = (typeof METHODS)[number] | Sender;
+const NOTHING = Buffer.alloc(0);
 /** Those that Node refuses once the head was sent. */
 type Late = 'setHeader' | 'appendHeader' | 'removeHeader';
 
@@ -38,6 +43,15 @@ export class HeldResponse {
   private isSending = false;
   private isReleased = false;
   private hasFailed = false;
+  /** Hidden from the handler. */
+  private conditions: IncomingHttpHeaders = {};
+  private way: Way | undefined;
+  /** What Express does with the error of a file that it does not send. */
+  private fileFailed: Next;
+  /** The status message that the handler has set. */
+  private message = '';
+  /** Whether the body of an answer to `HEAD` is not JSON, or too large. */
+  private isUnreadable = false;
   private refusal: BodyError | undefined;
   private trailers: unknown[] = [];
   /** The properties of the response before it was held: the class's, or those of other middleware. */
@@ -46,6 +60,7 @@ export class HeldResponse {
   private readonly wrapped = new Set<string>();
   private readonly original = {} as Record<Name, Method>;
   private readonly replacing: Readonly<Record<Name, Method>>;
+  private readonly methods: readonly Name[];
 
   constructor(
     private readonly request: IncomingMessage,
@@ -69,19 +84,26 @@ export class HeldResponse {
       removeHeader: late('removeHeader'),
       addTrailers: (...args) => this.addTrailers(args),
       destroy: (...args) => this.destroy(args),
+      send: (...args) => this.sendBody(args),
+      sendFile: (...args) => this.sendFile('sendFile', args),
+      sendfile: (...args) => this.sendFile('sendfile', args),
     };
-    for (const name of METHODS) this.original[name] = (response[name] as Method).bind(response);
+    this.fileFailed = next;
+    const methods = response as unknown as Record<Name, Method>;
+    this.methods = [...METHODS, ...SENDERS.filter((name) => 'fresh' in request && typeof methods[name] === 'function')];
+    for (const name of this.methods) this.original[name] = methods[name].bind(response);
   }
 
   /** Takes the place of the methods that send, and of the properties that say what was sent. */
   install(): void {
-    const { response, before } = this;
+    const { request, response, before } = this;
     this.isReleased = false;
+    this.conditions = takeConditions(request.headers);
     for (const [name, read] of Object.entries(STATE)) {
       before.set(name, Object.getOwnPropertyDescriptor(response, name));
       Object.defineProperty(response, name, { configurable: true, enumerable: true, get: () => read(this.sent) });
     }
-    for (const name of METHODS) {
+    for (const name of this.methods) {
       if (this.wrapped.has(name)) continue;
       before.set(name, Object.getOwnPropertyDescriptor(response, name));
       Object.defineProperty(response, name, { configurable: true, enumerable: true, writable: true, value: this.replacing[name] });
@@ -90,10 +112,11 @@ export class HeldResponse {
 
   /** Gives the properties back, unless other middleware has wrapped them; such wrappers then reach the original ones. */
   private release(): void {
-    const { response, before, sent } = this;
+    const { request, response, before, sent } = this;
     this.isReleased = true;
-    for (const name of [...Object.keys(STATE), ...METHODS]) {
-      if (!(name in STATE) && response[name as Name] !== this.replacing[name as Name]) {
+    Object.assign(request.headers, this.conditions);
+    for (const name of [...Object.keys(STATE), ...this.methods]) {
+      if (!(name in STATE) && (response as unknown as Record<string, unknown>)[name] !== this.replacing[name as Name]) {
         this.wrapped.add(name);
         continue;
       }
@@ -127,6 +150,7 @@ export class HeldResponse {
     for (const [name, value] of Object.entries(response.getHeaders())) if (value !== undefined) sent.setHeader(name, value);
     const hasHeaders = sent.getHeaderNames().length > 0;
     sent.statusCode = response.statusCode;
+    this.message = response.statusMessage;
     sent.statusMessage = response.statusMessage;
     try {
       (sent.writeHead as Method)(...args);
@@ -221,8 +245,51 @@ export class HeldResponse {
     return this.request.method !== 'HEAD' && statusCode !== 204 && statusCode !== 304 && statusCode >= 200;
   }
 
+  /** Whether the body is known that the headers describe; to `HEAD` a handler may send none. */
+  private get isKnown(): boolean {
+    if (this.hasBody) return true;
+    return this.isHead && !this.isUnreadable && (this.size > 0 || this.way !== undefined);
+  }
+
+  /** Whether a `GET` would have this body. */
+  private get isHead(): boolean {
+    const { statusCode } = this.sent ?? this.response;
+    return this.request.method === 'HEAD' && statusCode !== 204 && statusCode !== 304 && statusCode >= 200;
+  }
+
+  private sendBody(args: unknown[]): unknown {
+    const { request, response, original } = this;
+    if (this.isReleased || this.sent) return original.send(...args);
+    this.way = 'send';
+    try {
+      return asGet(request, response, () => original.send(...args));
+    } finally {
+      if (!this.sent as boolean) this.way = undefined;
+    }
+  }
+
+  private sendFile(name: 'sendFile' | 'sendfile', args: unknown[]): unknown {
+    const { request, response, original } = this;
+    if (this.isReleased || this.sent) return original[name](...args);
+    this.fileFailed = (request as { next?: Next }).next ?? this.next;
+    const index = args.findIndex((argument) => typeof argument === 'function');
+    if (index >= 0 && (this.conditions['if-match'] ?? this.conditions['if-unmodified-since'])) {
+      const callback = once(args[index] as Next);
+      this.fileFailed = callback;
+      // Express calls it when the file was read, which is before the conditions are known.
+      args[index] = (error?: unknown) => {
+        if (error) callback(error);
+        else response.once('finish', callback).once('close', callback);
+      };
+    }
+    response.once('pipe', () => {
+      if (!this.sent) this.way = 'file';
+    });
+    return asGet(request, response, () => original[name](...args));
+  }
+
   private add(chunk: string | Uint8Array, encoding: unknown): void {
-    if (this.refusal || !this.hasBody) return;
+    if (this.refusal || this.isUnreadable || (!this.hasBody && !this.isHead)) return;
     const bytes = typeof chunk === 'string'
       ? Buffer.from(chunk, typeof encoding === 'string' ? (encoding as BufferEncoding) : 'utf8')
       : Buffer.from(chunk);
@@ -243,6 +310,11 @@ export class HeldResponse {
   }
 
   private refuse(error: BodyError): void {
+    if (this.isHead) {
+      this.isUnreadable = true;
+      this.pieces = [];
+      return;
+    }
     this.refusal = error;
     this.pieces = [];
     // A stream that does not end, such as server-sent events, gets its answer now.
@@ -259,7 +331,7 @@ export class HeldResponse {
   }
 
   private async finish(): Promise<void> {
-    const { response, rule, pieces, signal } = this;
+    const { request, response, rule, pieces, signal } = this;
     const plain = Buffer.concat(pieces);
     let body: Buffer = plain;
     let error = this.refusal;
@@ -272,22 +344,35 @@ export class HeldResponse {
     this.release();
     if (response.destroyed) return;
     // A body that the rule leaves as it was is described by its headers; that of another method or status is not known.
-    const isSame = !error && body.equals(plain) && this.hasBody;
-    if (error) body = this.replace(error);
-    const isChunked = isSame
-      ? !this.isWhole && !response.hasHeader('content-length')
-      : response.hasHeader('trailer') || this.trailers.length > 0;
-    if (!isSame) this.removeRevealing(isChunked);
-    this.pass(body, isSame, isChunked);
+    const isSame = !error && body.equals(plain) && this.isKnown;
+    if (isSame && this.way === 'file' && hasFailedCondition(response, this.conditions)) {
+      response.removeHeader('content-length');
+      this.fail(preconditionFailed(), this.fileFailed);
+      return;
+    }
+    if (!this.hasBody) body = NOTHING;
+    else if (error) body = this.replace(error);
+    if (isSame && this.way && isFresh(request, this.conditions, this.way)) {
+      this.copyStatus({ statusCode: 304, statusMessage: this.message });
+      removeDescribing(response, this.way);
+      this.pass(NOTHING, true, false);
+    } else {
+      const isChunked = isSame
+        ? !this.isWhole && !response.hasHeader('content-length')
+        : response.hasHeader('trailer') || this.trailers.length > 0;
+      if (!isSame) this.removeRevealing(isChunked || this.isHead);
+      this.pass(body, isSame, isChunked);
+    }
     // Assigned by the handler after it had sent: without effect, but a log reads it.
-    if (!error && response.headersSent) this.copyStatus({ statusCode, statusMessage });
+    const isAssigned = statusCode !== this.sent?.statusCode || statusMessage !== this.sent.statusMessage;
+    if (!error && isAssigned && response.headersSent) this.copyStatus({ statusCode, statusMessage });
   }
 
   /** Removes headers that describe the plain body. Node would take the removal of one that is not there for a wish to have none. */
-  private removeRevealing(isChunked: boolean): void {
+  private removeRevealing(keepsFraming: boolean): void {
     const { response } = this;
     for (const name of REVEALING) {
-      if (response.hasHeader(name) && !(isChunked && name === 'transfer-encoding')) response.removeHeader(name);
+      if (response.hasHeader(name) && !(keepsFraming && name === 'transfer-encoding')) response.removeHeader(name);
     }
   }
 
@@ -320,8 +405,8 @@ export class HeldResponse {
   }
 
   /** Something refused the transformed response, such as other middleware at its head. What handles the error is held, too. */
-  private fail(error: unknown): void {
-    const { response } = this;
+  private fail(error: unknown, next = this.next): void {
+    const { request, response } = this;
     const isFirst = !this.hasFailed && !response.headersSent && !response.destroyed;
     this.hasFailed = true;
     try {
@@ -330,14 +415,27 @@ export class HeldResponse {
         this.trailers = [];
         this.size = 0;
         this.sent = this.refusal = undefined;
-        this.isWhole = this.isSending = false;
+        this.isWhole = this.isSending = this.isUnreadable = false;
+        this.way = undefined;
+        // As the handler left it: the error has its own.
+        if (request.httpVersionMajor < 2) response.statusMessage = this.message;
         this.install();
       } else response.destroy();
-      this.next(error);
+      next(error);
     } catch {
       response.destroy();
     }
   }
+}
+
+/** A callback of one result: the first. */
+function once(callback: Next): Next {
+  let isCalled = false;
+  return (error) => {
+    if (isCalled) return;
+    isCalled = true;
+    callback(error);
+  };
 }
 
 function isChunk(chunk: unknown): chunk is string | Uint8Array {

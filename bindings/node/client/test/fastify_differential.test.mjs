@@ -2,6 +2,7 @@
 // receives the same for every way to send, to fail and to do either after the response was sent, and hooks see the same.
 
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { ReadableStream } from 'node:stream/web';
 import { after, before, test } from 'node:test';
@@ -212,4 +213,37 @@ test('a rule for responses changes nothing of JSON, and refuses other bodies', a
     if (/^badHeader|^raw/.test(one.sender)) assertSame({ ...ruled.seen, headers }, { ...plain.seen, headers }, JSON.stringify(one));
     else assertThroughRule(ruled.seen, plain.seen, isSame ? plain.seen : whole.seen, JSON.stringify(one), one.method === 'HEAD');
   });
+});
+
+test('conditions reach hooks that follow the rule, and decide only about what is sent', async () => {
+  const tag = (payload) => `"${createHash('sha256').update(payload).digest('hex')}"`;
+  // As plugins for ETag do it.
+  const addTags = (app) => app.addHook('onSend', async (request, reply, payload) => {
+    if (!reply.hasHeader('etag')) reply.header('etag', tag(payload));
+    if (request.headers['if-none-match'] !== reply.getHeader('etag')) return payload;
+    reply.code(304);
+    return '';
+  });
+  const answers = {};
+  for (const [name, rules] of Object.entries({
+    plain: undefined, same: { response: { encrypt: NOTHING } }, sealed: { response: { encrypt: ['$.card'] } },
+  })) {
+    const app = Fastify();
+    await app.register(leafseal, { client });
+    addTags(app);
+    app.get('/', rules ? { config: { leafseal: rules } } : {}, async () => OBJECT);
+    const ask = (method, match) => app.inject({ method, url: '/', headers: { 'if-none-match': match } });
+    answers[name] = [];
+    for (const method of ['GET', 'HEAD']) {
+      for (const match of [tag(TEXT), '"other"']) {
+        const { statusCode, headers: { date, ...headers }, body } = await ask(method, match); // eslint-disable-line no-unused-vars
+        answers[name].push({ statusCode, headers, body });
+      }
+    }
+    await app.close();
+  }
+  assert.deepEqual(answers.plain.map(({ statusCode }) => statusCode), [304, 200, 304, 200]);
+  assert.deepEqual(answers.same, answers.plain);
+  assert.deepEqual(answers.sealed.map(({ statusCode }) => statusCode), [200, 200, 200, 200]);
+  assert.ok(answers.sealed.every(({ headers }) => headers.etag !== tag(TEXT)));
 });
