@@ -181,6 +181,11 @@ export function responseNotJson(problem: string): BodyError {
   return new BodyError(500, 'response_not_json', `the rule of this route cannot be applied to ${problem}; ${advice}`);
 }
 
+/** Whether a response says by its header alone where to go, so that a body that cannot be read is left out instead of an error. */
+export function isRedirect(status: number, hasLocation: boolean): boolean {
+  return status >= 300 && status < 400 && hasLocation;
+}
+
 /** Reads a stream of at most `sizeMax` bytes. The rest of a larger one is not read. */
 export async function collect(stream: AsyncIterable<unknown>, direction: 'request' | 'response', sizeMax: number): Promise<Buffer> {
   const pieces: Buffer[] = [];

@@ -10,7 +10,7 @@ import type { FastifyInstance } from 'fastify';
 
 import {
   type BodyRules, BodyError, type Message, REVEALING, type Transform, type Transforms, abortedWith, checkRequest, collect, compile,
-  errorBody, hasBody, notJson, parse, responseNotJson, tooLarge,
+  errorBody, hasBody, isRedirect, notJson, parse, responseNotJson, tooLarge,
 } from './body.js';
 import type { Client } from './client.js';
 import { takeConditions } from './conditions.js';
@@ -204,6 +204,10 @@ function withoutRevealing(reply: Reply): void {
 /** The error that takes the place of a response. Nothing of the original body remains. */
 function replacement(reply: Reply, error: LeafsealError): Buffer {
   for (const name of Object.keys(reply.getHeaders())) if (name.startsWith('content-')) reply.removeHeader(name);
+  if (error.code === 'response_not_json' && isRedirect(reply.statusCode, reply.getHeader('location') !== undefined)) {
+    reply.header('content-length', 0);
+    return Buffer.alloc(0);
+  }
   if (reply.statusCode < 400) {
     reply.code(error instanceof BodyError ? error.status : 500);
     if (error.retryAfterMs !== undefined) reply.header('retry-after', Math.max(1, Math.ceil(error.retryAfterMs / 1000)));

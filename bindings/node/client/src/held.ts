@@ -6,7 +6,7 @@
 
 import { type IncomingHttpHeaders, type IncomingMessage, type OutgoingHttpHeaders, ServerResponse } from 'node:http';
 
-import { type BodyError, REVEALING, type Transform, errorBody, notJson, responseNotJson, tooLarge } from './body.js';
+import { type BodyError, REVEALING, type Transform, errorBody, isRedirect, notJson, responseNotJson, tooLarge } from './body.js';
 import { type Way, asGet, hasFailedCondition, isFresh, preconditionFailed, removeDescribing, takeConditions } from './conditions.js';
 import { delayDestroy } from './sockets.js';
 
@@ -52,6 +52,8 @@ export class HeldResponse {
   private message = '';
   /** Whether the body of an answer to `HEAD` is not JSON, or too large. */
   private isUnreadable = false;
+  /** Whether a body that cannot be read was left out. */
+  private isEmptied = false;
   private refusal: BodyError | undefined;
   private trailers: unknown[] = [];
   /** The properties of the response before it was held: the class's, or those of other middleware. */
@@ -379,7 +381,8 @@ export class HeldResponse {
   /** Sends the body. */
   private pass(body: Buffer, isSame: boolean, isChunked: boolean): void {
     const { response, original, trailers } = this;
-    if (body.length > 0 && !isSame && !isChunked) response.setHeader('content-length', body.length);
+    const isNew = body.length > 0 || this.isEmptied;
+    if (isNew && !isSame && !isChunked) response.setHeader('content-length', body.length);
     for (const group of trailers) original.addTrailers(withoutRevealing(group, isSame));
     if (body.length === 0) {
       if (isChunked && this.hasBody) original.flushHeaders();
@@ -394,6 +397,11 @@ export class HeldResponse {
     const { response } = this;
     this.trailers = [];
     for (const name of response.getHeaderNames()) if (name.startsWith('content-') || name === 'trailer') response.removeHeader(name);
+    // Where a redirect leads is in its header.
+    if (error.code === 'response_not_json' && isRedirect(response.statusCode, response.hasHeader('location'))) {
+      this.isEmptied = true;
+      return NOTHING;
+    }
     if (response.statusCode < 400) {
       response.statusCode = error.status;
       if (this.request.httpVersionMajor < 2) response.statusMessage = '';

@@ -72,6 +72,10 @@ export function refused(plain) {
   const headers = Object.fromEntries(Object.entries(plain.headers).filter(isKept));
   headers['content-type'] = 'application/json; charset=utf-8';
   headers['content-length'] = String(body.length);
+  if (!isTyped && plain.status >= 300 && plain.status < 400 && plain.headers.location) {
+    delete headers['content-type'];
+    return { ...plain, headers: { ...headers, 'content-length': '0' }, body: '' };
+  }
   const status = plain.status < 400 ? { status: 500, message: 'Internal Server Error' } : {};
   return { ...plain, ...status, headers, body };
 }
