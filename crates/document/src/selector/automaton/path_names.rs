@@ -7,7 +7,6 @@
 use std::borrow::Cow;
 
 use super::{AmbiguousName, Automaton, Program, SETS_MAX, SetId, State};
-use crate::error::DocumentErrorKind;
 use crate::fold::{OtherCase, folded};
 use crate::selector::fields::before_parenthesis;
 use crate::text::unescape_lossy;
@@ -79,15 +78,6 @@ enum Step<'n> {
     Element,
     /// Nothing between two marks: no step, an empty name, or an element.
     Empty,
-}
-
-impl From<AmbiguousName> for DocumentErrorKind {
-    fn from(name: AmbiguousName) -> Self {
-        match name {
-            AmbiguousName::Alike => DocumentErrorKind::AmbiguousName,
-            AmbiguousName::Path => DocumentErrorKind::PathName,
-        }
-    }
 }
 
 impl Automaton {

@@ -1,6 +1,7 @@
 //! The transitions of a set of states, and the names by which its members are told apart.
 
 use super::{Elements, SetId, State};
+use crate::error::DocumentErrorKind;
 use crate::fold::folded;
 
 /// Maximum ratio of a name's length to that of the folded name: `K` (U+212A) has three bytes, `k` one.
@@ -34,6 +35,15 @@ pub(crate) enum AmbiguousName {
     Alike,
     /// It has characters of paths, and is too long or leads to too many sets to be followed.
     Path,
+}
+
+impl From<AmbiguousName> for DocumentErrorKind {
+    fn from(name: AmbiguousName) -> Self {
+        match name {
+            AmbiguousName::Alike => DocumentErrorKind::AmbiguousName,
+            AmbiguousName::Path => DocumentErrorKind::PathName,
+        }
+    }
 }
 
 /// The set of a member, and which of the names that its parent's set looks for it has.
