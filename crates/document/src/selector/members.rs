@@ -244,6 +244,7 @@ mod tests {
             ("$.cards[?@.kind=='card'].number", &["cards[0].number"]),
             ("$..number", &["a.number", "number.a", "x[y][number]", r"a\u0000.number", r"\ud800.number"]),
             ("$.*.number", &["a.number", ".number", r"\ud800.number"]),
+            ("$.users.*.ssn", &[r#"users[\"x[1]\"].ssn"#, "users['x[0]'][ssn]", "users.x[0].ssn", "[]users[[0]ssn"]),
             ("$.card['first.name']", &["card[first.name]"]),
             ("$.a.card['first.name']", &["a.card[first.name]", r#"a.card[\"first.name\"]"#]),
         ] {

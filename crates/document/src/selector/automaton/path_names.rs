@@ -61,12 +61,15 @@ impl Program {
     }
 }
 
-/// How a path is divided into steps at its dots.
+/// How a path is divided into steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Dots {
-    Divide,
-    DivideOutsideBrackets,
-    AreText,
+enum Division {
+    /// At all dots and brackets.
+    Everywhere,
+    /// The same, but what stands between brackets, or quoted there, is one step.
+    OutsideBrackets,
+    AtBrackets,
+    AtDots,
 }
 
 /// A step of a path that is written as a name.
@@ -74,7 +77,7 @@ enum Dots {
 enum Step<'n> {
     /// A name, or the index of an element.
     Name(&'n str),
-    /// `[]`: an element.
+    /// `[]`: an element, or nothing.
     Element,
     /// Nothing between two marks: no step, an empty name, or an element.
     Empty,
@@ -110,14 +113,9 @@ impl Automaton {
         let name = unescape_lossy(token);
         let mut found = if name == PROTOTYPE { self.joined(plain, set) } else { plain };
         for text in variants(&name) {
-            let has_both = text.contains('.') && text.contains('[');
-            let ways = if has_both {
-                &[Dots::Divide, Dots::DivideOutsideBrackets, Dots::AreText][..]
-            } else {
-                &[Dots::Divide]
-            };
-            for dots in ways {
-                let at = self.follow(set, steps(&text, *dots))?;
+            let ways = [Division::Everywhere, Division::OutsideBrackets, Division::AtBrackets, Division::AtDots];
+            for division in &ways[..if text.contains('[') { ways.len() } else { 1 }] {
+                let at = self.follow(set, steps(&text, *division))?;
                 found = self.joined(found, at);
             }
         }
@@ -136,8 +134,7 @@ impl Automaton {
                 return Err(AmbiguousName::Path);
             }
             at = match step {
-                Step::Element => self.any_element(at),
-                Step::Empty => {
+                Step::Element | Step::Empty => {
                     let (named, element) = (self.named_set(at, "")?, self.any_element(at));
                     let other = self.union(named, element);
                     self.union(at, other)
@@ -233,19 +230,22 @@ fn variants(name: &str) -> impl Iterator<Item = Cow<'_, str>> {
 }
 
 /// The steps of a path: `a[b][].c` has `a`, `b`, an element, and `c`.
-fn steps(path: &str, dots: Dots) -> impl Iterator<Item = Step<'_>> {
+fn steps(path: &str, division: Division) -> impl Iterator<Item = Step<'_>> {
     let mut rest = Some(path);
     let mut before = None;
     std::iter::from_fn(move || {
         loop {
             let text = rest?;
-            let is_inside = before == Some(b'[');
-            let divides = dots == Dots::Divide || dots == Dots::DivideOutsideBrackets && !is_inside;
-            let end = text.find(|c| matches!(c, '[' | ']') || c == '.' && divides);
-            let mark = end.map(|end| text.as_bytes()[end]);
-            let (last, name) = (before, text[..end.unwrap_or(text.len())].trim().trim_matches(['"', '\'']));
-            rest = end.map(|end| &text[end + 1..]);
-            before = if is_inside && mark == Some(b'.') { before } else { mark };
+            let is_inside = before == Some(b'[') && division == Division::OutsideBrackets;
+            let divides = |c: char| match c {
+                '[' | ']' => division != Division::AtDots,
+                '.' => division != Division::AtBrackets && !is_inside,
+                _ => false,
+            };
+            let end = is_inside.then(|| quoted_end(text)).flatten().or_else(|| text.find(divides));
+            let (last, mark) = (before, end.map(|end| text.as_bytes()[end]));
+            let name = text[..end.unwrap_or(text.len())].trim().trim_matches(['"', '\'']);
+            (rest, before) = (end.map(|end| &text[end + 1..]), mark);
             match (name, last, mark) {
                 ("", Some(b'['), Some(b']')) => return Some(Step::Element),
                 // Between brackets, or at an end of the path beside one, there is no step.
@@ -257,19 +257,25 @@ fn steps(path: &str, dots: Dots) -> impl Iterator<Item = Step<'_>> {
     })
 }
 
+/// Where the bracket closes behind a text that begins with quotation marks.
+fn quoted_end(text: &str) -> Option<usize> {
+    let closing = if text.starts_with('"') { "\"]" } else { "']" };
+    text.starts_with(['"', '\'']).then(|| text[1..].find(closing).map(|at| at + 2)).flatten()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn names_have_the_steps_of_paths() {
-        let written = |path, dots| {
+        let written = |path, division| {
             let step = |step| match step {
                 Step::Name(name) => name,
                 Step::Element => "[]",
                 Step::Empty => "?",
             };
-            steps(path, dots).map(step).collect::<Vec<_>>().join("/")
+            steps(path, division).map(step).collect::<Vec<_>>().join("/")
         };
         for (path, expected) in [
             ("card.number", "card/number"),
@@ -287,9 +293,11 @@ mod tests {
             ("", ""),
             (".", "?/?"),
         ] {
-            assert_eq!(written(path, Dots::Divide), expected, "{path}");
+            assert_eq!(written(path, Division::Everywhere), expected, "{path}");
         }
-        assert_eq!(written("a[b.c].d", Dots::AreText), "a/b.c/.d");
-        assert_eq!(written("a.b[c.d].e", Dots::DivideOutsideBrackets), "a/b/c.d/e");
+        assert_eq!(written("a[b.c].d", Division::AtBrackets), "a/b.c/.d");
+        assert_eq!(written("a.b[c.d].e", Division::OutsideBrackets), "a/b/c.d/e");
+        assert_eq!(written("a['b[1].c'].d", Division::OutsideBrackets), "a/b[1].c/d");
+        assert_eq!(written("a.b[0].c", Division::AtDots), "a/b[0]/c");
     }
 }
