@@ -70,7 +70,7 @@ suites-of-others:
 	$(call timed,tests/python/run.sh spark)
 
 publishable: ## whether the client's and the protocol's packages are complete: a publication without its last step
-	$(call say,publish: a dry run of leafseal-protocol and leafseal-client)
+	$(call say,publish: a dry run of leafseal-errors, leafseal-protocol and leafseal-client)
 	@scripts/publishable.sh compile
 
 dist: ## what a release publishes, in target/artifacts: archive, Debian package, symbols, bill of materials, checksums

@@ -17,4 +17,5 @@ compile) arguments=(publish --dry-run) ;;
   ;;
 esac
 # A real publication insists on committed files; this checks the files as they are.
-cargo "${arguments[@]}" --allow-dirty --quiet --locked --package leafseal-protocol --package leafseal-client
+cargo "${arguments[@]}" --allow-dirty --quiet --locked \
+  --package leafseal-errors --package leafseal-protocol --package leafseal-client

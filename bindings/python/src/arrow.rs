@@ -366,8 +366,7 @@ fn strings<O: OffsetSizeTrait>(values: Values, wrong: impl Fn(usize) -> Fault) -
     let count = values.cells.len();
     let too_large = || {
         Fault::new(
-            ErrorCode::TooLarge.as_str(),
-            ErrorCode::TooLarge.retry(),
+            ErrorCode::TooLarge,
             "the result has more than 2 GiB, the limit of the type string: use large_string, or several chunks",
         )
     };

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use leafseal_client::{Client, ClientSettings, ClientTls};
 use leafseal_engine::{Engine, ProcessMark};
-use leafseal_protocol::Retry;
+use leafseal_protocol::ErrorCode;
 use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use tokio::runtime::{Builder, Runtime};
@@ -349,7 +349,7 @@ fn check_process(process: ProcessMark) -> Result<(), Fault> {
         return Ok(());
     }
     let message = "the engine was created before this process was forked: create one after the fork".to_owned();
-    Err(Fault::new("forked", Retry::Never, message))
+    Err(Fault::new(ErrorCode::Forked, message))
 }
 
 /// Why a call ended, if it was cancelled: the engine was closed, or the call itself.

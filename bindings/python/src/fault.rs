@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leafseal_client::{ClientError, ErrorKind as ClientErrorKind};
+use leafseal_client::ClientError;
 use leafseal_protocol::{ErrorCode, Retry, ValueFault};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -17,7 +17,7 @@ pub(crate) enum Fault {
 
 /// An error of `leafseal`, with the attributes of the Python exception.
 pub(crate) struct Details {
-    code: &'static str,
+    code: ErrorCode,
     message: String,
     retry: Retry,
     index: Option<u64>,
@@ -29,8 +29,8 @@ pub(crate) struct Details {
 
 impl Fault {
     /// An error that this package found.
-    pub(crate) fn new(code: &'static str, retry: Retry, message: impl Into<String>) -> Self {
-        let message = message.into();
+    pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        let (message, retry) = (message.into(), code.retry());
         Self::Error(Box::new(Details {
             code,
             message,
@@ -44,17 +44,17 @@ impl Fault {
 
     /// An argument that cannot be used.
     pub(crate) fn argument(message: impl Into<String>) -> Self {
-        Self::new(ErrorCode::InvalidParams.as_str(), Retry::Never, message)
+        Self::new(ErrorCode::InvalidParams, message)
     }
 
     /// A setting, a file or a folder that cannot be used.
     pub(crate) fn settings(message: impl Into<String>) -> Self {
-        Self::new("invalid_settings", Retry::Never, message)
+        Self::new(ErrorCode::InvalidSettings, message)
     }
 
     /// An error of one value of a list.
     pub(crate) fn at(code: ErrorCode, index: usize, message: impl Into<String>) -> Self {
-        Self::new(code.as_str(), Retry::Never, message).at_index(index as u64)
+        Self::new(code, message).at_index(index as u64)
     }
 
     /// A value that has no form in an envelope.
@@ -64,17 +64,25 @@ impl Fault {
 
     /// The deadline passed in this process.
     pub(crate) fn deadline() -> Self {
-        Self::new(ErrorCode::DeadlineExceeded.as_str(), Retry::Later, "the call did not end within its time limit")
+        Self::new(ErrorCode::DeadlineExceeded, "the call did not end within its time limit")
     }
 
     /// The engine object was closed.
     pub(crate) fn closed() -> Self {
-        Self::new("closed", Retry::Never, "the engine is closed")
+        Self::new(ErrorCode::Closed, "the engine is closed")
     }
 
     /// The call was cancelled.
     pub(crate) fn cancelled() -> Self {
-        Self::new(ErrorCode::Cancelled.as_str(), Retry::Never, "the call was cancelled")
+        Self::new(ErrorCode::Cancelled, "the call was cancelled")
+    }
+
+    /// The same error with other retry advice than its code has.
+    pub(crate) fn retry(self, retry: Retry) -> Self {
+        match self {
+            Self::Error(details) => Self::Error(Box::new(Details { retry, ..*details })),
+            other => other,
+        }
     }
 
     fn at_index(self, index: u64) -> Self {
@@ -115,27 +123,9 @@ impl From<PyErr> for Fault {
 
 impl From<leafseal_engine::Error> for Fault {
     fn from(error: leafseal_engine::Error) -> Self {
-        use leafseal_engine::ErrorKind;
-        let code = match error.kind {
-            ErrorKind::InvalidParams => ErrorCode::InvalidParams,
-            ErrorKind::InvalidDocument => ErrorCode::InvalidDocument,
-            ErrorKind::InvalidSelector => ErrorCode::InvalidSelector,
-            ErrorKind::UnmatchedSelector => ErrorCode::UnmatchedSelector,
-            ErrorKind::AmbiguousName => ErrorCode::AmbiguousName,
-            ErrorKind::InvalidEnvelope => ErrorCode::InvalidEnvelope,
-            ErrorKind::DecryptFailed => ErrorCode::DecryptFailed,
-            ErrorKind::UnknownApp => ErrorCode::UnknownApp,
-            ErrorKind::AppDisabled => ErrorCode::AppDisabled,
-            ErrorKind::Forbidden => ErrorCode::Forbidden,
-            ErrorKind::NumberOutOfRange => ErrorCode::NumberOutOfRange,
-            ErrorKind::TooLarge => ErrorCode::TooLarge,
-            ErrorKind::Unavailable => ErrorCode::Unavailable,
-            ErrorKind::Overloaded => ErrorCode::Overloaded,
-            ErrorKind::Internal => ErrorCode::Internal,
-        };
         Self::Error(Box::new(Details {
-            code: code.as_str(),
-            retry: code.retry(),
+            code: error.code,
+            retry: error.code.retry(),
             // In this process the user owns the store, and may know the cause.
             message: error.cause().map_or_else(|| error.to_string(), str::to_owned),
             index: error.index,
@@ -148,18 +138,7 @@ impl From<leafseal_engine::Error> for Fault {
 
 impl From<ClientError> for Fault {
     fn from(error: ClientError) -> Self {
-        let (code, is_of_engine) = match error.kind {
-            ClientErrorKind::Settings => ("invalid_settings", false),
-            ClientErrorKind::Connect => ("connect_failed", false),
-            ClientErrorKind::Tls => ("tls_failed", false),
-            ClientErrorKind::Timeout => (ErrorCode::DeadlineExceeded.as_str(), false),
-            ClientErrorKind::ConnectionLost { .. } => ("connection_lost", false),
-            ClientErrorKind::Engine(code) | ClientErrorKind::ConnectionRefused(code) => (code.as_str(), true),
-            ClientErrorKind::UnknownEngineError => ("unknown_error", true),
-            ClientErrorKind::GoingAway => ("going_away", false),
-            ClientErrorKind::Protocol => ("protocol_error", false),
-            ClientErrorKind::RequestTooLarge | ClientErrorKind::AnswerMemory => (ErrorCode::TooLarge.as_str(), false),
-        };
+        let (code, is_of_engine) = (error.code(), error.is_of_engine());
         let ClientError { retry, message, index, offset, retry_after, .. } = error;
         Self::Error(Box::new(Details { code, message, retry, index, offset, retry_after, is_of_engine }))
     }
@@ -183,12 +162,7 @@ pub(crate) fn load<'py>(py: Python<'py>) -> PyResult<&'py Bound<'py, PyAny>> {
 fn exception(py: Python<'_>, details: Details) -> PyResult<PyErr> {
     let make = load(py)?;
     let Details { code, message, retry, index, offset, retry_after, is_of_engine } = details;
-    let retry = match retry {
-        Retry::Never => "never",
-        Retry::Later => "later",
-        Retry::Elsewhere => "elsewhere",
-    };
     let seconds = retry_after.map(|time| time.as_secs_f64());
-    let made = make.call1((code, message, retry, index, offset, seconds, is_of_engine))?;
+    let made = make.call1((code.as_str(), message, retry.as_str(), index, offset, seconds, is_of_engine))?;
     Ok(PyErr::from_value(made))
 }

@@ -9,7 +9,7 @@ use leafseal_engine::admin::{
     PostgresUrl, PublicKeys, SqliteKeystore, SslMode, system_clock,
 };
 use leafseal_engine::{Curve, EmptyStrings, Engine, Keying, PublicKey, Settings, system_random};
-use leafseal_protocol::Retry;
+use leafseal_protocol::{ErrorCode, Retry};
 
 use crate::fault::Fault;
 
@@ -102,7 +102,9 @@ impl Place {
             Self::Database(settings) => {
                 let store =
                     PostgresKeystore::open(settings, mode, environment, limits).map_err(|error| match error {
-                        Error::Unreachable { .. } => Fault::new("connect_failed", Retry::Later, error.to_string()),
+                        Error::Unreachable { .. } => {
+                            Fault::new(ErrorCode::ConnectFailed, error.to_string()).retry(Retry::Later)
+                        }
                         error => {
                             Fault::settings(format!("the key store at {} cannot be opened: {error}", settings.url))
                         }

@@ -1,6 +1,6 @@
 //! JSON texts of Python objects. Results are read back by Python's own `json`.
 
-use leafseal_protocol::{ErrorCode, Retry};
+use leafseal_protocol::ErrorCode;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -96,9 +96,8 @@ impl Writer<'_> {
             Err(_) => {
                 // The method of the type itself: subclasses may print something else.
                 let digits = value.py().get_type::<PyInt>().call_method1("__repr__", (value,));
-                let digits = digits.map_err(|_| {
-                    Fault::new(ErrorCode::NumberOutOfRange.as_str(), Retry::Never, "an int has too many digits")
-                })?;
+                let digits =
+                    digits.map_err(|_| Fault::new(ErrorCode::NumberOutOfRange, "an int has too many digits"))?;
                 self.out.extend_from_slice(digits.cast::<PyString>().map_err(PyErr::from)?.to_str()?.as_bytes());
             }
         }
@@ -127,7 +126,7 @@ impl Writer<'_> {
 }
 
 fn invalid(message: impl Into<String>) -> Fault {
-    Fault::new(ErrorCode::InvalidDocument.as_str(), Retry::Never, message)
+    Fault::new(ErrorCode::InvalidDocument, message)
 }
 
 /// The object of a JSON text.
@@ -139,6 +138,6 @@ pub(crate) fn read<'py>(py: Python<'py>, json: &[u8]) -> Result<Bound<'py, PyAny
 /// A JSON text as `str`.
 pub(crate) fn text<'py>(py: Python<'py>, json: &[u8]) -> Result<Bound<'py, PyString>, Fault> {
     let text = std::str::from_utf8(json)
-        .map_err(|_| Fault::new("protocol_error", Retry::Elsewhere, "the engine's answer is not UTF-8"))?;
+        .map_err(|_| Fault::new(ErrorCode::ProtocolError, "the engine's answer is not UTF-8"))?;
     Ok(PyString::new(py, text))
 }

@@ -57,7 +57,7 @@ fn document(object: &Bound<'_, PyAny>) -> Result<(Input, Form), Fault> {
     if let Ok(text) = object.cast::<PyString>() {
         let text = text.to_str().map_err(|_| {
             let message = "the document is not Unicode: it contains a lone surrogate";
-            Fault::new(ErrorCode::InvalidDocument.as_str(), ErrorCode::InvalidDocument.retry(), message)
+            Fault::new(ErrorCode::InvalidDocument, message)
         })?;
         return Ok((Input::Document(text.as_bytes().to_vec()), Form::Text));
     }

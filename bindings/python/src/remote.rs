@@ -196,11 +196,7 @@ async fn list<S: Source>(call: &Call, range: Range<'_, S>) -> Result<(Values, Re
 }
 
 fn unreadable(why: &str) -> Fault {
-    Fault::new(
-        "protocol_error",
-        leafseal_protocol::Retry::Elsewhere,
-        format!("the engine's answer cannot be read: {why}"),
-    )
+    Fault::new(ErrorCode::ProtocolError, format!("the engine's answer cannot be read: {why}"))
 }
 
 /// Processes a chunk of a column, in parts.
@@ -222,9 +218,7 @@ async fn column(call: &Call, index: usize) -> Result<(Values, Report), Fault> {
             continue;
         }
         let Some((start, part)) = running.pop_front() else { break };
-        let ended = part
-            .await
-            .map_err(|_| Fault::new(ErrorCode::Internal.as_str(), ErrorCode::Internal.retry(), "a part ended early"))?;
+        let ended = part.await.map_err(|_| Fault::new(ErrorCode::Internal, "a part ended early"))?;
         let (list, of_part) = ended.map_err(|fault| fault.shifted(start))?;
         whole.append(list);
         report.add(&of_part, start as u64);
@@ -267,8 +261,7 @@ async fn documents(call: &Call, index: usize, first: usize) -> Result<Values, Fa
             list.push(&Scalar::Nil)?;
             continue;
         };
-        let internal =
-            |_| Fault::new(ErrorCode::Internal.as_str(), ErrorCode::Internal.retry(), "a document ended early");
+        let internal = |_| Fault::new(ErrorCode::Internal, "a document ended early");
         let document = task.await.map_err(internal)?.map_err(|fault| fault.in_row(first + row))?;
         let text = std::str::from_utf8(&document.json).map_err(|error| unreadable(&error.to_string()))?;
         list.push_text(text)?;

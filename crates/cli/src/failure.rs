@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 
 use leafseal_engine::admin;
-use leafseal_engine::{Error as EngineError, ErrorKind};
+use leafseal_engine::{Error as EngineError, ErrorCode, Side};
 use thiserror::Error;
 
 /// Exit codes; `docs/configuration.md` has the same table.
@@ -28,6 +28,18 @@ pub(crate) enum Exit {
     Interrupted = 130,
     /// The reader of the output has closed the pipe: the exit code of a shell for SIGPIPE. No message.
     BrokenPipe = 141,
+}
+
+impl Exit {
+    /// The exit code for an error of the engine, in this process or over the network.
+    pub(crate) fn of(code: ErrorCode) -> Self {
+        match (code, code.side()) {
+            (ErrorCode::InvalidParams | ErrorCode::InvalidSelector | ErrorCode::InvalidSettings, _) => Self::Usage,
+            (ErrorCode::Internal, _) => Self::Internal,
+            (_, Side::Temporary) | (ErrorCode::TlsFailed | ErrorCode::ProtocolError, _) => Self::Unreachable,
+            _ => Self::Failed,
+        }
+    }
 }
 
 /// Why a command failed.
@@ -115,29 +127,14 @@ pub(crate) fn plain(error: &io::Error) -> String {
 
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
-        let exit = match error.kind {
-            ErrorKind::InvalidParams | ErrorKind::InvalidSelector => Exit::Usage,
-            ErrorKind::Unavailable | ErrorKind::Overloaded => Exit::Unreachable,
-            ErrorKind::Internal => Exit::Internal,
-            ErrorKind::InvalidDocument
-            | ErrorKind::AmbiguousName
-            | ErrorKind::InvalidEnvelope
-            | ErrorKind::UnmatchedSelector
-            | ErrorKind::DecryptFailed
-            | ErrorKind::UnknownApp
-            | ErrorKind::AppDisabled
-            | ErrorKind::Forbidden
-            | ErrorKind::NumberOutOfRange
-            | ErrorKind::TooLarge => Exit::Failed,
-        };
-        let advice = match error.kind {
-            ErrorKind::UnknownApp => ": run leafseal keys list to see the apps",
-            ErrorKind::AppDisabled => ": run leafseal keys enable APP to enable it",
+        let advice = match error.code {
+            ErrorCode::UnknownApp => ": run leafseal keys list to see the apps",
+            ErrorCode::AppDisabled => ": run leafseal keys enable APP to enable it",
             _ => "",
         };
         // The user of the program owns the store, and may know the cause.
         let message = error.cause().map_or_else(|| format!("{error}{advice}"), str::to_owned);
-        Self { exit, message }
+        Self { exit: Exit::of(error.code), message }
     }
 }
 

@@ -69,6 +69,27 @@ impl ClientError {
         ClientError { kind, retry, message: message.into(), index: None, offset: None, retry_after: None }
     }
 
+    /// The code of the error, as clients in other languages return it.
+    pub fn code(&self) -> ErrorCode {
+        match self.kind {
+            ErrorKind::Settings => ErrorCode::InvalidSettings,
+            ErrorKind::Connect => ErrorCode::ConnectFailed,
+            ErrorKind::Tls => ErrorCode::TlsFailed,
+            ErrorKind::Timeout => ErrorCode::DeadlineExceeded,
+            ErrorKind::ConnectionLost { .. } => ErrorCode::ConnectionLost,
+            ErrorKind::Engine(code) | ErrorKind::ConnectionRefused(code) => code,
+            ErrorKind::UnknownEngineError => ErrorCode::UnknownError,
+            ErrorKind::GoingAway => ErrorCode::GoingAway,
+            ErrorKind::Protocol => ErrorCode::ProtocolError,
+            ErrorKind::RequestTooLarge | ErrorKind::AnswerMemory => ErrorCode::TooLarge,
+        }
+    }
+
+    /// Whether the engine reported the error.
+    pub fn is_of_engine(&self) -> bool {
+        matches!(self.kind, ErrorKind::Engine(_) | ErrorKind::ConnectionRefused(_) | ErrorKind::UnknownEngineError)
+    }
+
     pub(crate) fn settings(message: impl Into<String>) -> Self {
         ClientError::new(ErrorKind::Settings, Retry::Never, message)
     }

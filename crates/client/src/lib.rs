@@ -43,8 +43,8 @@ pub use client::Client;
 pub use error::{ClientError, ErrorKind, Sent};
 pub use identity::{ClientTls, TlsPart, TlsProblem};
 pub use leafseal_protocol::{
-    Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode, Keying, Limits, Method,
-    OnFailure, OtherCase, Retry, RewrapOptions, Scalar, Text, TextKind,
+    Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode, Interface, Keying,
+    Limits, Method, OnFailure, OtherCase, Retry, RewrapOptions, Scalar, Text, TextKind,
 };
 pub use observer::{CallObserver, CallOutcome};
 pub use prepared::Prepared;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use leafseal_crypto::{Curve, PublicKey};
 use leafseal_keystore::{AppKeys, AppName, KeyPair, PublicKeys};
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorCode};
 use crate::recent::RecentVersions;
 
 /// An app whose keys may be used.
@@ -65,7 +65,7 @@ impl App {
             Keys::Public(_) => {
                 let message =
                     format!("of app {} this engine has the public keys alone: it can encrypt, not decrypt", self.name);
-                Err(Error::new(ErrorKind::Forbidden, message))
+                Err(Error::new(ErrorCode::Forbidden, message))
             }
         }
     }

@@ -16,7 +16,7 @@ use leafseal_pool::{job_client, job_waker, park_job};
 use crate::app::{App, Keys, PublicApps};
 use crate::clock::Clock;
 use crate::counters::{CacheCounters, Lookups};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorCode};
 use crate::lookups::{Answer, Asker, Bounds, LookupRun, Progress, Standing, StoreLookups};
 use crate::recent::RecentVersions;
 use crate::wanted::{Absence, Wanted};
@@ -334,8 +334,8 @@ impl Directory {
         }
         let asker = Asker { standing, source: self.source(None) };
         self.found(&Wanted::App(name.clone()), asker, clock)?.map_err(|absence| match absence {
-            Absence::Missing => Error::new(ErrorKind::UnknownApp, format!("there is no app {name}")),
-            Absence::Disabled => Error::new(ErrorKind::AppDisabled, format!("app {name} is disabled")),
+            Absence::Missing => Error::new(ErrorCode::UnknownApp, format!("there is no app {name}")),
+            Absence::Disabled => Error::new(ErrorCode::AppDisabled, format!("app {name} is disabled")),
         })
     }
 
@@ -347,7 +347,7 @@ impl Directory {
         // On a thread that authenticates a connection, the certificate names the client.
         let source = job_client().unwrap_or_else(|| self.lookups.source_of(name));
         self.found(&Wanted::Client(name.clone()), Asker { standing: Standing::Known, source }, clock)?
-            .map_err(|_| Error::new(ErrorKind::Forbidden, format!("client {name} is not known to this engine")))
+            .map_err(|_| Error::new(ErrorCode::Forbidden, format!("client {name} is not known to this engine")))
     }
 
     /// Whose turn a look-up uses: that of the client of the running job, or of one of its users.
@@ -428,7 +428,7 @@ impl Directory {
             Ok(Ok(Ok((fetched, Kept::No)))) => Answer::Uncached(fetched),
             Ok(Ok(Err(absence))) => Answer::Absent(absence),
             Ok(Err(error)) => Answer::Failed(error),
-            Err(_) => Answer::Failed(Error::new(ErrorKind::Internal, "the look-up in the key store failed")),
+            Err(_) => Answer::Failed(Error::new(ErrorCode::Internal, "the look-up in the key store failed")),
         };
         self.lookups.complete(taken, answer, clock.monotonic(), || self.known().epoch == epoch);
         true
@@ -508,5 +508,5 @@ impl Wake for Unparks {
 }
 
 fn secret_missing() -> Error {
-    Error::new(ErrorKind::Internal, "the key store has no secret for tokens")
+    Error::new(ErrorCode::Internal, "the key store has no secret for tokens")
 }

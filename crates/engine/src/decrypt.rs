@@ -10,7 +10,7 @@ use leafseal_pool::{others_wait, yield_slice};
 use crate::app::App;
 use crate::cost::SearchBudget;
 use crate::engine::Engine;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorCode};
 use crate::gatherer::Wanted;
 use crate::opening::{Agreements, EphemeralId, Opening};
 use crate::permissions::{Act, Caller, Rights};
@@ -453,7 +453,7 @@ pub(crate) fn check_role(
     }
     match wanted {
         Some(wanted) if carried != Some(wanted.as_str()) => {
-            Err(Error::new(ErrorKind::Forbidden, "a value does not carry the role that was asked for"))
+            Err(Error::new(ErrorCode::Forbidden, "a value does not carry the role that was asked for"))
         }
         _ => Ok(()),
     }

@@ -19,7 +19,7 @@ use crate::cost;
 use crate::decrypt::{DecryptOptions, Decryptor};
 use crate::encrypt::{EncryptOptions, Encryptor, Settled};
 use crate::engine::Engine;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorCode};
 use crate::long::{LongDecryption, LongEncryption, LongRewrap, LongStep, Shape};
 use crate::permissions::Caller;
 use crate::report::{OnFailure, Report};
@@ -234,7 +234,7 @@ impl<R: Rewriter> DocumentWork<R> {
         let limit = self.output_size_max;
         let message =
             format!("the result would have more than {limit} bytes, the limit of documents: split the document");
-        Error::new(ErrorKind::TooLarge, message)
+        Error::new(ErrorCode::TooLarge, message)
     }
 
     /// Memory of the search for values besides the document: a tree, if selectors have filters.
@@ -273,7 +273,7 @@ impl<R: Rewriter> DocumentPart<R> {
 
 /// The error, with the number of its line if the document is read as lines.
 fn in_line(is_lines: bool, document: &[u8], error: Error) -> Error {
-    if !is_lines && error.kind == ErrorKind::UnmatchedSelector {
+    if !is_lines && error.code == ErrorCode::UnmatchedSelector {
         // It concerns the whole document.
         return Error { offset: None, ..error };
     }

@@ -16,7 +16,7 @@ use crate::app::{App, PublicApps, public_apps};
 use crate::apps::{Directory, TokenSecret};
 use crate::clock::{Clock, SystemClock};
 use crate::counters::Counters;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorCode};
 use crate::gatherer::Gatherer;
 use crate::lookups::{Asker, Bounds, LookupRun, Standing};
 use crate::no_store::NoStore;
@@ -130,7 +130,7 @@ impl Engine {
     /// Call it about once a second: detects changes of the store, drops expired keys, renews the blinding.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] if the store does not respond; cached keys and grants stay in use until that has lasted for
+    /// [`ErrorCode::Unavailable`] if the store does not respond; cached keys and grants stay in use until that has lasted for
     /// `store_silence_max`.
     pub fn maintain(&self) -> Result<(), Error> {
         let now = self.now();
@@ -165,7 +165,7 @@ impl Engine {
     /// Checks that the store responds, or has not responded for no longer than `store_silence_max`. Never blocks.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`].
+    /// [`ErrorCode::Unavailable`].
     pub fn readiness(&self) -> Result<(), Error> {
         if self.shared.store.is_silent.load(Ordering::Relaxed) {
             return Err(Error::silent_store());
@@ -259,10 +259,10 @@ impl Engine {
     /// The caller with this certificate, if its grant is valid.
     ///
     /// # Errors
-    /// [`ErrorKind::Forbidden`] with a reason; [`ErrorKind::Unavailable`].
+    /// [`ErrorCode::Forbidden`] with a reason; [`ErrorCode::Unavailable`].
     pub fn client(&self, name: &str, certificate_sha256: [u8; 32]) -> Result<Caller, Error> {
         let name = ClientName::parse(name)
-            .map_err(|_| Error::new(ErrorKind::Forbidden, "the certificate's name is not that of a client"))?;
+            .map_err(|_| Error::new(ErrorCode::Forbidden, "the certificate's name is not that of a client"))?;
         let caller = Caller::Client { name, certificate_sha256 };
         self.rights(&caller)?;
         Ok(caller)
@@ -280,7 +280,7 @@ impl Engine {
     /// waits, so a network thread uses [`Engine::find_api_caller`].
     ///
     /// # Errors
-    /// [`ErrorKind::Forbidden`], the same for every invalid key; [`ErrorKind::Unavailable`]; [`ErrorKind::Overloaded`].
+    /// [`ErrorCode::Forbidden`], the same for every invalid key; [`ErrorCode::Unavailable`]; [`ErrorCode::Overloaded`].
     pub fn api_caller(&self, id: &ApiKeyId, secret_sha256: [u8; 32]) -> Result<ApiCaller, Error> {
         ApiCaller::new(self.api_key(id, Standing::Unknown)?, secret_sha256)
     }
@@ -315,7 +315,7 @@ impl Engine {
     /// [`Engine::api_caller`].
     ///
     /// # Errors
-    /// [`ErrorKind::Forbidden`]: the key is invalid, for any reason, or `agent` may not use its app; [`ErrorKind::Unavailable`].
+    /// [`ErrorCode::Forbidden`]: the key is invalid, for any reason, or `agent` may not use its app; [`ErrorCode::Unavailable`].
     pub fn authenticate(&self, agent: &Caller, api_key: &str, client: Option<&str>) -> Result<ApiCaller, Error> {
         let rights = self.rights(agent)?;
         let (id, secret_sha256) = read_api_key(api_key).ok_or_else(not_a_key)?;
@@ -323,7 +323,7 @@ impl Engine {
         let shown = ApiCaller::new(key, secret_sha256)?;
         rights
             .check_any(shown.app())
-            .map_err(|_| Error::new(ErrorKind::Forbidden, "the API key is for an app that this client may not use"))?;
+            .map_err(|_| Error::new(ErrorCode::Forbidden, "the API key is for an app that this client may not use"))?;
         Ok(shown)
     }
 
@@ -344,7 +344,7 @@ impl Engine {
         let asker = Asker { standing: Standing::Known, source: 0 };
         let polled =
             poll_fn(|context| directory.poll(&Wanted::TokenSecret, asker, &*self.shared.clock, context.waker()));
-        polled.await?.map_err(|_| Error::new(ErrorKind::Internal, "the key store has no secret for tokens"))
+        polled.await?.map_err(|_| Error::new(ErrorCode::Internal, "the key store has no secret for tokens"))
     }
 
     fn api_key(&self, id: &ApiKeyId, standing: Standing) -> Result<Option<Arc<ApiKey>>, Error> {
@@ -374,7 +374,7 @@ impl Engine {
     /// Compiles selectors.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidSelector`] with the selector's index and the position in it.
+    /// [`ErrorCode::InvalidSelector`] with the selector's index and the position in it.
     pub fn selection(&self, selectors: &[impl AsRef<str>]) -> Result<Selection, Error> {
         Ok(Selection::parse(selectors, &self.settings().document)?)
     }
@@ -518,7 +518,7 @@ fn milliseconds(time: Duration) -> u64 {
 
 fn app_name(text: &str) -> Result<AppName, Error> {
     AppName::parse(text)
-        .map_err(|error| Error::new(ErrorKind::UnknownApp, format!("no app can have that name: {error}")))
+        .map_err(|error| Error::new(ErrorCode::UnknownApp, format!("no app can have that name: {error}")))
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ pub use document::{
 };
 pub use encrypt::{EncryptOptions, Encryptor, Settled};
 pub use engine::Engine;
-pub use error::{Error, ErrorKind};
+pub use error::{Error, ErrorCode, Side};
 pub use file::{FileDecryption, FileEncryption};
 pub use inspect::{Inspected, Inspector, PublicKeys};
 pub use leafseal_crypto::random::system_random;

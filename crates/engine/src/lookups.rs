@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorCode};
 use crate::lookup_lane::{Lane, Place};
 use crate::lookup_memory::{Familiar, Misses};
 use crate::wanted::{Absence, Wanted};
@@ -530,5 +530,5 @@ fn make_room<K: Eq + Hash, V>(kept: &mut HashMap<K, V>) {
 
 fn overloaded() -> Error {
     let message = "too many names wait to be looked up in the key store: try again later";
-    Error::new(ErrorKind::Overloaded, message)
+    Error::new(ErrorCode::Overloaded, message)
 }

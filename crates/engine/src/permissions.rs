@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use leafseal_keystore::{ApiKey, ApiKeyId, ApiOperation, AppName, ClientGrant, ClientName, Operation, RoleName, Roles};
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorCode};
 
 /// The caller of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Caller {
     /// `agent`, acting for the API key with this id.
     ///
     /// # Errors
-    /// [`ErrorKind::Forbidden`], as for an unknown key.
+    /// [`ErrorCode::Forbidden`], as for an unknown key.
     pub fn on_behalf(agent: Caller, key_id: &str) -> Result<Self, Error> {
         let key = ApiKeyId::parse(key_id).map_err(|_| not_a_key())?;
         Ok(Self::OnBehalf { agent: Box::new(agent), key })
@@ -76,7 +76,7 @@ pub(crate) enum Rights {
 
 /// The error for every invalid API key: it does not reveal whether the key exists.
 pub(crate) fn not_a_key() -> Error {
-    Error::new(ErrorKind::Forbidden, "the API key is not known to this engine, or was revoked")
+    Error::new(ErrorCode::Forbidden, "the API key is not known to this engine, or was revoked")
 }
 
 impl Rights {
@@ -84,11 +84,11 @@ impl Rights {
     pub(crate) fn granted(grant: Arc<ClientGrant>, certificate_sha256: &[u8; 32]) -> Result<Self, Error> {
         let name = &grant.name;
         if grant.disabled {
-            return Err(Error::new(ErrorKind::Forbidden, format!("client {name} is disabled")));
+            return Err(Error::new(ErrorCode::Forbidden, format!("client {name} is disabled")));
         }
         if grant.certificate_sha256.is_some_and(|pinned| pinned != *certificate_sha256) {
             let message = format!("client {name} came with another certificate than the one it was granted");
-            return Err(Error::new(ErrorKind::Forbidden, message));
+            return Err(Error::new(ErrorCode::Forbidden, message));
         }
         Ok(Self::Granted(grant))
     }
@@ -112,7 +112,7 @@ impl Rights {
             return Ok(());
         }
         let names = acts.iter().map(|&act| self.name_of(act)).collect::<Vec<_>>().join(" and ");
-        Err(Error::new(ErrorKind::Forbidden, format!("{who} may not {names} for app {app}")))
+        Err(Error::new(ErrorCode::Forbidden, format!("{who} may not {names} for app {app}")))
     }
 
     fn allows(&self, act: Act, app: &AppName) -> bool {
@@ -171,7 +171,7 @@ impl Rights {
         if *roles == Roles::Any || RoleName::parse(role).is_ok_and(|role| roles.cover(&role)) {
             return Ok(());
         }
-        Err(Error::new(ErrorKind::Forbidden, format!("the value's role is not granted to this {who}")))
+        Err(Error::new(ErrorCode::Forbidden, format!("the value's role is not granted to this {who}")))
     }
 }
 

@@ -7,7 +7,7 @@ use leafseal_pool::finish_step;
 
 use crate::app::App;
 use crate::engine::Engine;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorCode};
 use crate::permissions::{Act, Caller, Rights};
 
 /// Whether anything changed since the permit was last checked.
@@ -47,7 +47,7 @@ impl Knowledge {
 
     /// Whether an error is the same if the value is tried again.
     pub(crate) fn is_final(self, error: &Error) -> bool {
-        self == Self::Complete || error.kind != ErrorKind::DecryptFailed
+        self == Self::Complete || error.code != ErrorCode::DecryptFailed
     }
 
     /// Returns the error for a value that no key opened. While the store is silent, another engine may have encrypted the value with a

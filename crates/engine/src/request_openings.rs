@@ -14,7 +14,7 @@ use lru::LruCache;
 use crate::app::App;
 use crate::cost::{self, SearchBudget};
 use crate::engine::Engine;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorCode};
 use crate::opening::{Agreements, EphemeralId, Next, Opening};
 
 /// Versions that decrypted last among which one is searched that the app still has.
@@ -293,7 +293,7 @@ impl RequestOpenings {
              split the request, or raise engine.request_key_trials_max",
             self.trials_max
         );
-        Error::new(ErrorKind::TooLarge, message)
+        Error::new(ErrorCode::TooLarge, message)
     }
 
     pub(crate) fn find(

@@ -13,7 +13,7 @@ use leafseal_envelope::{
 use crate::cost::SearchBudget;
 use crate::decrypt::check_role;
 use crate::engine::Engine;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorCode};
 use crate::opening::EphemeralId;
 use crate::permissions::{Act, Caller};
 use crate::permit::{Permit, Renewal};
@@ -71,7 +71,7 @@ impl Engine {
         if options.on_failure == OnFailure::Null {
             let message =
                 "rewrap cannot replace envelopes by null, which would destroy their values: use leave or fail";
-            return Err(Error::new(ErrorKind::InvalidParams, message));
+            return Err(Error::new(ErrorCode::InvalidParams, message));
         }
         let permit = Permit::new(self, caller, &[Act::Encrypt, Act::Decrypt], options.app)?;
         Ok(Rewrapper {

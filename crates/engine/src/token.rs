@@ -21,7 +21,7 @@ use crate::api_key::{hex, unhex};
 use crate::cost;
 use crate::document::text_of;
 use crate::engine::Engine;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorCode};
 use crate::permissions::{Act, Caller, Rights};
 use crate::settings::Settings;
 
@@ -145,7 +145,7 @@ impl Engine {
         let expires_ms = expires_ms.unwrap_or(after(TOKEN_AGE_DEFAULT));
         if expires_ms <= created_ms || expires_ms > after(TOKEN_AGE_MAX) {
             let message = "a token expires in the future, and within 10 minutes";
-            return Err(Error::new(ErrorKind::InvalidParams, message));
+            return Err(Error::new(ErrorCode::InvalidParams, message));
         }
         let mut id = [0; ID_SIZE];
         system_random().fill_bytes(&mut id);
@@ -191,7 +191,7 @@ impl Engine {
     /// Forbidden: the same for every fault except expiry, whether it is not a token or not of this store; another message if it has
     /// expired.
     pub fn token(&self, text: &str) -> Result<Token, Error> {
-        let not_good = || Error::new(ErrorKind::Forbidden, "the token is not one of this engine");
+        let not_good = || Error::new(ErrorCode::Forbidden, "the token is not one of this engine");
         let digits = text.strip_prefix(PREFIX).filter(|_| text.len() <= TEXT_SIZE_MAX).ok_or_else(not_good)?;
         let bytes = unhex(digits).ok_or_else(not_good)?;
         let (content, mac) = bytes.split_last_chunk::<MAC_SIZE>().ok_or_else(not_good)?;
@@ -200,7 +200,7 @@ impl Engine {
         }
         let (expires_ms, token) = read(content).ok_or_else(not_good)?;
         if self.now_unix_ms() >= expires_ms {
-            return Err(Error::new(ErrorKind::Forbidden, "the token has expired"));
+            return Err(Error::new(ErrorCode::Forbidden, "the token has expired"));
         }
         Ok(token)
     }
@@ -277,7 +277,7 @@ fn write_roles(rights: &Rights, content: &mut Vec<u8>) -> Result<(), Error> {
     };
     if roles.len() > ROLES_MAX {
         let message = format!("a token names at most {ROLES_MAX} roles: use an API key with fewer, or for every role");
-        return Err(Error::new(ErrorKind::InvalidParams, message));
+        return Err(Error::new(ErrorCode::InvalidParams, message));
     }
     content.push(u8::try_from(roles.len()).expect("bounded above"));
     for role in roles {

@@ -3,7 +3,9 @@
 //! A field that is the last of its map is taken without skipping over it: the scanner has already proved where it ends. Clients
 //! should put the list of values last; then no byte of it is read before its values are used.
 
-use crate::error::{ContentError, FieldFault, RemoteError, Retry, ShownName};
+use leafseal_errors::Retry;
+
+use crate::error::{ContentError, FieldFault, RemoteError, ShownName};
 use crate::field::{Field, FieldSet};
 use crate::raw_params::RawParams;
 use crate::values::RawValues;

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use leafseal_errors::{ErrorCode, Interface, Retry};
 use thiserror::Error;
 
 use crate::field::{Field, Kind};
@@ -193,95 +194,6 @@ impl fmt::Display for ShownName {
     }
 }
 
-/// Whether the same request may succeed when it is sent again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Retry {
-    /// The same request fails again, here and elsewhere.
-    Never,
-    /// The same engine may serve it after a pause.
-    Later,
-    /// Another engine, or a new connection, may serve it at once.
-    Elsewhere,
-}
-
-impl Retry {
-    /// Every case.
-    pub const ALL: [Retry; 3] = [Retry::Never, Retry::Later, Retry::Elsewhere];
-
-    /// The word on the wire.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Retry::Never => "never",
-            Retry::Later => "later",
-            Retry::Elsewhere => "elsewhere",
-        }
-    }
-
-    /// The reverse of [`Retry::as_str`].
-    pub fn parse(word: &str) -> Option<Retry> {
-        Retry::ALL.into_iter().find(|retry| retry.as_str() == word)
-    }
-}
-
-macro_rules! error_codes {
-    ($($variant:ident $name:literal $retry:ident $what:literal),+ $(,)?) => {
-        /// The stable codes of errors. New ones may join in a later version; none changes its meaning.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum ErrorCode {
-            $(#[doc = $what] $variant),+
-        }
-
-        impl ErrorCode {
-            /// Every code.
-            pub const ALL: &'static [ErrorCode] = &[$(ErrorCode::$variant),+];
-
-            /// The code on the wire.
-            pub const fn as_str(self) -> &'static str {
-                match self { $(ErrorCode::$variant => $name),+ }
-            }
-
-            /// The reverse of [`ErrorCode::as_str`].
-            pub fn parse(code: &str) -> Option<ErrorCode> {
-                match code { $($name => Some(ErrorCode::$variant),)+ _ => None }
-            }
-
-            /// The retry advice that goes with the code.
-            pub const fn retry(self) -> Retry {
-                match self { $(ErrorCode::$variant => Retry::$retry),+ }
-            }
-        }
-    };
-}
-
-error_codes! {
-    InvalidFrame "invalid_frame" Never "The bytes are not MessagePack or exceed a structural limit; the connection closes.",
-    InvalidRequest "invalid_request" Never "The frame is not a message of MessagePack-RPC, or its id is in use.",
-    UnknownMethod "unknown_method" Never "The engine has no such method.",
-    InvalidParams "invalid_params" Never "A field is unknown, missing, duplicated, of the wrong type or out of range.",
-    InvalidDocument "invalid_document" Never "The document is not JSON, or is nested too deeply.",
-    InvalidSelector "invalid_selector" Never "A selector is not a valid JSONPath.",
-    UnmatchedSelector "unmatched_selector" Never "With `strict`, a selector matched nothing in the document, or in a line of it.",
-    AmbiguousName "ambiguous_name" Never "Parsers read a name or a compared value differently: see `other_case` and `unambiguous`.",
-    InvalidEnvelope "invalid_envelope" Never "A string or file is not an envelope, or not of a known version.",
-    DecryptFailed "decrypt_failed" Never "An envelope did not open: forged, damaged, of another app's key or of a disabled key version.",
-    NumberOutOfRange "number_out_of_range" Never "A decrypted number is beyond what MessagePack can carry.",
-    UnknownApp "unknown_app" Never "The engine has no such app.",
-    AppDisabled "app_disabled" Never "The app is disabled.",
-    Forbidden "forbidden" Never "The caller's certificate does not allow this app, operation or role.",
-    Overloaded "overloaded" Later "No room is left: in the queue, for frames that arrive, or for answers.",
-    DeadlineExceeded "deadline_exceeded" Later "The deadline passed before the work was done.",
-    Cancelled "cancelled" Never "The caller cancelled the request.",
-    TooLarge "too_large" Never "The frame, document, list or answer exceeds a size limit.",
-    Unavailable "unavailable" Elsewhere "The engine is shutting down or lost its key store.",
-    Internal "internal" Later "The engine is at fault; its log has the details.",
-}
-
-impl fmt::Display for ErrorCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 /// The error of a response, as the engine builds it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{code}: {message}")]
@@ -370,6 +282,6 @@ pub struct RemoteError<'a> {
 impl RemoteError<'_> {
     /// The code, if this version supports it.
     pub fn known_code(&self) -> Option<ErrorCode> {
-        ErrorCode::parse(self.code)
+        ErrorCode::parse(self.code).filter(|code| code.interfaces().contains(&Interface::Rpc))
     }
 }

@@ -40,11 +40,10 @@ mod values;
 mod wire;
 pub mod write;
 
-pub use error::{
-    ContentError, ErrorCode, ErrorObject, FieldFault, FrameError, MessageError, MessageFault, RemoteError, Retry,
-};
+pub use error::{ContentError, ErrorObject, FieldFault, FrameError, MessageError, MessageFault, RemoteError};
 pub use field::{Field, Kind};
 pub use frames::{FRAME_PIECE_SIZE, Frame, FrameBuffer, READ_SIZE};
+pub use leafseal_errors::{ErrorCode, Interface, Retry};
 pub use limits::Limits;
 pub use message::{Message, RawParams, RawValue, UnscannedError};
 pub use method::{CANCEL, CONNECTION_ERROR, GOING_AWAY, GoingAway, Method, connection_error, decode_cancel};

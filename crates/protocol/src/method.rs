@@ -1,7 +1,9 @@
 //! The methods by name, and the notifications: `cancel` to the engine, `connection_error` and `going_away` from it.
 
 use crate::content::{Entries, Unknown, remote_error};
-use crate::error::{ContentError, ErrorCode, ErrorObject, RemoteError, ShownName};
+use leafseal_errors::ErrorCode;
+
+use crate::error::{ContentError, ErrorObject, RemoteError, ShownName};
 use crate::message::RawParams;
 use crate::wire::Head;
 

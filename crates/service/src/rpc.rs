@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use leafseal_engine::pool::Cancellation;
-use leafseal_engine::{Caller, Counters, Engine, ErrorKind, LookupRun, Report};
+use leafseal_engine::{Caller, Counters, Engine, LookupRun, Report};
 use leafseal_protocol::{ErrorCode, ErrorObject, Limits};
 
 use crate::interface::{PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written};
@@ -83,11 +83,8 @@ impl Service for EngineService {
     fn authenticate(&self, peer: &PeerIdentity) -> Result<Arc<Caller>, Refused> {
         let caller = self.engine.client(&peer.name, peer.certificate_sha256);
         caller.map(Arc::new).map_err(|error| {
-            let code = match error.kind {
-                ErrorKind::Unavailable => ErrorCode::Unavailable,
-                ErrorKind::Overloaded => ErrorCode::Overloaded,
-                _ => ErrorCode::Forbidden,
-            };
+            let is_temporary = matches!(error.code, ErrorCode::Unavailable | ErrorCode::Overloaded);
+            let code = if is_temporary { error.code } else { ErrorCode::Forbidden };
             Refused { code, message: error.to_string() }
         })
     }

@@ -7,16 +7,17 @@ use super::{Finding, Repository};
 use crate::metadata::{Package, Use, short};
 
 /// Crate, and the crates that its shipped code may import.
-const EDGES: [(&str, &[&str]); 21] = [
+const EDGES: [(&str, &[&str]); 22] = [
     ("lanes", &[]),
     ("crypto", &["lanes"]),
     ("envelope", &["lanes", "crypto"]),
     ("document", &[]),
+    ("errors", &[]),
     ("config", &[]),
     ("keystore", &["crypto"]),
     ("pool", &[]),
-    ("engine", &["lanes", "crypto", "envelope", "document", "keystore", "pool"]),
-    ("protocol", &[]),
+    ("engine", &["lanes", "crypto", "envelope", "document", "keystore", "errors", "pool"]),
+    ("protocol", &["errors"]),
     ("net", &["crypto"]),
     ("http", &["net"]),
     ("service", &["engine", "protocol"]),
@@ -34,7 +35,7 @@ const EDGES: [(&str, &[&str]); 21] = [
             "server", "client",
         ],
     ),
-    ("xtask", &[]),
+    ("xtask", &["errors", "protocol"]),
 ];
 
 /// Crate, and the crates that its tests may import in addition; `*` means every crate.

@@ -315,17 +315,6 @@ pub(crate) fn keying_on_the_wire(keying: Keying) -> leafseal_client::Keying {
 
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
-        let exit = match error.kind {
-            ErrorKind::Settings => Exit::Usage,
-            ErrorKind::Engine(code) | ErrorKind::ConnectionRefused(code) => exit_of(code),
-            ErrorKind::RequestTooLarge | ErrorKind::AnswerMemory | ErrorKind::UnknownEngineError => Exit::Failed,
-            ErrorKind::Connect
-            | ErrorKind::Tls
-            | ErrorKind::Timeout
-            | ErrorKind::ConnectionLost { .. }
-            | ErrorKind::GoingAway
-            | ErrorKind::Protocol => Exit::Unreachable,
-        };
         let mut message = without_number(&error.message);
         if let Some(index) = error.index.filter(|_| !message.contains("selector ")) {
             message.push_str(&format!(" (value {index})"));
@@ -343,7 +332,7 @@ impl From<ClientError> for Failure {
             ErrorKind::Engine(ErrorCode::Overloaded | ErrorCode::Unavailable) => ": try again in a moment",
             _ => "",
         };
-        Self { exit, message: message + advice }
+        Self { exit: Exit::of(error.code()), message: message + advice }
     }
 }
 
@@ -352,15 +341,4 @@ fn without_number(message: &str) -> String {
     let Some((before, after)) = message.split_once(" (os error ") else { return message.to_owned() };
     let after = after.split_once(')').map_or("", |(_, after)| after);
     format!("{before}{after}")
-}
-
-fn exit_of(code: ErrorCode) -> Exit {
-    match code {
-        ErrorCode::InvalidParams | ErrorCode::InvalidSelector => Exit::Usage,
-        ErrorCode::Overloaded | ErrorCode::DeadlineExceeded | ErrorCode::Cancelled | ErrorCode::Unavailable => {
-            Exit::Unreachable
-        }
-        ErrorCode::Internal => Exit::Internal,
-        _ => Exit::Failed,
-    }
 }

@@ -193,7 +193,7 @@ fn codes_beside_statuses(source: &str) -> BTreeSet<String> {
 /// The codes of RPC, the API and the relay, and the kinds of the client's errors, as the code has them.
 fn codes_of_the_code() -> BTreeSet<String> {
     let mut codes: BTreeSet<String> =
-        leafseal_client::ErrorCode::ALL.iter().map(|code| code.as_str().to_owned()).collect();
+        leafseal_client::ErrorCode::of(leafseal_client::Interface::Rpc).map(|code| code.as_str().to_owned()).collect();
     for entry in std::fs::read_dir(root().join("crates/server/src/api")).expect("the API") {
         let path = entry.expect("an entry").path();
         if path.is_file() {

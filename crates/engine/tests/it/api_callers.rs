@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::common::{ManualClock, TestEngine, app, grant, rewritten, test_engine};
 use leafseal_engine::admin::{ApiOperation, NewApiKey, Operation, RoleName, Roles};
 use leafseal_engine::{
-    ApiKeySecret, Caller, DecryptOptions, EncryptOptions, Engine, Error, ErrorKind, PayloadDigest, Settings,
+    ApiKeySecret, Caller, DecryptOptions, EncryptOptions, Engine, Error, ErrorCode, PayloadDigest, Settings,
     read_api_key, system_random,
 };
 
@@ -36,8 +36,8 @@ fn decrypt(engine: &Engine, caller: &Caller, app: &str, document: &str) -> Resul
     rewritten(engine.decrypt_document(caller, &DecryptOptions::new(app), None, document.len())?, document)
 }
 
-fn kind<T>(result: Result<T, Error>) -> ErrorKind {
-    result.err().expect("refused").kind
+fn kind<T>(result: Result<T, Error>) -> ErrorCode {
+    result.err().expect("refused").code
 }
 
 fn digest(engine: &Engine, payload: &str) -> PayloadDigest {
@@ -70,7 +70,7 @@ fn acting_for_a_key_allows_what_both_may_do() {
         match decrypt(&engine, &caller, "acme", &sealed(role)) {
             Ok(text) => text == "[\"a\"]",
             Err(error) => {
-                assert_eq!(error.kind, ErrorKind::Forbidden, "{error}");
+                assert_eq!(error.code, ErrorCode::Forbidden, "{error}");
                 false
             }
         }
@@ -94,11 +94,11 @@ fn acting_for_a_key_allows_what_both_may_do() {
     let Caller::ApiKey { id, .. } = &of_card else { panic!("a key") };
     engine.store().revoke_api_key(id).expect("revoked");
     engine.maintain().expect("refreshed");
-    assert_eq!(kind(work.step(document.as_bytes(), &mut Vec::new())), ErrorKind::Forbidden);
+    assert_eq!(kind(work.step(document.as_bytes(), &mut Vec::new())), ErrorCode::Forbidden);
     for id in ["0000000000000000", "nonsense"] {
         let unknown =
             Caller::on_behalf(relay.clone(), id).and_then(|caller| decrypt(&engine, &caller, "acme", &document));
-        assert_eq!(kind(unknown), ErrorKind::Forbidden, "{id}");
+        assert_eq!(kind(unknown), ErrorCode::Forbidden, "{id}");
     }
 }
 
@@ -121,11 +121,11 @@ fn a_key_allows_only_its_operations() {
         // tokens.
         assert_eq!(may, all.map(|operation| operation == own && own != ApiOperation::IssueTokens), "{own:?}");
         assert!(engine.public_keys(&caller, "acme").is_ok());
-        assert_eq!(kind(engine.public_keys(&caller, "other")), ErrorKind::Forbidden);
-        assert_eq!(kind(engine.public_keys(&caller, "nobody")), ErrorKind::Forbidden, "looks like one that is there");
+        assert_eq!(kind(engine.public_keys(&caller, "other")), ErrorCode::Forbidden);
+        assert_eq!(kind(engine.public_keys(&caller, "nobody")), ErrorCode::Forbidden, "looks like one that is there");
     }
     let idle = key(&engine, &[], &[]);
-    assert_eq!(kind(engine.public_keys(&idle, "acme")), ErrorKind::Forbidden);
+    assert_eq!(kind(engine.public_keys(&idle, "acme")), ErrorCode::Forbidden);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_wrong_secret_an_unknown_id_and_a_revoked_key_give_the_same_error() {
     assert_eq!(engine.api_caller(&id, secret_sha256).expect_err("revoked"), wrong);
     assert!(engine.known_api_caller(&id, secret_sha256).is_none());
     let ended = work.step(sealed.as_bytes(), &mut Vec::new());
-    assert_eq!(ended.expect_err("what lives on the key ends").kind, ErrorKind::Forbidden);
+    assert_eq!(ended.expect_err("what lives on the key ends").code, ErrorCode::Forbidden);
 }
 
 #[test]
@@ -174,18 +174,18 @@ fn a_token_is_for_its_app_payload_and_time() {
     assert_eq!((issued.created_ms, issued.expires_ms), (NOW_MS, NOW_MS + 5 * MINUTE_MS));
     for alone in [ApiOperation::IssueTokens, ApiOperation::Decrypt] {
         let half = key(&engine, &[alone], &[]);
-        assert_eq!(kind(engine.issue_token(&half, "acme", payload, None)), ErrorKind::Forbidden, "{alone:?}");
+        assert_eq!(kind(engine.issue_token(&half, "acme", payload, None)), ErrorCode::Forbidden, "{alone:?}");
     }
     let token = engine.token(&issued.text).expect("good");
     assert_eq!((token.app.as_str(), token.payload), ("acme", payload));
     assert_eq!(decrypt(&engine, &token.caller, "acme", &sealed).as_deref(), Ok("{\"a\":\"x\",\"n\":1}"));
-    assert_eq!(kind(decrypt(&engine, &token.caller, "other", &sealed)), ErrorKind::Forbidden);
-    assert_eq!(kind(encrypt(&engine, &token.caller, None, "[1]")), ErrorKind::Forbidden);
-    assert_eq!(kind(engine.issue_token(&token.caller, "acme", payload, None)), ErrorKind::Forbidden);
+    assert_eq!(kind(decrypt(&engine, &token.caller, "other", &sealed)), ErrorCode::Forbidden);
+    assert_eq!(kind(encrypt(&engine, &token.caller, None, "[1]")), ErrorCode::Forbidden);
+    assert_eq!(kind(engine.issue_token(&token.caller, "acme", payload, None)), ErrorCode::Forbidden);
     for wrong in [NOW_MS, NOW_MS - 1, NOW_MS + 10 * MINUTE_MS + 1, u64::MAX] {
         assert_eq!(
             kind(engine.issue_token(&caller, "acme", payload, Some(wrong))),
-            ErrorKind::InvalidParams,
+            ErrorCode::InvalidParams,
             "{wrong}"
         );
     }
@@ -194,11 +194,11 @@ fn a_token_is_for_its_app_payload_and_time() {
     assert!(engine.token(&issued.text).is_ok());
     clock.advance(1);
     let expired = engine.token(&issued.text).expect_err("its time is over");
-    assert!(expired.kind == ErrorKind::Forbidden && expired.message.contains("expired"));
+    assert!(expired.code == ErrorCode::Forbidden && expired.message.contains("expired"));
     assert!(engine.token(&longest.text).is_ok());
     engine.store().disable_app(&app("acme")).expect("disabled");
     engine.maintain().expect("refreshed");
-    assert_eq!(kind(decrypt(&engine, &token.caller, "acme", &sealed)), ErrorKind::AppDisabled);
+    assert_eq!(kind(decrypt(&engine, &token.caller, "acme", &sealed)), ErrorCode::AppDisabled);
 }
 
 #[test]
@@ -211,13 +211,13 @@ fn no_changed_token_is_good_and_none_of_another_store() {
         let mut changed = text.clone().into_bytes();
         changed[place] = if changed[place] == b'0' { b'1' } else { b'0' };
         let changed = String::from_utf8(changed).expect("ASCII");
-        assert_eq!(kind(engine.token(&changed)), ErrorKind::Forbidden, "at {place}");
+        assert_eq!(kind(engine.token(&changed)), ErrorCode::Forbidden, "at {place}");
         assert!(engine.token(&text[..place]).is_err());
     }
     assert!(engine.token(&format!("{text}00")).is_err());
     assert!(engine.token(&format!("fst_{}", "0".repeat(100_000))).is_err());
     let TestEngine { engine: other, store: _other_store, .. } = test_engine();
-    assert_eq!(kind(other.token(&text)), ErrorKind::Forbidden);
+    assert_eq!(kind(other.token(&text)), ErrorCode::Forbidden);
 }
 
 /// Every process that shares the store verifies a token that another created, without accessing the store or a lookup.
@@ -237,11 +237,11 @@ fn a_token_is_checked_without_a_look_up() {
         let token = checker.token(&text).expect("good");
         assert_eq!((token.app.as_str(), token.payload), ("acme", payload));
     }
-    assert_eq!(kind(checker.token(&format!("{text}00"))), ErrorKind::Forbidden);
+    assert_eq!(kind(checker.token(&format!("{text}00"))), ErrorCode::Forbidden);
     assert_eq!(checker.counters(), before);
     // A lookup would have failed.
-    assert_eq!(kind(checker.api_caller(&id, secret_sha256)), ErrorKind::Unavailable);
-    assert_eq!(kind(unprepared.token(&text)), ErrorKind::Unavailable);
+    assert_eq!(kind(checker.api_caller(&id, secret_sha256)), ErrorCode::Unavailable);
+    assert_eq!(kind(unprepared.token(&text)), ErrorCode::Unavailable);
 }
 
 #[test]
@@ -255,5 +255,5 @@ fn a_payload_is_known_by_its_strings_in_their_order() {
         assert_ne!(of(other), payload, "{other}");
     }
     let mut reading = engine.payload(1).expect("not too large");
-    assert_eq!(kind(reading.step(b"[")), ErrorKind::InvalidDocument);
+    assert_eq!(kind(reading.step(b"[")), ErrorCode::InvalidDocument);
 }

@@ -13,7 +13,7 @@ use leafseal_crypto::{AeadAlgorithm, AeadKey, EcContext, Nonce, Recipient};
 use leafseal_engine::admin::{ClientName, Operation, RoleName, Roles};
 use leafseal_engine::{
     CacheCounters, Caller, Counters, Curve, DecryptOptions, DocumentLimits, DocumentWork, EmptyStrings, EncryptOptions,
-    Engine, Error, ErrorKind, Keying, OnFailure, Planned, Progress, RewrapOptions, Rewriter, Selection, Settings,
+    Engine, Error, ErrorCode, Keying, OnFailure, Planned, Progress, RewrapOptions, Rewriter, Selection, Settings,
     Value, ValueType, system_random,
 };
 use leafseal_envelope::Envelope;
@@ -197,8 +197,8 @@ fn keys_per_field_are_generated_in_groups_once_there_is_a_table() {
     }
 }
 
-fn kind<T>(result: Result<T, Error>) -> ErrorKind {
-    result.map(drop).expect_err("refused").kind
+fn kind<T>(result: Result<T, Error>) -> ErrorCode {
+    result.map(drop).expect_err("refused").code
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn the_first_fault_is_reported() {
     let list: [&[u8]; 3] = [texts[0].as_bytes(), forged.as_bytes(), cut.as_bytes()];
     let mut decryptor = engine.decryptor(&Caller::Owner, &DecryptOptions::new("acme")).expect("begins");
     let error = decryptor.decrypt(&list, |_, _| ()).expect_err("two are bad");
-    assert_eq!((error.kind, error.index), (ErrorKind::DecryptFailed, Some(1)));
+    assert_eq!((error.code, error.index), (ErrorCode::DecryptFailed, Some(1)));
 }
 
 #[test]
@@ -300,8 +300,8 @@ fn a_rewrap_leaves_envelopes_that_fail_to_decrypt_if_asked_to() {
     assert!(renewed.contains(&format!("\"ev:Tk9D:planted:$\",\"{bad}\",\"ev:\\ud800\"")));
     assert!(!renewed.contains(&good) && !renewed.contains(&good_long));
     assert_eq!(in_parts(start(OnFailure::Leave).expect("begins"), &document).expect("rewraps").1, 2);
-    assert_eq!(kind(in_parts(start(OnFailure::Fail).expect("begins"), &document)), ErrorKind::InvalidEnvelope);
-    assert_eq!(kind(start(OnFailure::Null).map(|_| ())), ErrorKind::InvalidParams);
+    assert_eq!(kind(in_parts(start(OnFailure::Fail).expect("begins"), &document)), ErrorCode::InvalidEnvelope);
+    assert_eq!(kind(start(OnFailure::Null).map(|_| ())), ErrorCode::InvalidParams);
 }
 
 #[test]
@@ -318,7 +318,7 @@ fn a_byte_order_mark_is_kept_and_other_encodings_are_named() {
     ] {
         let error = encrypt_with(&engine, &EncryptOptions::new("acme"), &[], document).expect_err(document);
         assert!(error.to_string().starts_with(expected), "{error}");
-        assert_eq!(error.kind, ErrorKind::InvalidDocument);
+        assert_eq!(error.code, ErrorCode::InvalidDocument);
     }
 }
 
@@ -330,8 +330,8 @@ fn output_too_large_to_decrypt_is_not_produced() {
     let sealed = encrypt(&engine, &[], &list(10));
     assert_eq!(decrypt(&engine, &sealed).expect("decrypts"), list(10));
     let options = EncryptOptions::new("acme");
-    assert_eq!(kind(encrypt_with(&engine, &options, &[], &list(30))), ErrorKind::TooLarge);
-    assert_eq!(kind(encrypt_with(&engine, &options, &[], &list(2_000))), ErrorKind::TooLarge);
+    assert_eq!(kind(encrypt_with(&engine, &options, &[], &list(30))), ErrorCode::TooLarge);
+    assert_eq!(kind(encrypt_with(&engine, &options, &[], &list(2_000))), ErrorCode::TooLarge);
 }
 
 #[test]
@@ -340,21 +340,21 @@ fn bad_input_is_named_by_its_byte_and_never_quoted() {
     let sealed = encrypt(&engine, &["$.a"], "{\"a\":\"4242424242424242\", \"b\": 1}");
     let envelope = envelopes(&sealed).remove(0);
     let other_app = encrypt_with(&engine, &EncryptOptions::new("other"), &[], "[\"x\"]").expect("encrypts");
-    let cases: [(String, ErrorKind, u64); 8] = [
-        ("{\"a\":".to_owned(), ErrorKind::InvalidDocument, 5),
-        ("[1,]".to_owned(), ErrorKind::InvalidDocument, 3),
-        ("{\"a\":\"\\ud800\"}".to_owned(), ErrorKind::InvalidDocument, 6),
-        (sealed.replace(":$", ""), ErrorKind::InvalidEnvelope, 5),
-        (sealed.replace("Tk9D", "Tk9E"), ErrorKind::InvalidEnvelope, 5),
-        (sealed.replace(&envelope[25..30], "AAAAA"), ErrorKind::InvalidEnvelope, 5),
-        (flip_last(&sealed), ErrorKind::DecryptFailed, 5),
-        (other_app, ErrorKind::DecryptFailed, 1),
+    let cases: [(String, ErrorCode, u64); 8] = [
+        ("{\"a\":".to_owned(), ErrorCode::InvalidDocument, 5),
+        ("[1,]".to_owned(), ErrorCode::InvalidDocument, 3),
+        ("{\"a\":\"\\ud800\"}".to_owned(), ErrorCode::InvalidDocument, 6),
+        (sealed.replace(":$", ""), ErrorCode::InvalidEnvelope, 5),
+        (sealed.replace("Tk9D", "Tk9E"), ErrorCode::InvalidEnvelope, 5),
+        (sealed.replace(&envelope[25..30], "AAAAA"), ErrorCode::InvalidEnvelope, 5),
+        (flip_last(&sealed), ErrorCode::DecryptFailed, 5),
+        (other_app, ErrorCode::DecryptFailed, 1),
     ];
     for (document, expected, offset) in cases {
         let result = decrypt(&engine, &document)
             .and_then(|text| encrypt_with(&engine, &EncryptOptions::new("acme"), &[], &text));
         let error = result.expect_err(&document);
-        assert_eq!((error.kind, error.offset), (expected, Some(offset)), "{document}: {error}");
+        assert_eq!((error.code, error.offset), (expected, Some(offset)), "{document}: {error}");
         assert!(!error.to_string().contains("4242"), "{error}");
     }
     assert_eq!(decrypt(&engine, &sealed).expect("healthy afterwards"), "{\"a\":\"4242424242424242\", \"b\": 1}");

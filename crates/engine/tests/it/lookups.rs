@@ -8,7 +8,7 @@ use std::thread::{JoinHandle, sleep, spawn};
 use std::time::Duration;
 
 use leafseal_engine::admin::{ApiKeyId, NewKeys, Operation, Roles};
-use leafseal_engine::{Caller, Engine, ErrorKind, LookupRun, Settings};
+use leafseal_engine::{Caller, Engine, ErrorCode, LookupRun, Settings};
 use leafseal_testkit::{Gate, GatedStore, ScratchStore};
 
 use crate::common::{ManualClock, app, grant};
@@ -45,15 +45,15 @@ impl Served {
     }
 
     /// Starts a caller without credentials that wants an app's keys, and waits for the store.
-    fn wanting(&self, name: &str) -> JoinHandle<Result<u32, ErrorKind>> {
+    fn wanting(&self, name: &str) -> JoinHandle<Result<u32, ErrorCode>> {
         let (engine, name) = (self.engine.clone(), name.to_owned());
         spawn(move || match engine.public_keys(&Caller::Owner, &name) {
             Ok(keys) => Ok(keys.version),
-            Err(error) => Err(error.kind),
+            Err(error) => Err(error.code),
         })
     }
 
-    fn kind(&self, name: &str) -> Result<u32, ErrorKind> {
+    fn kind(&self, name: &str) -> Result<u32, ErrorCode> {
         self.wanting(name).join().expect("it ends")
     }
 
@@ -100,7 +100,7 @@ fn all_callers_of_one_name_share_one_lookup() {
 fn names_that_the_store_does_not_have_are_remembered_until_it_changes() {
     let served = Served::new(patient());
     for _ in 0..5 {
-        assert_eq!(served.kind("invented"), Err(ErrorKind::UnknownApp));
+        assert_eq!(served.kind("invented"), Err(ErrorCode::UnknownApp));
     }
     assert_eq!(served.gate.reads("invented"), 1);
     served.engine.store().create_app(&app("invented"), NewKeys::generated()).expect("created");
@@ -109,7 +109,7 @@ fn names_that_the_store_does_not_have_are_remembered_until_it_changes() {
     served.engine.store().disable_app(&app("invented")).expect("disabled");
     served.engine.maintain().expect("refreshed");
     for _ in 0..5 {
-        assert_eq!(served.kind("invented"), Err(ErrorKind::AppDisabled));
+        assert_eq!(served.kind("invented"), Err(ErrorCode::AppDisabled));
     }
     assert_eq!(served.gate.reads("invented"), 3);
 }
@@ -119,13 +119,13 @@ fn remembered_names_are_bounded_in_bytes_and_time() {
     let settings = Settings { miss_bytes_max: 2000, miss_age_max: Duration::from_secs(60), ..patient() };
     let served = Served::new(settings);
     for number in 0..100 {
-        assert_eq!(served.kind(&format!("invented-{number}")), Err(ErrorKind::UnknownApp));
+        assert_eq!(served.kind(&format!("invented-{number}")), Err(ErrorCode::UnknownApp));
     }
     let lookups = served.engine.counters().lookups;
     assert!(lookups.miss_bytes <= 2000 && (5..=20).contains(&lookups.misses), "{lookups:?}");
-    assert_eq!(served.kind("invented-99"), Err(ErrorKind::UnknownApp));
+    assert_eq!(served.kind("invented-99"), Err(ErrorCode::UnknownApp));
     assert_eq!(served.made(), 100, "the last one is remembered");
-    assert_eq!(served.kind("invented-0"), Err(ErrorKind::UnknownApp));
+    assert_eq!(served.kind("invented-0"), Err(ErrorCode::UnknownApp));
     assert_eq!(served.made(), 101, "the first one is not");
     served.clock.advance(60);
     served.engine.maintain().expect("refreshed");
@@ -152,7 +152,7 @@ fn callers_without_credentials_leave_threads_to_the_known() {
     assert_eq!(served.gate.held(), 2);
     served.gate.open();
     for caller in invented {
-        assert_eq!(caller.join().expect("it ends"), Err(ErrorKind::UnknownApp));
+        assert_eq!(caller.join().expect("it ends"), Err(ErrorCode::UnknownApp));
     }
 }
 
@@ -165,13 +165,13 @@ fn a_full_lane_refuses_further_names_and_no_others() {
     until("two are read", || served.gate.held() == 2);
     invented.extend((2..6).map(|number| served.wanting(&format!("invented-{number}"))));
     until("four wait", || served.engine.counters().lookups.waiting == 6);
-    assert_eq!(served.kind("invented-6"), Err(ErrorKind::Overloaded));
+    assert_eq!(served.kind("invented-6"), Err(ErrorCode::Overloaded));
     assert_eq!(served.engine.counters().lookups.refused, 1);
     let caller = grant(&served.engine, "shop", &[Operation::Encrypt], Roles::Any);
     served.engine.public_keys(&caller, "acme").expect("known callers have a lane of their own");
     served.gate.open();
     for caller in invented {
-        assert_eq!(caller.join().expect("it ends"), Err(ErrorKind::UnknownApp));
+        assert_eq!(caller.join().expect("it ends"), Err(ErrorCode::UnknownApp));
     }
 }
 
@@ -181,12 +181,12 @@ fn invented_key(source: u64, number: u64) -> ApiKeyId {
 }
 
 /// A call at an address, with an API key that is not in the cache.
-type Pending = Pin<Box<dyn Future<Output = Result<(), ErrorKind>>>>;
+type Pending = Pin<Box<dyn Future<Output = Result<(), ErrorCode>>>>;
 
 /// Shows an API key from an address, without waiting for the answer.
 fn shown(engine: &Engine, source: u64, id: ApiKeyId) -> Pending {
     let engine = engine.clone();
-    Box::pin(async move { engine.find_api_caller(&id, [0; 32], source).await.map(drop).map_err(|error| error.kind) })
+    Box::pin(async move { engine.find_api_caller(&id, [0; 32], source).await.map(drop).map_err(|error| error.code) })
 }
 
 /// The same for a key that has to be looked up.
@@ -197,7 +197,7 @@ fn show(engine: &Engine, source: u64, id: ApiKeyId) -> Pending {
 }
 
 /// The result of a call, once there is one.
-fn news(shown: &mut Pending) -> Option<Result<(), ErrorKind>> {
+fn news(shown: &mut Pending) -> Option<Result<(), ErrorCode>> {
     match shown.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => Some(result),
         Poll::Pending => None,
@@ -220,7 +220,7 @@ fn a_known_caller_and_a_newcomer_pass_however_many_names_are_invented() {
     }
     assert_eq!(engine.counters().lookups.waiting, 1 + 256);
     let mut refused = shown(engine, 7, invented_key(7, 9));
-    assert_eq!(news(&mut refused), Some(Err(ErrorKind::Overloaded)), "no more than the others");
+    assert_eq!(news(&mut refused), Some(Err(ErrorCode::Overloaded)), "no more than the others");
 
     // A caller whose credentials are known does not wait for any of them.
     engine.admit(&caller).expect("its grant is read");
@@ -229,11 +229,11 @@ fn a_known_caller_and_a_newcomer_pass_however_many_names_are_invented() {
 
     // One that comes late takes the place of the newest look-up of the busiest.
     let mut newcomer = show(engine, 1000, invented_key(1000, 1));
-    let lost = invented.iter_mut().filter_map(news).filter(|result| *result == Err(ErrorKind::Overloaded)).count();
+    let lost = invented.iter_mut().filter_map(news).filter(|result| *result == Err(ErrorCode::Overloaded)).count();
     assert_eq!(lost, 1);
     served.gate.open();
     until("all are made", || engine.counters().lookups.waiting == 0);
-    assert_eq!(news(&mut newcomer), Some(Err(ErrorKind::Forbidden)));
+    assert_eq!(news(&mut newcomer), Some(Err(ErrorCode::Forbidden)));
     let order = served.gate.order();
     let own = order.iter().position(|name| name == invented_key(1000, 1).as_str()).expect("it was read");
     let before = order[..own].iter().filter(|name| name.starts_with('0')).count() as u64;
@@ -250,7 +250,7 @@ fn the_users_of_a_client_take_turns() {
     let verify = |number: u64, user: &'static str| {
         let (engine, relay) = (served.engine.clone(), relay.clone());
         let key = format!("lsk_{}_{}", invented_key(1, number).as_str(), "0".repeat(64));
-        spawn(move || engine.authenticate(&relay, &key, Some(user)).map(drop).map_err(|error| error.kind))
+        spawn(move || engine.authenticate(&relay, &key, Some(user)).map(drop).map_err(|error| error.code))
     };
     let waiting = |count| until("they wait", || served.engine.counters().lookups.waiting == count);
     let mut calls = Vec::new();
@@ -259,12 +259,12 @@ fn the_users_of_a_client_take_turns() {
         waiting(calls.len());
         until("the first is in the store", || served.gate.held() == 1);
     }
-    assert_eq!(verify(3, "busy").join().expect("it ends"), Err(ErrorKind::Overloaded), "one runs and two wait");
+    assert_eq!(verify(3, "busy").join().expect("it ends"), Err(ErrorCode::Overloaded), "one runs and two wait");
     calls.push(verify(4, "other"));
     waiting(4);
     served.gate.open();
     for call in calls {
-        assert_eq!(call.join().expect("it ends"), Err(ErrorKind::Forbidden));
+        assert_eq!(call.join().expect("it ends"), Err(ErrorCode::Forbidden));
     }
 }
 
@@ -290,7 +290,7 @@ fn a_lookup_that_others_wait_for_too_survives_the_loss_of_a_place() {
     served.gate.open();
     until("all are made", || engine.counters().lookups.waiting == 0);
     for shown in &mut both {
-        assert_eq!(news(shown), Some(Err(ErrorKind::Forbidden)));
+        assert_eq!(news(shown), Some(Err(ErrorCode::Forbidden)));
     }
 }
 
@@ -306,10 +306,10 @@ fn a_name_that_is_missing_before_a_change_is_missing_for_those_who_have_waited()
     served.engine.store().rotate(&app("acme")).expect("rotated");
     served.engine.maintain().expect("refreshed");
     served.gate.close_for(|name| name == "invented-1");
-    assert_eq!(first.join().expect("it ends"), Err(ErrorKind::UnknownApp));
+    assert_eq!(first.join().expect("it ends"), Err(ErrorCode::UnknownApp));
     assert_eq!(served.engine.counters().lookups.misses, 0, "it may exist by now");
     served.gate.open();
-    assert_eq!(second.join().expect("it ends"), Err(ErrorKind::UnknownApp));
+    assert_eq!(second.join().expect("it ends"), Err(ErrorCode::UnknownApp));
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn a_caller_waits_for_a_store_that_hangs_only_so_long() {
     let served = Served::new(Settings { store_wait_max: Duration::from_millis(20), ..Settings::default() });
     served.gate.close_for(|_| true);
     let error = served.engine.public_keys(&Caller::Owner, "acme").expect_err("it hangs");
-    assert!(error.kind == ErrorKind::Unavailable && error.message.contains("try again later"), "{error}");
+    assert!(error.code == ErrorCode::Unavailable && error.message.contains("try again later"), "{error}");
     served.gate.open();
 }
 
@@ -326,7 +326,7 @@ fn a_lookup_that_fails_answers_all_who_wait_for_it_and_is_made_again_later() {
     let served = Served::new(patient());
     let content = std::fs::read(served.store.path()).expect("a store");
     std::fs::write(served.store.path(), b"no store any more").expect("written");
-    assert_eq!(served.kind("acme"), Err(ErrorKind::Unavailable));
+    assert_eq!(served.kind("acme"), Err(ErrorCode::Unavailable));
     std::fs::write(served.store.path(), content).expect("written");
     served.engine.maintain().expect("the store is back");
     assert_eq!(served.kind("acme"), Ok(1));

@@ -2,7 +2,7 @@
 
 use crate::common::{TestEngine, app, rewritten, test_engine};
 use leafseal_engine::{
-    Caller, Curve, DecryptOptions, EncryptOptions, Engine, Error, ErrorKind, Keying, OnFailure, RewrapOptions, Settings,
+    Caller, Curve, DecryptOptions, EncryptOptions, Engine, Error, ErrorCode, Keying, OnFailure, RewrapOptions, Settings,
 };
 
 fn of_public_keys(engine: &Engine) -> Engine {
@@ -46,7 +46,7 @@ fn values_are_encrypted_for_the_app() {
 #[track_caller]
 fn assert_refused<T>(outcome: Result<T, Error>) {
     let error = outcome.err().expect("refused");
-    assert_eq!(error.kind, ErrorKind::Forbidden);
+    assert_eq!(error.code, ErrorCode::Forbidden);
     assert!(error.to_string().contains("public keys alone"), "{error}");
 }
 
@@ -63,6 +63,6 @@ fn what_needs_a_private_key_is_refused() {
     );
     public.inspector(&Caller::Owner, None).expect("the outside of an envelope is no secret");
     let unknown = public.encryptor(&Caller::Owner, &EncryptOptions::new("other")).err().expect("refused");
-    assert_eq!(unknown.kind, ErrorKind::UnknownApp);
+    assert_eq!(unknown.code, ErrorCode::UnknownApp);
     assert!(public.client("shop", [0; 32]).is_err() && public.store().rotate(&app("acme")).is_err());
 }

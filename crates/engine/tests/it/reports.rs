@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::common::{TestEngine, app, grant, test_engine, test_engine_with};
 use leafseal_engine::admin::{Operation, RoleName, Roles};
 use leafseal_engine::{
-    Caller, Curve, DecryptOptions, DocumentWork, EncryptOptions, Engine, Error, ErrorKind, Keying, OnFailure, Planned,
+    Caller, Curve, DecryptOptions, DocumentWork, EncryptOptions, Engine, Error, ErrorCode, Keying, OnFailure, Planned,
     Progress, Report, Rewriter, Selection, Settings,
 };
 
@@ -118,8 +118,8 @@ fn every_selector_reports_its_matches_and_strict_mode_fails_for_one_without() {
                 match (strict, unmatched) {
                     (Ok((_, _, report)), None) => assert_eq!(report.matched, expected),
                     (Err(error), Some(index)) => {
-                        let place = (error.kind, error.index, error.offset);
-                        assert_eq!(place, (ErrorKind::UnmatchedSelector, Some(index), None));
+                        let place = (error.code, error.index, error.offset);
+                        assert_eq!(place, (ErrorCode::UnmatchedSelector, Some(index), None));
                     }
                     (strict, _) => panic!("{select:?}: {strict:?}"),
                 }
@@ -130,7 +130,7 @@ fn every_selector_reports_its_matches_and_strict_mode_fails_for_one_without() {
         let none = engine.selection(&["$.none"]).expect("valid");
         let work = engine.encrypt_document(&Caller::Owner, &options, Some(&none), broken.len()).expect("begins");
         let error = alone(work.strict(true), broken).expect_err("not JSON");
-        assert_eq!(error.kind, ErrorKind::InvalidDocument, "a document's own fault comes first");
+        assert_eq!(error.code, ErrorCode::InvalidDocument, "a document's own fault comes first");
     }
 }
 
@@ -184,7 +184,7 @@ fn skipping_leaves_exactly_the_envelopes_that_decrypt_for_this_app_and_role() {
         // encrypted again.
         let writer = grant(&engine, "writer", &[Operation::Encrypt], Roles::Any);
         let refused = encrypted(&engine, &writer, &EncryptOptions { skip_sealed: true, ..plain }, &document);
-        assert_eq!(refused.map_err(|error| error.kind).expect_err("forbidden"), ErrorKind::Forbidden);
+        assert_eq!(refused.map_err(|error| error.code).expect_err("forbidden"), ErrorCode::Forbidden);
         let both = grant(&engine, "both", &[Operation::Encrypt, Operation::Decrypt], only("health"));
         let options = EncryptOptions { skip_sealed: true, ..plain };
         let (_, _, report) = encrypted(&engine, &both, &options, &document).expect("encrypts");
@@ -254,10 +254,10 @@ fn one_string_that_does_not_open_stays_or_becomes_null_and_is_reported() {
         // Faults of the document itself and missing permissions do not concern single values.
         let broken = &all[..all.len() - 1];
         let error = opened(&engine, &reader, &options, &[], broken).expect_err("not JSON");
-        assert_eq!(error.kind, ErrorKind::InvalidDocument);
+        assert_eq!(error.code, ErrorCode::InvalidDocument);
         let writer = grant(&engine, "writer", &[Operation::Encrypt], Roles::Any);
         let error = opened(&engine, &writer, &options, &[], &all).expect_err("may not decrypt");
-        assert_eq!(error.kind, ErrorKind::Forbidden);
+        assert_eq!(error.code, ErrorCode::Forbidden);
     }
 }
 
@@ -311,8 +311,8 @@ fn lines_are_rewritten_as_documents_of_their_own() {
         for strict in [alone(encrypt(true), text), in_parts(encrypt(true), text)] {
             let error = strict.expect_err("no line has it");
             assert_eq!(
-                (error.kind, error.index, error.offset, &*error.message),
-                (ErrorKind::UnmatchedSelector, Some(1), Some(0), "line 1: selector 1 matched no value")
+                (error.code, error.index, error.offset, &*error.message),
+                (ErrorCode::UnmatchedSelector, Some(1), Some(0), "line 1: selector 1 matched no value")
             );
         }
         // A line of another shape beside one that matches.

@@ -10,7 +10,7 @@ use leafseal_engine::admin::{
     PostgresSettings, Roles, system_clock,
 };
 use leafseal_engine::{
-    Caller, DecryptOptions, EncryptOptions, Engine, Error, ErrorKind, OnFailure, Settings, system_random,
+    Caller, DecryptOptions, EncryptOptions, Engine, Error, ErrorCode, OnFailure, Settings, system_random,
 };
 use leafseal_testkit::postgres::{Durability, PostgresServer};
 
@@ -161,15 +161,15 @@ fn a_value_of_an_unknown_version_is_unavailable_while_the_store_is() {
     other.store().rotate(&app("acme")).expect("rotated");
     let new = sealed(&other);
     server.kill();
-    let fails = |document: &str, on_failure| opened(&engine, document, on_failure).expect_err("not opened").kind;
+    let fails = |document: &str, on_failure| opened(&engine, document, on_failure).expect_err("not opened").code;
     // As no engine uses a version so early, it is not one of theirs.
-    assert_eq!(fails(&new, OnFailure::Fail), ErrorKind::DecryptFailed);
+    assert_eq!(fails(&new, OnFailure::Fail), ErrorCode::DecryptFailed);
     clock.advance(3);
     assert!(engine.maintain().is_err());
     let tampered = format!("{}AAAA:$\"", &old[..old.len() - 7]);
     for document in [&new, &tampered] {
         for on_failure in [OnFailure::Fail, OnFailure::Leave, OnFailure::Null] {
-            assert_eq!(fails(document, on_failure), ErrorKind::Unavailable, "{document} {on_failure:?}");
+            assert_eq!(fails(document, on_failure), ErrorCode::Unavailable, "{document} {on_failure:?}");
         }
     }
     assert_eq!(opened(&engine, &old, OnFailure::Fail).expect("its key is known"), DOCUMENT);
@@ -178,7 +178,7 @@ fn a_value_of_an_unknown_version_is_unavailable_while_the_store_is() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(opened(&engine, &new, OnFailure::Fail).expect("opens"), DOCUMENT);
-    assert_eq!(fails(&tampered, OnFailure::Fail), ErrorKind::DecryptFailed);
+    assert_eq!(fails(&tampered, OnFailure::Fail), ErrorCode::DecryptFailed);
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_revocation_reaches_every_engine() {
     let _ = hints.recv_timeout(Duration::from_secs(1));
     for engine in &engines {
         engine.maintain().expect("refreshed");
-        assert_eq!(engine.admit(&caller).expect_err("revoked").kind, ErrorKind::Forbidden);
+        assert_eq!(engine.admit(&caller).expect_err("revoked").code, ErrorCode::Forbidden);
     }
 }
 
@@ -218,18 +218,18 @@ fn an_engine_without_its_store_goes_on_and_then_fails_closed() {
     engine.maintain().expect("refreshed");
     server.kill();
     clock.advance(59);
-    assert_eq!(engine.maintain().expect_err("away").kind, ErrorKind::Unavailable);
+    assert_eq!(engine.maintain().expect_err("away").code, ErrorCode::Unavailable);
     engine.admit(&caller).expect("what is known stays in use");
     engine.readiness().expect("and the engine ready");
     let unknown = engine.client(stranger.as_str(), [7; 32]).expect_err("what is not known is not");
-    assert_eq!(unknown.kind, ErrorKind::Unavailable);
+    assert_eq!(unknown.code, ErrorCode::Unavailable);
     assert!(
         unknown.cause().expect("a cause").contains("cannot use the keystore") && !unknown.message.contains("postgres")
     );
     assert_eq!(engine.counters().store_silence, Duration::from_secs(59));
     clock.advance(1);
     assert!(engine.maintain().is_err() && engine.readiness().is_err());
-    assert_eq!(engine.admit(&caller).expect_err("60 s are over").kind, ErrorKind::Unavailable);
+    assert_eq!(engine.admit(&caller).expect_err("60 s are over").code, ErrorCode::Unavailable);
     let resyncs = engine.counters().store_resyncs;
     server.start_again();
     while engine.maintain().is_err() {
@@ -264,7 +264,7 @@ fn an_engine_whose_store_hangs_fails_closed_too() {
         signal("-CONT");
         in_time.expect("60 s and 10 s are not over");
         for refused in late {
-            assert_eq!(refused.expect_err("70 s are over").kind, ErrorKind::Unavailable);
+            assert_eq!(refused.expect_err("70 s are over").code, ErrorCode::Unavailable);
         }
         maintained.join().expect("no panic").expect("it responds");
     });

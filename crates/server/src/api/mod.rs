@@ -24,7 +24,7 @@ use hyper::header::{ALLOW, HeaderValue, WWW_AUTHENTICATE};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Request, Response, StatusCode};
 use leafseal_engine::admin::{ApiOperation, AppName};
-use leafseal_engine::{ApiCaller, Caller, Engine, Error, ErrorKind, PayloadDigest, read_api_key};
+use leafseal_engine::{ApiCaller, Caller, Engine, Error, ErrorCode, PayloadDigest, read_api_key};
 use leafseal_http::{Event, Handler, Listener, ListenerOptions, Observer, Peer, Problem, RequestBody};
 use leafseal_http::{HttpSettings, ResponseBody};
 use leafseal_net::tls::Acceptor;
@@ -391,8 +391,8 @@ impl Api {
 
 /// Invalid credentials are 401; a missing permission is 403, and is decided elsewhere.
 fn refusal(error: Error) -> Problem {
-    match error.kind {
-        ErrorKind::Forbidden => unauthorized(error.message),
+    match error.code {
+        ErrorCode::Forbidden => unauthorized(error.message),
         _ => problem::problem(&leafseal_service::error_object(error)),
     }
 }

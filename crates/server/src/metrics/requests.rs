@@ -20,11 +20,11 @@ pub enum Outcome {
 
 impl Outcome {
     /// The number of outcomes.
-    pub const COUNT: usize = FIRST_ERROR + ErrorCode::ALL.len();
+    pub const COUNT: usize = FIRST_ERROR + ErrorCode::RPC.len();
 
     /// Every outcome, in the order of their indexes.
     pub fn all() -> impl Iterator<Item = Outcome> {
-        [Outcome::Ok, Outcome::Disconnected].into_iter().chain(ErrorCode::ALL.iter().copied().map(Outcome::Failed))
+        [Outcome::Ok, Outcome::Disconnected].into_iter().chain(ErrorCode::RPC.iter().copied().map(Outcome::Failed))
     }
 
     /// The label in metrics: the error's code, if it is one.

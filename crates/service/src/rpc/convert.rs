@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use leafseal_engine::{Caller, Curve, Error, ErrorKind, Keying, OnFailure, Report};
+use leafseal_engine::{Caller, Curve, Error, Keying, OnFailure, Report};
 use leafseal_protocol::answer::{self, Failures};
 use leafseal_protocol::{self as wire, ErrorCode, ErrorObject, TextKind};
 
@@ -110,30 +110,13 @@ pub(super) fn list_report<'a>(report: &Report, indexes: &'a [u64], tells_failure
 
 /// Converts an engine error. Its index counts from the first value of the step, which is value `first` of the request.
 pub(super) fn error_from(error: Error, first: u64) -> ErrorObject {
-    let code = match error.kind {
-        ErrorKind::InvalidParams => ErrorCode::InvalidParams,
-        ErrorKind::InvalidDocument => ErrorCode::InvalidDocument,
-        ErrorKind::InvalidSelector => ErrorCode::InvalidSelector,
-        ErrorKind::UnmatchedSelector => ErrorCode::UnmatchedSelector,
-        ErrorKind::AmbiguousName => ErrorCode::AmbiguousName,
-        ErrorKind::InvalidEnvelope => ErrorCode::InvalidEnvelope,
-        ErrorKind::DecryptFailed => ErrorCode::DecryptFailed,
-        ErrorKind::UnknownApp => ErrorCode::UnknownApp,
-        ErrorKind::AppDisabled => ErrorCode::AppDisabled,
-        ErrorKind::Forbidden => ErrorCode::Forbidden,
-        ErrorKind::NumberOutOfRange => ErrorCode::NumberOutOfRange,
-        ErrorKind::TooLarge => ErrorCode::TooLarge,
-        ErrorKind::Unavailable => ErrorCode::Unavailable,
-        ErrorKind::Overloaded => ErrorCode::Overloaded,
-        ErrorKind::Internal => ErrorCode::Internal,
-    };
     if let Some(cause) = error.cause() {
         tracing::warn!(cause, "a request failed for the key store");
     }
     let index = error.index.map(|index| first + index);
-    let object = ErrorObject { index, offset: error.offset, ..ErrorObject::new(code, error.message) };
-    match error.kind {
-        ErrorKind::Unavailable | ErrorKind::Overloaded => object.retry_after(STORE_PAUSE),
+    let object = ErrorObject { index, offset: error.offset, ..ErrorObject::new(error.code, error.message) };
+    match error.code {
+        ErrorCode::Unavailable | ErrorCode::Overloaded => object.retry_after(STORE_PAUSE),
         _ => object,
     }
 }

@@ -1,7 +1,7 @@
 //! Long strings of lists: checked, encrypted, decrypted or copied in pieces, one per step.
 
 use leafseal_engine::{
-    Decryptor, Encryptor, Error, ErrorKind, LongDecryption, LongEncryption, LongRewrap, LongStep, OnFailure, Rewrapper,
+    Decryptor, Encryptor, Error, ErrorCode, LongDecryption, LongEncryption, LongRewrap, LongStep, OnFailure, Rewrapper,
     Shape, Value, ValueType,
 };
 use leafseal_protocol::{ErrorObject, Field, ValueError, ValueFault, write};
@@ -155,7 +155,7 @@ impl Shape for MessagePack {
 
     fn begin(&self, value_type: ValueType, size: usize, out: &mut Vec<u8>) -> Result<(), Error> {
         if value_type == ValueType::Number {
-            return Err(Error::new(ErrorKind::NumberOutOfRange, "a number of too many digits"));
+            return Err(Error::new(ErrorCode::NumberOutOfRange, "a number of too many digits"));
         }
         out.reserve(write::HEAD_SIZE_MAX + size);
         write::string_header(size, out);

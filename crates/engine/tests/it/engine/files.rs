@@ -15,10 +15,10 @@ fn files_decrypt_under_any_version() {
         }
         assert_eq!(content, b"keptcontentcontent");
         let other = decrypt_file(&engine, &Caller::Owner, "other", &file, &mut content);
-        assert_eq!(kind(other), ErrorKind::DecryptFailed);
+        assert_eq!(kind(other), ErrorCode::DecryptFailed);
         assert_eq!(content, b"keptcontentcontent");
         let text = decrypt_file(&engine, &Caller::Owner, "acme", b"text", &mut content);
-        assert_eq!(kind(text), ErrorKind::InvalidEnvelope);
+        assert_eq!(kind(text), ErrorCode::InvalidEnvelope);
     }
 }
 
@@ -54,6 +54,6 @@ fn a_value_does_not_pass_its_role_as_a_file() {
     let cards = Roles::Only(BTreeSet::from([RoleName::parse("card").expect("a role")]));
     let reader = grant(&engine, "reader", &[Operation::Decrypt], cards);
     let mut content = b"kept".to_vec();
-    assert_eq!(kind(decrypt_file(&engine, &reader, "acme", &file, &mut content)), ErrorKind::Forbidden);
+    assert_eq!(kind(decrypt_file(&engine, &reader, "acme", &file, &mut content)), ErrorCode::Forbidden);
     assert_eq!(content, b"kept");
 }

@@ -167,7 +167,7 @@ fn old_versions_open_new_values_use_the_newest_and_rewrap_brings_them_up() {
     assert_eq!(rewrap(&engine, &rewrapped), (rewrapped.clone(), 0));
     engine.store().disable_version(&app("acme"), 1).expect("disabled");
     engine.maintain().expect("refreshed");
-    assert_eq!(decrypt(&engine, &old).expect_err("disabled").kind, ErrorKind::DecryptFailed);
+    assert_eq!(decrypt(&engine, &old).expect_err("disabled").code, ErrorCode::DecryptFailed);
     assert_eq!(decrypt(&engine, &rewrapped).expect("decrypts"), plain);
 }
 

@@ -10,23 +10,23 @@ fn clients_may_use_only_granted_operations() {
     let (to_acme, from_acme) = (EncryptOptions::new("acme"), DecryptOptions::new("acme"));
     engine.encryptor(&encrypts, &to_acme).map(drop).expect("may encrypt");
     engine.decryptor(&decrypts, &from_acme).map(drop).expect("may decrypt");
-    assert_eq!(kind(engine.encryptor(&decrypts, &to_acme)), ErrorKind::Forbidden);
-    assert_eq!(kind(engine.decryptor(&encrypts, &from_acme)), ErrorKind::Forbidden);
-    assert_eq!(kind(engine.encryptor(&encrypts, &EncryptOptions::new("other"))), ErrorKind::Forbidden);
-    assert_eq!(kind(engine.encryptor(&encrypts, &EncryptOptions::new("none"))), ErrorKind::Forbidden, "not: unknown");
+    assert_eq!(kind(engine.encryptor(&decrypts, &to_acme)), ErrorCode::Forbidden);
+    assert_eq!(kind(engine.decryptor(&encrypts, &from_acme)), ErrorCode::Forbidden);
+    assert_eq!(kind(engine.encryptor(&encrypts, &EncryptOptions::new("other"))), ErrorCode::Forbidden);
+    assert_eq!(kind(engine.encryptor(&encrypts, &EncryptOptions::new("none"))), ErrorCode::Forbidden, "not: unknown");
     let options = RewrapOptions::new("acme");
-    assert_eq!(kind(engine.rewrapper(&encrypts, &options)), ErrorKind::Forbidden);
-    assert_eq!(kind(engine.rewrapper(&decrypts, &options)), ErrorKind::Forbidden);
+    assert_eq!(kind(engine.rewrapper(&encrypts, &options)), ErrorCode::Forbidden);
+    assert_eq!(kind(engine.rewrapper(&decrypts, &options)), ErrorCode::Forbidden);
     engine.public_keys(&encrypts, "acme").expect("either right is enough");
-    assert_eq!(kind(engine.public_keys(&encrypts, "other")), ErrorKind::Forbidden);
-    assert_eq!(kind(engine.encrypt_file(&decrypts, "acme", None)), ErrorKind::Forbidden);
-    assert_eq!(kind(engine.decrypt_file(&encrypts, "acme")), ErrorKind::Forbidden);
-    assert_eq!(kind(engine.client("writer", [8; 32])), ErrorKind::Forbidden, "another certificate");
-    assert_eq!(kind(engine.client("stranger", [7; 32])), ErrorKind::Forbidden);
-    assert_eq!(kind(engine.client("no/name", [7; 32])), ErrorKind::Forbidden);
+    assert_eq!(kind(engine.public_keys(&encrypts, "other")), ErrorCode::Forbidden);
+    assert_eq!(kind(engine.encrypt_file(&decrypts, "acme", None)), ErrorCode::Forbidden);
+    assert_eq!(kind(engine.decrypt_file(&encrypts, "acme")), ErrorCode::Forbidden);
+    assert_eq!(kind(engine.client("writer", [8; 32])), ErrorCode::Forbidden, "another certificate");
+    assert_eq!(kind(engine.client("stranger", [7; 32])), ErrorCode::Forbidden);
+    assert_eq!(kind(engine.client("no/name", [7; 32])), ErrorCode::Forbidden);
     engine.store().disable_client(&ClientName::parse("writer").expect("a name")).expect("disabled");
     engine.maintain().expect("refreshed");
-    assert_eq!(kind(engine.encryptor(&encrypts, &to_acme)), ErrorKind::Forbidden, "at once, on an open connection too");
+    assert_eq!(kind(engine.encryptor(&encrypts, &to_acme)), ErrorCode::Forbidden, "at once, on an open connection too");
 }
 
 #[test]
@@ -41,9 +41,9 @@ fn inspecting_the_inside_needs_the_right_to_decrypt_and_the_role() {
     };
     let inspect = |caller: &Caller, app, text: &str| engine.inspect(caller, app, text.as_bytes());
     assert_eq!(inspect(&writer, None, &sealed("card")).expect("the outside is for everyone").role, None);
-    assert_eq!(kind(inspect(&writer, Some("acme"), &sealed("card"))), ErrorKind::Forbidden);
+    assert_eq!(kind(inspect(&writer, Some("acme"), &sealed("card"))), ErrorCode::Forbidden);
     assert_eq!(inspect(&reader, Some("acme"), &sealed("card")).expect("granted").role.as_deref(), Some("card"));
-    assert_eq!(kind(inspect(&reader, Some("acme"), &sealed("health"))), ErrorKind::Forbidden);
+    assert_eq!(kind(inspect(&reader, Some("acme"), &sealed("health"))), ErrorCode::Forbidden);
 }
 
 #[test]
@@ -66,9 +66,9 @@ fn revoking_a_permission_ends_requests_that_need_it() {
     decrypting.step(sealed.as_bytes(), &mut other).expect("another change takes nothing away");
     engine.store().disable_client(&ClientName::parse("both").expect("a name")).expect("disabled");
     engine.maintain().expect("refreshed");
-    assert_eq!(kind(encrypting.step(document.as_bytes(), &mut one)), ErrorKind::Forbidden);
-    assert_eq!(kind(decrypting.step(sealed.as_bytes(), &mut other)), ErrorKind::Forbidden);
-    assert_eq!(kind(engine.inspect(&both, None, envelopes(&sealed)[0].as_bytes())), ErrorKind::Forbidden);
+    assert_eq!(kind(encrypting.step(document.as_bytes(), &mut one)), ErrorCode::Forbidden);
+    assert_eq!(kind(decrypting.step(sealed.as_bytes(), &mut other)), ErrorCode::Forbidden);
+    assert_eq!(kind(engine.inspect(&both, None, envelopes(&sealed)[0].as_bytes())), ErrorCode::Forbidden);
 }
 
 #[test]
@@ -96,8 +96,8 @@ fn revoking_a_permission_ends_parts_that_need_it() {
     let mut third = part().expect("granted");
     engine.store().disable_client(&ClientName::parse("both").expect("a name")).expect("disabled");
     engine.maintain().expect("refreshed");
-    assert_eq!(kind(third.step(document.as_bytes(), &mut Vec::new())), ErrorKind::Forbidden);
-    assert_eq!(kind(part()), ErrorKind::Forbidden);
+    assert_eq!(kind(third.step(document.as_bytes(), &mut Vec::new())), ErrorCode::Forbidden);
+    assert_eq!(kind(part()), ErrorCode::Forbidden);
 }
 
 #[test]
@@ -114,22 +114,22 @@ fn roles_are_checked_when_a_value_is_open() {
     };
     assert_eq!(open(&sealed(Some("card")), None).expect("granted"), "[\"secret\"]");
     assert_eq!(open(&sealed(None), None).expect("without a role"), "[\"secret\"]");
-    assert_eq!(kind(open(&sealed(Some("health")), None)), ErrorKind::Forbidden);
+    assert_eq!(kind(open(&sealed(Some("health")), None)), ErrorCode::Forbidden);
     assert_eq!(open(&sealed(Some("card")), Some("card")).expect("as asked"), "[\"secret\"]");
-    assert_eq!(kind(open(&sealed(None), Some("card"))), ErrorKind::Forbidden);
-    assert_eq!(kind(open(&sealed(Some("card")), Some("not a role"))), ErrorKind::InvalidParams);
+    assert_eq!(kind(open(&sealed(None), Some("card"))), ErrorCode::Forbidden);
+    assert_eq!(kind(open(&sealed(Some("card")), Some("not a role"))), ErrorCode::InvalidParams);
 }
 
 #[test]
 fn apps_that_are_unknown_or_disabled_are_refused() {
     let TestEngine { engine, store: _store, .. } = test_engine();
     let sealed = encrypt(&engine, &[], "[1]");
-    assert_eq!(kind(encrypt_with(&engine, &EncryptOptions::new("none"), &[], "[1]")), ErrorKind::UnknownApp);
-    assert_eq!(kind(encrypt_with(&engine, &EncryptOptions::new("../x"), &[], "[1]")), ErrorKind::UnknownApp);
+    assert_eq!(kind(encrypt_with(&engine, &EncryptOptions::new("none"), &[], "[1]")), ErrorCode::UnknownApp);
+    assert_eq!(kind(encrypt_with(&engine, &EncryptOptions::new("../x"), &[], "[1]")), ErrorCode::UnknownApp);
     engine.store().disable_app(&app("acme")).expect("disabled");
     engine.maintain().expect("refreshed");
-    assert_eq!(kind(encrypt_with(&engine, &EncryptOptions::new("acme"), &[], "[1]")), ErrorKind::AppDisabled);
-    assert_eq!(kind(decrypt(&engine, &sealed)), ErrorKind::AppDisabled);
+    assert_eq!(kind(encrypt_with(&engine, &EncryptOptions::new("acme"), &[], "[1]")), ErrorCode::AppDisabled);
+    assert_eq!(kind(decrypt(&engine, &sealed)), ErrorCode::AppDisabled);
     engine.store().enable_app(&app("acme")).expect("enabled");
     engine.maintain().expect("refreshed");
     assert_eq!(decrypt(&engine, &sealed).expect("decrypts"), "[1]");

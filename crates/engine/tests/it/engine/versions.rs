@@ -213,7 +213,7 @@ fn the_bound_on_trials_is_one_of_the_request() {
     engine.store().rotate(&app("other")).expect("rotated");
     engine.maintain().expect("refreshed");
     open(&mut second, &foreign[5..9]).expect("27 trials");
-    assert_eq!(open(&mut first, &foreign[9..]).expect_err("33 trials").kind, ErrorKind::TooLarge);
+    assert_eq!(open(&mut first, &foreign[9..]).expect_err("33 trials").code, ErrorCode::TooLarge);
 }
 
 /// Long values are tried in pieces, and a copy of one is found by its digest, in pieces, too.
@@ -271,22 +271,22 @@ fn a_request_that_tries_too_many_versions_fails_and_names_the_setting() {
         let document = list(values);
         let begin = || engine.decrypt_document(&Caller::Owner, options, None, document.len()).expect("begins");
         let error = opened(&engine, &Caller::Owner, options, &document).expect_err("too many");
-        assert_eq!((error.kind, error.index, error.offset), (ErrorKind::TooLarge, None, None), "{error}");
+        assert_eq!((error.code, error.index, error.offset), (ErrorCode::TooLarge, None, None), "{error}");
         assert!(error.to_string().contains("engine.request_key_trials_max"), "{error}");
-        assert_eq!(kind(in_parts(begin(), &document)), ErrorKind::TooLarge, "several workers share the bound");
+        assert_eq!(kind(in_parts(begin(), &document)), ErrorCode::TooLarge, "several workers share the bound");
     };
     opened(&engine, &Caller::Owner, &lenient(), &list(&foreign[..10])).expect("30 trials are allowed");
     for on_failure in [OnFailure::Leave, OnFailure::Null] {
         fails(&DecryptOptions { on_failure, ..DecryptOptions::new("acme") }, &foreign);
     }
     let error = opened(&engine, &Caller::Owner, &DecryptOptions::new("acme"), &list(&foreign)).expect_err("the first");
-    assert_eq!(error.kind, ErrorKind::DecryptFailed, "a single value is never refused");
+    assert_eq!(error.code, ErrorCode::DecryptFailed, "a single value is never refused");
     assert_eq!(
         decrypt(&engine, &list(&own)).expect("values that open count little"),
         format!("[{}]", vec!["1"; 100].join(","))
     );
     let skip = EncryptOptions { skip_sealed: true, ..EncryptOptions::new("acme") };
-    assert_eq!(kind(encrypt_with(&engine, &skip, &[], &list(&foreign))), ErrorKind::TooLarge);
+    assert_eq!(kind(encrypt_with(&engine, &skip, &[], &list(&foreign))), ErrorCode::TooLarge);
     // Each piece of a long value counts.
     let long = encrypt_with(&engine, &EncryptOptions::new("other"), &[], &format!("[\"{}\"]", "x".repeat(12_000)));
     fails(&lenient(), &envelopes(&long.expect("encrypts")));
@@ -303,7 +303,7 @@ fn values_of_a_trimmed_version_do_not_decrypt() {
     engine.store().disable_version(&app("acme"), 1).expect("disabled");
     engine.store().trim_versions(&app("acme"), &BTreeSet::from([1])).expect("trimmed");
     engine.maintain().expect("refreshed");
-    assert_eq!(decrypt(&engine, &old).expect_err("its keys are gone").kind, ErrorKind::DecryptFailed);
+    assert_eq!(decrypt(&engine, &old).expect_err("its keys are gone").code, ErrorCode::DecryptFailed);
     assert_eq!(
         (decrypt(&engine, &new).expect("opens"), decrypt(&engine, &rewrapped).expect("opens")),
         ("[2]".into(), "[1]".into())
