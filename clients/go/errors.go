@@ -5,22 +5,6 @@ import (
 	"time"
 )
 
-// Codes of errors where the client is the source. Errors of the engine have the codes of docs/protocol.md.
-const (
-	CodeInvalidSettings  = "invalid_settings"  // A setting is missing or out of range.
-	CodeInvalidArgument  = "invalid_argument"  // An argument of a call is invalid; the message names it.
-	CodeConnectFailed    = "connect_failed"    // No engine could be reached.
-	CodeTLSFailed        = "tls_failed"        // One side refused the other's certificate, or a certificate file cannot be used.
-	CodeConnectionLost   = "connection_lost"   // The connection ended before the answer. The engine may have processed the request.
-	CodeGoingAway        = "going_away"        // The connection ended before the engine started the request.
-	CodeDeadlineExceeded = "deadline_exceeded" // No answer within the call's time. The engine was asked to stop.
-	CodeAborted          = "aborted"           // The context was cancelled. The engine was asked to stop.
-	CodeBusy             = "busy"              // More calls, or bytes of calls, wait than the settings allow.
-	CodeTooLarge         = "too_large"         // The request or the answer exceeds a size limit.
-	CodeProtocolError    = "protocol_error"    // The peer violated the protocol.
-	CodeClosed           = "closed"            // The client is closed.
-)
-
 // Retry states whether the same call may succeed if it is made again.
 type Retry string
 

@@ -1,13 +1,15 @@
 //! `cargo xtask`: the project's own tools, in Rust.
 //!
-//! `tidy` checks style, `check` runs the checks that CI runs before the tests, `licenses` writes the notices of a release, `examples`
-//! writes documents of any size. Tools that need more than a line of shell are here and not in a script.
+//! `tidy` checks style, `check` runs the checks that CI runs before the tests, `generate` writes files that follow from the crates,
+//! `licenses` the notices of a release, `examples` documents of any size. Tools that need more than a line of shell are here and not in
+//! a script.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 mod check;
 mod examples;
+mod generate;
 mod lexer;
 mod licenses;
 mod measurements;
@@ -24,6 +26,7 @@ usage: cargo xtask COMMAND
   check                 fmt, clippy, tidy and deny, as CI runs them before the tests
   licenses TARGET       notices of the libraries in the program built for this target
   measurements          docs/measurements.md, from the results in benches/results
+  generate [--check]    names and pages in other languages, from the crates; --check only compares
   examples --fields N   a JSON document of exactly N scalar values (1 to 10,000,000)
   examples --bytes N    a JSON document of exactly N bytes (at least 1,024)
   examples --lines N    N customer records, one per line (JSON Lines)
@@ -56,6 +59,11 @@ fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
             let root = source::root();
             measurements::write(&root, &source::load(&root)?)
         }
+        "generate" => match rest {
+            [] => generate::run(&source::root(), &source::load(&source::root())?, false),
+            [only] if only == "--check" => generate::run(&source::root(), &source::load(&source::root())?, true),
+            _ => Err(HELP.into()),
+        },
         "examples" => {
             let order = examples::Order::parse(rest)?;
             Ok(examples::write(&order, &mut io::BufWriter::new(io::stdout().lock()))?)

@@ -7,6 +7,7 @@ mod calls;
 mod claims;
 mod cycles;
 mod edges;
+mod generated;
 mod links;
 mod modules;
 mod records;
@@ -60,7 +61,7 @@ impl fmt::Display for Finding {
     }
 }
 
-const RULES: [fn(&Repository) -> Vec<Finding>; 13] = [
+const RULES: [fn(&Repository) -> Vec<Finding>; 14] = [
     edges::check,
     modules::check,
     cycles::check,
@@ -73,6 +74,7 @@ const RULES: [fn(&Repository) -> Vec<Finding>; 13] = [
     links::check,
     walkthrough::check,
     results::check,
+    generated::check,
     versions::check,
 ];
 
