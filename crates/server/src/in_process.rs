@@ -9,8 +9,8 @@ use leafseal_engine::pool::{Abandoned, Admission, Cancellation, Pool, Reason, Ti
 
 use crate::counters::ServerCounters;
 use crate::metrics::{Arrival, Requests};
+use crate::outbox::{ConnectionReceiver, Outbox};
 use crate::request_record::RequestRecord;
-use crate::rpc::outbox::{ConnectionReceiver, Outbox};
 use leafseal_service::Reply;
 use leafseal_service::RequestJob;
 use leafseal_service::Service;

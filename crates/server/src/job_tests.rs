@@ -10,8 +10,8 @@ use leafseal_protocol::{ErrorCode, ErrorObject, Message, answer};
 
 use crate::in_process::{InFlight, InProcess};
 use crate::metrics::{Arrival, Times};
+use crate::outbox::ConnectionReceiver;
 use crate::request_record::RequestRecord;
-use crate::rpc::outbox::ConnectionReceiver;
 use leafseal_service::*;
 use leafseal_service::{PeerIdentity, Refused, Service, Tenant};
 

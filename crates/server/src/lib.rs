@@ -19,6 +19,7 @@ pub mod in_process;
 #[cfg(test)]
 mod job_tests;
 mod metrics;
+mod outbox;
 mod refusals;
 mod request_record;
 mod rpc;
@@ -31,6 +32,7 @@ pub mod simulation;
 mod start_error;
 mod status;
 mod tls;
+mod turns;
 
 pub use api::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation, SharedRelayInformation};
 pub use counters::ServerCounters;

@@ -14,10 +14,10 @@ use leafseal_net::{BulkQueue, Full, Leaving, Phase, Slots};
 use crate::api::counters::ApiCounters;
 use crate::counters::{Counters, ServerCounters};
 use crate::metrics::{Requests, Times};
+use crate::outbox::Outbox;
 use crate::refusals::RefusalLog;
-use crate::rpc::outbox::Outbox;
-use crate::rpc::turns::Turns;
 use crate::settings::ServerSettings;
+use crate::turns::Turns;
 use leafseal_service::Tenant;
 use leafseal_service::{Budget, Share};
 

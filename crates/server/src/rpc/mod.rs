@@ -6,7 +6,5 @@ pub(crate) mod frame_timeout;
 pub(crate) mod gathered;
 pub(crate) mod in_flight;
 pub(crate) mod listener;
-pub(crate) mod outbox;
-pub(crate) mod turns;
 pub(crate) mod wire;
 pub(crate) mod write_timeout;
