@@ -7,10 +7,8 @@ use std::time::{Duration, Instant};
 
 use leafseal_engine::pool::{Abandoned, Admission, Cancellation, Pool, Reason, Ticket};
 
-use crate::counters::ServerCounters;
-use crate::metrics::{Arrival, Requests};
+use crate::metrics::{Arrival, RequestRecord, Requests, ServerCounters};
 use crate::outbox::{ConnectionReceiver, Outbox};
-use crate::request_record::RequestRecord;
 use leafseal_service::Reply;
 use leafseal_service::RequestJob;
 use leafseal_service::Service;

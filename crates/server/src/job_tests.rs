@@ -9,9 +9,8 @@ use leafseal_engine::pool::{Admission, Cancellation, Clock, Pool, PoolSettings, 
 use leafseal_protocol::{ErrorCode, ErrorObject, Message, answer};
 
 use crate::in_process::{InFlight, InProcess};
-use crate::metrics::{Arrival, Times};
+use crate::metrics::{Arrival, RequestRecord, Times};
 use crate::outbox::ConnectionReceiver;
-use crate::request_record::RequestRecord;
 use leafseal_service::*;
 use leafseal_service::{PeerIdentity, Refused, Service, Tenant};
 

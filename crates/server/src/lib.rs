@@ -11,7 +11,6 @@
 mod api;
 mod attempts;
 mod clock;
-mod counters;
 mod failure_log;
 mod identity;
 #[doc(hidden)]
@@ -21,7 +20,6 @@ mod job_tests;
 mod metrics;
 mod outbox;
 mod refusals;
-mod request_record;
 mod rpc;
 mod server;
 mod server_state;
@@ -35,12 +33,11 @@ mod tls;
 mod turns;
 
 pub use api::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation, SharedRelayInformation};
-pub use counters::ServerCounters;
 pub use failure_log::FailureLog;
 pub use identity::{IdentityError, issue_client};
 pub use leafseal_engine::pool::Scheduling;
 pub use leafseal_http::HttpSettings;
-pub use metrics::{Outcome, OutcomeCounts};
+pub use metrics::{Outcome, OutcomeCounts, ServerCounters};
 pub use server::{Server, ShutdownReport, check_identity};
 pub use settings::{ServerSettings, SettingsError, TlsSettings};
 pub use start_error::StartError;

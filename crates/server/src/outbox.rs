@@ -10,7 +10,7 @@ use std::task::Waker;
 
 use leafseal_protocol::{ErrorObject, Limits, Scanner, answer};
 
-use crate::request_record::RequestRecord;
+use crate::metrics::RequestRecord;
 use leafseal_service::Share;
 use leafseal_service::{Answered, Effort, Receiver};
 use leafseal_service::{FREED_BUFFERS_MAX, MERGE_SIZE_MAX, Rope};
@@ -243,7 +243,7 @@ mod tests {
 
     use super::*;
     use crate::clock;
-    use crate::metrics::requests::{Arrival, Outcome, Requests};
+    use crate::metrics::{Arrival, Outcome, Requests};
     use leafseal_service::Reply;
 
     #[derive(Default)]

@@ -19,8 +19,7 @@ use tokio::task::AbortHandle;
 
 use crate::api::{self, Api};
 use crate::clock;
-use crate::counters::ServerCounters;
-use crate::metrics::Times;
+use crate::metrics::{ServerCounters, Times};
 use crate::refusals::RefusalLog;
 use crate::rpc::listener::listen;
 use crate::server_state::ServerState;

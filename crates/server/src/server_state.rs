@@ -11,9 +11,7 @@ use leafseal_engine::pool::Pool;
 use leafseal_net::tls::Expiries;
 use leafseal_net::{BulkQueue, Full, Leaving, Phase, Slots};
 
-use crate::api::counters::ApiCounters;
-use crate::counters::{Counters, ServerCounters};
-use crate::metrics::{Requests, Times};
+use crate::metrics::{ApiCounters, Counters, Requests, ServerCounters, Times};
 use crate::outbox::Outbox;
 use crate::refusals::RefusalLog;
 use crate::settings::ServerSettings;

@@ -11,8 +11,7 @@ use leafseal_engine::pool::{Clock, Pool};
 use leafseal_net::Leaving;
 
 use crate::clock;
-use crate::counters::ServerCounters;
-use crate::metrics::Times;
+use crate::metrics::{ServerCounters, Times};
 use crate::rpc::connection::Connection;
 use crate::rpc::gathered::Gathered;
 pub use crate::rpc::wire::Socket;

@@ -11,7 +11,8 @@ use leafseal_service::api::{self, CallOptions};
 use super::body::Form;
 use super::credentials::{API_KEY, Credentials, NoCredentials};
 use super::query::{SupportedOptions, read_options};
-use super::route::{Call, PATHS};
+use super::route::PATHS;
+use crate::metrics::Call;
 
 /// Parses any bytes as a call: a line with path and query, header lines, an empty line, the body.
 pub fn check_call(bytes: &[u8]) {

@@ -7,7 +7,6 @@
 
 mod body;
 mod call;
-pub(crate) mod counters;
 mod credentials;
 pub(crate) mod fuzzing;
 mod problem;
@@ -37,6 +36,7 @@ use tokio::time::timeout;
 
 use crate::clock;
 use crate::failure_log::FailureLog;
+use crate::metrics::Call;
 use crate::refusals::Refused;
 use crate::server_state::ServerState;
 use crate::start_error::StartError;
@@ -49,7 +49,6 @@ use problem::{forbidden, invalid, not_found, overloaded, unauthorized};
 use query::{SupportedOptions, read_options};
 use record::Record;
 use report::{REPORT, header};
-use route::Call;
 pub use settings::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation, SharedRelayInformation};
 
 /// The content of `GET /openapi.json`.

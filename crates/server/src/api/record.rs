@@ -8,9 +8,8 @@ use hyper::{Response, StatusCode};
 use leafseal_http::{Peer, Problem, ResponseBody};
 use leafseal_net::client_of;
 
-use super::counters::word_of;
-use super::route::Call;
 use crate::clock;
+use crate::metrics::{Call, word_of};
 use crate::refusals::Refused;
 use crate::server_state::ServerState;
 

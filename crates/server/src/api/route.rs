@@ -2,27 +2,10 @@
 
 use hyper::Method;
 
-/// The calls of the API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Call {
-    /// An app's public keys, by API key.
-    KeysByApiKey,
-    /// The same by the app's name in a header.
-    KeysByApp,
-    /// The same by path, for browsers.
-    AppOfTeam,
-    Encrypt,
-    Decrypt,
-    Inspect,
-    ClientSideTokens,
-    RelayOutbound,
-    /// The certificate of the outbound relay's authority.
-    Certificate,
-    OpenApi,
-}
+use crate::metrics::Call;
 
 /// The fixed paths; `{…}` is one segment, as in the OpenAPI document.
-pub(crate) const PATHS: [(&str, Call); 10] = [
+pub(crate) const PATHS: [(&str, Call); Call::ALL.len()] = [
     ("/cages/key", Call::KeysByApiKey),
     ("/keys", Call::KeysByApp),
     ("/{team}/apps/{app}", Call::AppOfTeam),
@@ -36,9 +19,6 @@ pub(crate) const PATHS: [(&str, Call); 10] = [
 ];
 
 impl Call {
-    /// The number of calls.
-    pub(crate) const COUNT: usize = PATHS.len();
-
     /// Returns the call of this path, with the app that the path names. A second leading slash is ignored: it comes from a base URL that
     /// ends in one.
     pub(crate) fn of_path(path: &str) -> Option<(Call, Option<&str>)> {
@@ -73,22 +53,6 @@ impl Call {
     pub(crate) fn is_for_pages(self) -> bool {
         matches!(self, Call::KeysByApp | Call::AppOfTeam | Call::Decrypt)
     }
-
-    /// The name in metrics and logs.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Call::KeysByApiKey => "cages_key",
-            Call::KeysByApp => "keys",
-            Call::AppOfTeam => "team_app",
-            Call::Encrypt => "encrypt",
-            Call::Decrypt => "decrypt",
-            Call::Inspect => "inspect",
-            Call::ClientSideTokens => "client_side_tokens",
-            Call::RelayOutbound => "relay_outbound",
-            Call::Certificate => "certificate",
-            Call::OpenApi => "openapi",
-        }
-    }
 }
 
 #[cfg(test)]
@@ -97,6 +61,7 @@ mod tests {
 
     #[test]
     fn paths_are_exact() {
+        assert_eq!(PATHS.map(|(_, call)| call), Call::ALL);
         for (path, call) in PATHS {
             let app = path.contains('{').then_some("{app}");
             assert_eq!(Call::of_path(path), Some((call, app)), "{path}");

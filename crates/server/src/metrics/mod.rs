@@ -3,20 +3,25 @@
 //! Values are plain atomics where they are counted; this module adds names, units and help texts, which `docs/metrics.md` repeats. The
 //! values of labels are fixed sets: no caller can add one.
 
-pub(crate) mod requests;
+mod calls;
+mod counters;
+mod record;
+mod requests;
 
 use std::fmt;
 use std::time::Duration;
 
 use leafseal_engine::pool::Observer;
-use leafseal_engine::{Counters, LookupCounters};
+use leafseal_engine::{self as engine, LookupCounters};
 use leafseal_http::HttpCounters;
 use leafseal_net::ProcessFigures;
 use leafseal_net::metrics::{Histogram, HistogramSnapshot, Named, Writer, openmetrics};
 use leafseal_net::tls::PrivateKeyFigures;
 
-use crate::api::counters::ApiSnapshot;
-use crate::counters::ServerCounters;
+pub(crate) use calls::{ApiCounters, ApiSnapshot, Call, word_of};
+pub(crate) use counters::Counters;
+pub use counters::ServerCounters;
+pub(crate) use record::RequestRecord;
 pub(crate) use requests::{Arrival, Requests, RequestsSnapshot};
 pub use requests::{Outcome, OutcomeCounts};
 
@@ -67,7 +72,7 @@ pub(crate) struct Snapshot {
     pub(crate) workers: usize,
     pub(crate) times: TimesSnapshot,
     pub(crate) requests: RequestsSnapshot,
-    pub(crate) engine: Counters,
+    pub(crate) engine: engine::Counters,
     /// The HTTPS API; all zero if it is disabled.
     pub(crate) api: ApiSnapshot,
     pub(crate) process: ProcessFigures,
@@ -246,7 +251,7 @@ impl Snapshot {
             "keystore_resyncs",
             "How often cached keys and grants were dropped: the key store had changed, was connected again, or was silent for too long",
         );
-        let Counters {
+        let engine::Counters {
             apps,
             grants,
             api_keys,

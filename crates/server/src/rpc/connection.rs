@@ -25,11 +25,9 @@ use tokio::time::{Sleep, sleep_until, timeout};
 
 use crate::attempts::Attempts;
 use crate::clock;
-use crate::counters::Counters;
-use crate::metrics::{Arrival, Outcome};
+use crate::metrics::{Arrival, Counters, Outcome, RequestRecord};
 use crate::outbox::{Buffers, ConnectionReceiver, Outbox};
 use crate::refusals::RequestSource;
-use crate::request_record::RequestRecord;
 use crate::rpc::departure::Departure;
 use crate::rpc::frame_timeout::FrameTimeout;
 use crate::rpc::in_flight::InFlight;

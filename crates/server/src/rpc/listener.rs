@@ -16,8 +16,8 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_boring::{SslStream, SslStreamBuilder};
 
 use crate::clock;
-use crate::counters::Counters;
 use crate::identity::{peer_identity, valid_for};
+use crate::metrics::Counters;
 use crate::refusals::{RefusalLog, Refused, fingerprint};
 use crate::rpc::connection::{Connection, End};
 use crate::rpc::gathered::Gathered;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use leafseal_engine::pool::{Cancellation, Reason};
 use leafseal_protocol::ErrorObject;
 
+use super::requests::{Arrival, Outcome, Requests};
 use crate::clock;
-use crate::metrics::requests::{Arrival, Outcome, Requests};
 use crate::refusals::RequestSource;
 use leafseal_service::Effort;
 

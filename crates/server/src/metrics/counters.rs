@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::metrics::requests::OutcomeCounts;
+use super::requests::OutcomeCounts;
 
 macro_rules! counters {
     ($($name:ident $what:literal),+ $(,)?) => {

@@ -1,4 +1,4 @@
-//! Counts calls by kind and status.
+//! Counts calls of the HTTPS API by kind and status.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,56 @@ use std::time::Duration;
 use leafseal_http::HttpCounters;
 use leafseal_net::metrics::{Histogram, HistogramSnapshot};
 
-use super::route::{Call, PATHS};
+/// The calls of the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Call {
+    /// An app's public keys, by API key.
+    KeysByApiKey,
+    /// The same by the app's name in a header.
+    KeysByApp,
+    /// The same by path, for browsers.
+    AppOfTeam,
+    Encrypt,
+    Decrypt,
+    Inspect,
+    ClientSideTokens,
+    RelayOutbound,
+    /// The certificate of the outbound relay's authority.
+    Certificate,
+    OpenApi,
+}
+
+impl Call {
+    /// Every call, in the order of their indexes.
+    pub(crate) const ALL: [Call; 10] = [
+        Call::KeysByApiKey,
+        Call::KeysByApp,
+        Call::AppOfTeam,
+        Call::Encrypt,
+        Call::Decrypt,
+        Call::Inspect,
+        Call::ClientSideTokens,
+        Call::RelayOutbound,
+        Call::Certificate,
+        Call::OpenApi,
+    ];
+
+    /// The name in metrics and logs.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Call::KeysByApiKey => "cages_key",
+            Call::KeysByApp => "keys",
+            Call::AppOfTeam => "team_app",
+            Call::Encrypt => "encrypt",
+            Call::Decrypt => "decrypt",
+            Call::Inspect => "inspect",
+            Call::ClientSideTokens => "client_side_tokens",
+            Call::RelayOutbound => "relay_outbound",
+            Call::Certificate => "certificate",
+            Call::OpenApi => "openapi",
+        }
+    }
+}
 
 /// The statuses of answers. Any other status counts as 500; it would be a bug.
 const STATUSES: [(u16, &str); 15] = [
@@ -31,7 +80,7 @@ const STATUSES: [(u16, &str); 15] = [
 const DISCONNECTED: usize = STATUSES.len() - 1;
 const INTERNAL: usize = 11;
 /// The number of calls, and one more for requests to anything else.
-const CALLS: usize = Call::COUNT + 1;
+const CALLS: usize = Call::ALL.len() + 1;
 
 /// Counters of all calls since the start. Relaxed ordering suffices: no other data depends on them.
 #[derive(Default)]
@@ -58,27 +107,27 @@ pub(crate) struct ApiSnapshot {
 }
 
 fn index_of(call: Option<Call>) -> usize {
-    call.and_then(|call| PATHS.iter().position(|(_, known)| *known == call)).unwrap_or(Call::COUNT)
+    call.map_or(Call::ALL.len(), |call| call as usize)
 }
 
 fn word_of_index(index: usize) -> &'static str {
-    PATHS.get(index).map_or("other", |(_, call)| call.as_str())
+    Call::ALL.get(index).map_or("other", |call| call.as_str())
 }
 
 /// The name of a call in metrics and logs.
-pub(super) fn word_of(call: Option<Call>) -> &'static str {
+pub(crate) fn word_of(call: Option<Call>) -> &'static str {
     word_of_index(index_of(call))
 }
 
 impl ApiCounters {
     /// Registers the listener's counters.
-    pub(super) fn watch(&self, counting: impl Fn() -> HttpCounters + Send + Sync + 'static) {
+    pub(crate) fn watch(&self, counting: impl Fn() -> HttpCounters + Send + Sync + 'static) {
         // A server has one listener.
         let _ = self.connections.set(Box::new(counting));
     }
 
     /// Counts a finished call; `status` is `None` if the caller disconnected.
-    pub(super) fn count(&self, call: Option<Call>, status: Option<u16>, time: Duration) {
+    pub(crate) fn count(&self, call: Option<Call>, status: Option<u16>, time: Duration) {
         let place_of = |status| STATUSES.iter().position(|(known, _)| *known == status).unwrap_or(INTERNAL);
         let index = index_of(call);
         self.calls[index][status.map_or(DISCONNECTED, place_of)].fetch_add(1, Ordering::Relaxed);
@@ -111,9 +160,10 @@ mod tests {
         words.sort_unstable();
         words.dedup();
         assert_eq!(words.len(), CALLS);
+        assert!(Call::ALL.iter().enumerate().all(|(index, call)| index_of(Some(*call)) == index));
         assert_eq!(
             (index_of(None), STATUSES[INTERNAL].0, STATUSES[DISCONNECTED].1),
-            (Call::COUNT, 500, "disconnected")
+            (Call::ALL.len(), 500, "disconnected")
         );
     }
 }
