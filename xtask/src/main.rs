@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 mod check;
+mod conversations;
 mod examples;
 mod generate;
 mod lexer;
@@ -27,6 +28,9 @@ usage: cargo xtask COMMAND
   licenses TARGET       notices of the libraries in the program built for this target
   measurements          docs/measurements.md, from the results in benches/results
   generate [--check]    names and pages in other languages, from the crates; --check only compares
+  conversations         checks the expectations in vectors/client/conversations; UPDATE=1 writes them
+  conversations --seed N --count N -o FILE
+                        more conversations, of these seeds, as JSON Lines
   examples --fields N   a JSON document of exactly N scalar values (1 to 10,000,000)
   examples --bytes N    a JSON document of exactly N bytes (at least 1,024)
   examples --lines N    N customer records, one per line (JSON Lines)
@@ -68,6 +72,7 @@ fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
             let order = examples::Order::parse(rest)?;
             Ok(examples::write(&order, &mut io::BufWriter::new(io::stdout().lock()))?)
         }
+        "conversations" => conversations::run(&source::root(), rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(())
