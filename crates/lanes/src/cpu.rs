@@ -57,6 +57,7 @@ macro_rules! kernel {
             #[cfg(target_arch = "x86_64")]
             $token($crate::cpu::$token),
             $(#[$model_doc])*
+            #[cfg(any(test, feature = "model"))]
             #[doc(hidden)]
             Model,
         }
@@ -75,6 +76,7 @@ macro_rules! kernel {
                 match self {
                     #[cfg(target_arch = "x86_64")]
                     Self::$token(_) => $name,
+                    #[cfg(any(test, feature = "model"))]
                     Self::Model => "model",
                 }
             }

@@ -6,7 +6,7 @@
 use std::arch::x86_64::*;
 
 use super::BLOCK_SIZE;
-use super::portable::{COUNTER, DOUBLE_ROUNDS, State, WORDS};
+use super::state::{COUNTER, DOUBLE_ROUNDS, State, WORDS};
 use crate::cpu::Ifma;
 use crate::wipe::wipe;
 

@@ -12,7 +12,9 @@ mod constant_time;
 mod field;
 mod known_answers;
 mod poly1305;
+#[cfg(any(test, feature = "model"))]
 mod portable;
+mod state;
 mod wide;
 
 use crate::cpu::kernel;
@@ -77,11 +79,12 @@ impl Kernel {
         output: *mut u8,
         size: usize,
     ) {
-        let state = portable::state(key, nonce, counter);
+        let state = state::state(key, nonce, counter);
         match self {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the token proves the features; the rest is the caller's promise.
             Self::Ifma(cpu) => unsafe { avx512::apply(cpu, state, input, output, size) },
+            #[cfg(any(test, feature = "model"))]
             // SAFETY: the caller's promise.
             Self::Model => unsafe { portable::apply(state, input, output, size) },
         }

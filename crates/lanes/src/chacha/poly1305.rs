@@ -7,6 +7,7 @@ use super::{KEY_SIZE, Kernel};
 use crate::cpu::Ifma;
 #[cfg(target_arch = "x86_64")]
 use crate::u64x8::Avx512;
+#[cfg(any(test, feature = "model"))]
 use crate::u64x8::{Model, ModelCpu};
 use crate::wipe::wipe;
 
@@ -105,6 +106,7 @@ impl Poly1305 {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the token proves the features.
             Kernel::Ifma(cpu) => unsafe { update_with_ifma(cpu, powers, &self.sum, bytes) },
+            #[cfg(any(test, feature = "model"))]
             Kernel::Model => wide::update::<Model>(ModelCpu, powers, &self.sum, bytes),
         };
     }

@@ -1,36 +1,8 @@
-//! ChaCha20 by its definition (RFC 8439, 2.3): the oracle of the wide form, which takes its initial state from here.
+//! ChaCha20 by its definition (RFC 8439, 2.3): the reference for tests of the wide form.
 
-use super::{BLOCK_SIZE, KEY_SIZE, NONCE_SIZE};
+use super::BLOCK_SIZE;
+use super::state::{COUNTER, DOUBLE_ROUNDS, State, WORDS};
 use crate::wipe::overwrite;
-
-/// Words of a state.
-pub(super) const WORDS: usize = 16;
-/// The word that counts blocks.
-pub(super) const COUNTER: usize = 12;
-/// Two rounds each: of the columns, and of the diagonals.
-pub(super) const DOUBLE_ROUNDS: usize = 10;
-
-/// "expand 32-byte k".
-const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
-
-/// The words of a block before the rounds. Wiped on drop.
-pub(super) struct State(pub(super) [u32; WORDS]);
-
-impl Drop for State {
-    fn drop(&mut self) {
-        overwrite(&mut self.0, 0);
-    }
-}
-
-/// The state of a block (RFC 8439, 2.3).
-pub(super) fn state(key: &[u8; KEY_SIZE], nonce: &[u8; NONCE_SIZE], counter: u32) -> State {
-    let mut state = State([0; WORDS]);
-    state.0[..4].copy_from_slice(&CONSTANTS);
-    let counter = [counter.to_le_bytes()];
-    let words = key.as_chunks().0.iter().chain(&counter).chain(nonce.as_chunks().0);
-    state.0[4..].iter_mut().zip(words).for_each(|(word, bytes)| *word = u32::from_le_bytes(*bytes));
-    state
-}
 
 /// # Safety
 /// As for [`super::Kernel::apply`].

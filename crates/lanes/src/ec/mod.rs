@@ -30,9 +30,11 @@ use std::ops::ControlFlow;
 
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::{Adx, Avx512F, Ifma};
+use crate::u64x8::LANES;
 #[cfg(target_arch = "x86_64")]
 use crate::u64x8::{Avx512, Multiplier};
-use crate::u64x8::{LANES, Model, ModelCpu};
+#[cfg(any(test, feature = "model"))]
+use crate::u64x8::{Model, ModelCpu};
 use crate::wipe::wipe;
 use curve::Curve as _;
 use element::Element;
@@ -84,6 +86,7 @@ pub enum Kernel {
     #[cfg(target_arch = "x86_64")]
     Avx512(Avx512F),
     /// The source of both without their instructions. Slow: for tests on any CPU, and never detected.
+    #[cfg(any(test, feature = "model"))]
     #[doc(hidden)]
     Model,
 }
@@ -116,6 +119,7 @@ impl Kernel {
             Self::Ifma(_) => "ifma",
             #[cfg(target_arch = "x86_64")]
             Self::Avx512(_) => "avx512",
+            #[cfg(any(test, feature = "model"))]
             Self::Model => "model",
         }
     }
@@ -151,8 +155,12 @@ impl Kernel {
 macro_rules! dispatch {
     ($kernel:expr, $curve:expr, $function:ident($($argument:expr),*)) => {
         match ($kernel, $curve) {
-            (Kernel::Portable | Kernel::Model, Curve::P256) => $function::<P256, _>(Portable, $($argument),*),
-            (Kernel::Portable | Kernel::Model, Curve::Secp256k1) => $function::<Secp256k1, _>(Portable, $($argument),*),
+            (Kernel::Portable, Curve::P256) => $function::<P256, _>(Portable, $($argument),*),
+            (Kernel::Portable, Curve::Secp256k1) => $function::<Secp256k1, _>(Portable, $($argument),*),
+            #[cfg(any(test, feature = "model"))]
+            (Kernel::Model, Curve::P256) => $function::<P256, _>(Portable, $($argument),*),
+            #[cfg(any(test, feature = "model"))]
+            (Kernel::Model, Curve::Secp256k1) => $function::<Secp256k1, _>(Portable, $($argument),*),
             #[cfg(target_arch = "x86_64")]
             (Kernel::Ifma(cpu), Curve::P256) => $function::<P256, _>(Adx::from(cpu), $($argument),*),
             #[cfg(target_arch = "x86_64")]
@@ -412,8 +420,15 @@ pub fn agree(kernel: Kernel, scalar: &Scalar, points: &[[u8; COMPRESSED_SIZE]], 
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the token proves the features.
             (Kernel::Avx512(cpu), _) => unsafe { agree_with_avx512(cpu, scalar, points, out) },
-            (_, Curve::P256) => wide::agree::<P256, Model, _>(ModelCpu, Portable, &scalar.odd, points, out),
-            (_, Curve::Secp256k1) => wide::agree::<Secp256k1, Model, _>(ModelCpu, Portable, &scalar.odd, points, out),
+            #[cfg(any(test, feature = "model"))]
+            (Kernel::Model, Curve::P256) => {
+                wide::agree::<P256, Model, _>(ModelCpu, Portable, &scalar.odd, points, out);
+            }
+            #[cfg(any(test, feature = "model"))]
+            (Kernel::Model, Curve::Secp256k1) => {
+                wide::agree::<Secp256k1, Model, _>(ModelCpu, Portable, &scalar.odd, points, out);
+            }
+            _ => unreachable!("a kernel with lanes"),
         }
     }
 }
@@ -458,8 +473,13 @@ fn multiply_wide(
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the token proves the features.
         (Kernel::Avx512(cpu), _) => unsafe { multiply_with_avx512(cpu, curve, tables, scalars, out) },
-        (_, Curve::P256) => wide::multiply::<P256, Model, _>(ModelCpu, Portable, tables, scalars, out),
-        (_, Curve::Secp256k1) => wide::multiply::<Secp256k1, Model, _>(ModelCpu, Portable, tables, scalars, out),
+        #[cfg(any(test, feature = "model"))]
+        (Kernel::Model, Curve::P256) => wide::multiply::<P256, Model, _>(ModelCpu, Portable, tables, scalars, out),
+        #[cfg(any(test, feature = "model"))]
+        (Kernel::Model, Curve::Secp256k1) => {
+            wide::multiply::<Secp256k1, Model, _>(ModelCpu, Portable, tables, scalars, out);
+        }
+        _ => unreachable!("tables for lanes belong to a kernel with lanes"),
     }
 }
 

@@ -17,6 +17,7 @@ use crate::cpu::Ifma;
 use crate::cpu::kernel;
 #[cfg(target_arch = "x86_64")]
 use crate::u64x8::Avx512;
+#[cfg(any(test, feature = "model"))]
 use crate::u64x8::{Model, ModelCpu};
 use sign::Key;
 
@@ -115,6 +116,7 @@ impl PrivateKey {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the token proves the features.
             Kernel::Ifma(cpu) => unsafe { sign_with_ifma(cpu, &self.key, batch) },
+            #[cfg(any(test, feature = "model"))]
             Kernel::Model => sign::sign::<Model>(ModelCpu, &self.key, batch),
         }
     }

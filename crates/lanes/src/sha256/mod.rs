@@ -4,6 +4,7 @@
 //! Padding, and messages on their own, are a library's business. Timing depends only on lengths.
 
 mod known_answers;
+#[cfg(any(test, feature = "model"))]
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod sha_ni;
@@ -51,13 +52,14 @@ impl Kernel {
 
     /// Takes as many blocks of each message as both have; returns their number.
     pub fn compress_pair(self, states: [&mut State; 2], messages: [&[u8]; 2]) -> usize {
-        let [front, back] = messages.map(|message| message.as_chunks().0);
+        let [front, back] = messages.map(|message| message.as_chunks::<BLOCK_SIZE>().0);
         let count = front.len().min(back.len());
         let blocks = [&front[..count], &back[..count]];
         match self {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the token proves the features.
             Self::ShaNi(_) => unsafe { sha_ni::compress_pair(states, blocks) },
+            #[cfg(any(test, feature = "model"))]
             Self::Model => portable::compress_pair(states, blocks),
         }
         count

@@ -10,10 +10,12 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(any(test, feature = "model"))]
 mod model;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx512::{Avx512, Multiplier};
+#[cfg(any(test, feature = "model"))]
 pub(crate) use model::{Model, ModelCpu};
 
 /// Numbers in a vector.

@@ -56,25 +56,29 @@ impl WideCurve for Secp256k1 {
     /// (p + 1)/4 is (2^223 − 1)·2^31 + (2^22 − 1)·2^8 + 3·2^2.
     #[inline(always)]
     fn square_root<V: U64x8>(field: &Field<Self, V>, a: &Element<V>) -> Element<V> {
-        // ones_n is the power of 2^n − 1.
-        let ones_2 = longer(field, a, 1, a);
-        let ones_3 = longer(field, &ones_2, 1, a);
-        let ones_6 = longer(field, &ones_3, 3, &ones_3);
-        let ones_9 = longer(field, &ones_6, 3, &ones_3);
-        let ones_11 = longer(field, &ones_9, 2, &ones_2);
-        let ones_22 = longer(field, &ones_11, 11, &ones_11);
-        let ones_44 = longer(field, &ones_22, 22, &ones_22);
-        let ones_88 = longer(field, &ones_44, 44, &ones_44);
-        let ones_176 = longer(field, &ones_88, 88, &ones_88);
-        let ones_220 = longer(field, &ones_176, 44, &ones_44);
-        let ones_223 = longer(field, &ones_220, 3, &ones_3);
-        let power = longer(field, &longer(field, &ones_223, 23, &ones_22), 6, &ones_2);
-        field.square_times(&power, 2)
+        let mut powers = [*a; CHAIN.len() + 1];
+        // A loop, and no call for each step: the products are then compiled once.
+        for (i, (power, times, other)) in CHAIN.into_iter().enumerate() {
+            powers[i + 1] = field.multiply(&field.square_times(&powers[power], times), &powers[other]);
+        }
+        field.square_times(&powers[CHAIN.len()], 2)
     }
 }
 
-/// The power of 2^`by`, times another: a function and no closure, which would be compiled without the CPU's features.
-#[inline(always)]
-fn longer<V: U64x8>(field: &Field<Secp256k1, V>, power: &Element<V>, by: usize, other: &Element<V>) -> Element<V> {
-    field.multiply(&field.square_times(power, by), other)
-}
+/// The steps of the root's power. Step i makes power i + 1 of the power with the first index, squared as often, times the power with the
+/// other index; power 0 is the number itself. A comment `n` marks the power of 2^n − 1.
+const CHAIN: [(usize, usize, usize); 13] = [
+    (0, 1, 0),   // 2
+    (1, 1, 0),   // 3
+    (2, 3, 2),   // 6
+    (3, 3, 2),   // 9
+    (4, 2, 1),   // 11
+    (5, 11, 5),  // 22
+    (6, 22, 6),  // 44
+    (7, 44, 7),  // 88
+    (8, 88, 8),  // 176
+    (9, 44, 7),  // 220
+    (10, 3, 2),  // 223
+    (11, 23, 6), // (2^223 − 1)·2^23 + 2^22 − 1
+    (12, 6, 1),  // the one before, times 2^6, + 3
+];
