@@ -7,8 +7,9 @@ use super::{Finding, Repository};
 use crate::metadata::{Package, Use, short};
 
 /// Crate, and the crates that its shipped code may import.
-const EDGES: [(&str, &[&str]); 23] = [
-    ("lanes", &[]),
+const EDGES: [(&str, &[&str]); 24] = [
+    ("lanes-macros", &[]),
+    ("lanes", &["lanes-macros"]),
     ("crypto", &["lanes"]),
     ("envelope", &["lanes", "crypto"]),
     ("document", &[]),

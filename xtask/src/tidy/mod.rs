@@ -7,6 +7,7 @@ mod calls;
 mod claims;
 mod cycles;
 mod edges;
+mod features;
 mod generated;
 mod links;
 mod modules;
@@ -61,11 +62,12 @@ impl fmt::Display for Finding {
     }
 }
 
-const RULES: [fn(&Repository) -> Vec<Finding>; 14] = [
+const RULES: [fn(&Repository) -> Vec<Finding>; 15] = [
     edges::check,
     modules::check,
     cycles::check,
     unsafety::check,
+    features::check,
     calls::check,
     shape::check,
     words::check,

@@ -5,9 +5,11 @@
 
 use std::arch::x86_64::*;
 
+use leafseal_lanes_macros::compiled_for;
+
 use super::BLOCK_SIZE;
 use super::state::{COUNTER, DOUBLE_ROUNDS, State, WORDS};
-use crate::cpu::Ifma;
+use crate::cpu::{Ifma, entry};
 use crate::wipe::wipe;
 
 /// Blocks in a register.
@@ -23,10 +25,20 @@ macro_rules! with_token {
     };
 }
 
+entry! {
+    /// # Safety
+    /// As for [`super::Kernel::apply`].
+    pub(super) unsafe fn apply(cpu: Ifma, state: State, input: *const u8, output: *mut u8, size: usize) {
+        // SAFETY: the caller's guarantees.
+        unsafe { apply_groups(cpu, state, input, output, size) }
+    }
+}
+
 /// # Safety
 /// As for [`super::Kernel::apply`].
-#[target_feature(enable = "avx512f")]
-pub(super) unsafe fn apply(cpu: Ifma, state: State, input: *const u8, output: *mut u8, size: usize) {
+#[inline]
+#[compiled_for(Ifma)]
+unsafe fn apply_groups(cpu: Ifma, state: State, input: *const u8, output: *mut u8, size: usize) {
     let whole = size / GROUP_SIZE * GROUP_SIZE;
     let mut initial = initial(cpu, &state);
     for start in (0..whole).step_by(GROUP_SIZE) {
@@ -47,7 +59,7 @@ pub(super) unsafe fn apply(cpu: Ifma, state: State, input: *const u8, output: *m
 ///
 /// # Safety
 /// As for [`super::Kernel::apply`].
-#[target_feature(enable = "avx512f")]
+#[compiled_for(Ifma)]
 unsafe fn apply_rest(cpu: Ifma, initial: [__m512i; WORDS], input: *const u8, output: *mut u8, size: usize) {
     let mut stream = [0; GROUP_SIZE];
     for (i, block) in blocks(cpu, initial).into_iter().enumerate() {
@@ -72,7 +84,7 @@ unsafe fn apply_rest(cpu: Ifma, initial: [__m512i; WORDS], input: *const u8, out
 /// # Safety
 /// Input and output have a block, which is read before it is written.
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[compiled_for(Ifma)]
 unsafe fn apply_block(block: __m512i, input: *const u8, output: *mut u8) {
     // SAFETY: the caller's promise.
     unsafe {

@@ -4,7 +4,7 @@ use super::field::{ABOVE, Number};
 use super::wide::{self, Powers, STEP_SIZE};
 use super::{KEY_SIZE, Kernel};
 #[cfg(target_arch = "x86_64")]
-use crate::cpu::Ifma;
+use crate::cpu::entry;
 #[cfg(target_arch = "x86_64")]
 use crate::u64x8::Avx512;
 #[cfg(any(test, feature = "model"))]
@@ -104,8 +104,7 @@ impl Poly1305 {
         let powers = self.powers.get_or_insert_with(|| Powers::new(&self.r));
         self.sum = match self.kernel {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the token proves the features.
-            Kernel::Ifma(cpu) => unsafe { update_with_ifma(cpu, powers, &self.sum, bytes) },
+            Kernel::Ifma(cpu) => update_with_ifma(cpu, powers, &self.sum, bytes),
             #[cfg(any(test, feature = "model"))]
             Kernel::Model => wide::update::<Model>(ModelCpu, powers, &self.sum, bytes),
         };
@@ -113,7 +112,8 @@ impl Poly1305 {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "bmi2,adx,avx2,avx512f,avx512ifma")]
-fn update_with_ifma(cpu: Ifma, powers: &Powers, sum: &Number, bytes: &[u8]) -> Number {
-    wide::update::<Avx512<_>>(cpu, powers, sum, bytes)
+entry! {
+    fn update_with_ifma(cpu: Ifma, powers: &Powers, sum: &Number, bytes: &[u8]) -> Number {
+        wide::update::<Avx512<_>>(cpu, powers, sum, bytes)
+    }
 }

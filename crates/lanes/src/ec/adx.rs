@@ -7,11 +7,13 @@
 use std::arch::asm;
 use std::arch::x86_64::*;
 
+use leafseal_lanes_macros::compiled_for;
+
 use super::entry::Entry;
 use super::path::Path;
 use super::words::Words;
 use super::{p256, secp256k1};
-use crate::cpu::Adx;
+use crate::cpu::{Adx, entry};
 
 /// Adds to the sum at `$r0` the product of `rdx` and a, into a fifth word that is zero before. Expects both carries clear, and leaves
 /// the carry of the whole to be added to `$r4` by `adc`.
@@ -451,13 +453,21 @@ impl Path for Adx {
 
     #[inline(always)]
     fn pick(self, entries: &[Entry], index: u64) -> Entry {
-        // SAFETY: the token proves that the CPU has AVX2.
-        unsafe { pick(entries, index) }
+        pick(self, entries, index)
     }
 }
 
-#[target_feature(enable = "avx2")]
-fn pick(entries: &[Entry], index: u64) -> Entry {
+entry! {
+    #[inline(always)]
+    fn pick(_cpu: Adx, entries: &[Entry], index: u64) -> Entry {
+        select(entries, index)
+    }
+}
+
+/// The entry at a secret index: every entry is read, and masked by whether its place is the index.
+#[inline]
+#[compiled_for(Adx)]
+fn select(entries: &[Entry], index: u64) -> Entry {
     let index = _mm256_set1_epi64x(index.cast_signed());
     let mut place = _mm256_setzero_si256();
     let mut halves = [_mm256_setzero_si256(); 2];

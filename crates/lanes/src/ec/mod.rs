@@ -6,12 +6,16 @@
 
 #[cfg(target_arch = "x86_64")]
 mod adx;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 #[cfg(all(test, feature = "valgrind", target_arch = "x86_64"))]
 mod constant_time;
 mod curve;
 pub mod ecdsa;
 mod element;
 mod entry;
+#[cfg(target_arch = "x86_64")]
+mod ifma;
 mod inversion;
 mod known_answers;
 mod order;
@@ -31,8 +35,6 @@ use std::ops::ControlFlow;
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::{Adx, Avx512F, Ifma};
 use crate::u64x8::LANES;
-#[cfg(target_arch = "x86_64")]
-use crate::u64x8::{Avx512, Multiplier};
 #[cfg(any(test, feature = "model"))]
 use crate::u64x8::{Model, ModelCpu};
 use crate::wipe::wipe;
@@ -415,11 +417,9 @@ pub fn agree(kernel: Kernel, scalar: &Scalar, points: &[[u8; COMPRESSED_SIZE]], 
     for (points, out) in points.chunks(LANES).zip(out.chunks_mut(LANES)) {
         match (kernel, scalar.curve) {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the token proves the features.
-            (Kernel::Ifma(cpu), _) => unsafe { agree_with_ifma(cpu, scalar, points, out) },
+            (Kernel::Ifma(cpu), _) => ifma::agree(cpu, scalar, points, out),
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the token proves the features.
-            (Kernel::Avx512(cpu), _) => unsafe { agree_with_avx512(cpu, scalar, points, out) },
+            (Kernel::Avx512(cpu), _) => avx512::agree(cpu, scalar, points, out),
             #[cfg(any(test, feature = "model"))]
             (Kernel::Model, Curve::P256) => {
                 wide::agree::<P256, Model, _>(ModelCpu, Portable, &scalar.odd, points, out);
@@ -433,32 +433,6 @@ pub fn agree(kernel: Kernel, scalar: &Scalar, points: &[[u8; COMPRESSED_SIZE]], 
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "bmi2,adx,avx2,avx512f,avx512ifma")]
-fn agree_with_ifma(cpu: Ifma, scalar: &Scalar, points: &[[u8; COMPRESSED_SIZE]], out: &mut [Option<Agreement>]) {
-    agree_in_registers(cpu, scalar, points, out);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "bmi2,adx,avx2,avx512f")]
-fn agree_with_avx512(cpu: Avx512F, scalar: &Scalar, points: &[[u8; COMPRESSED_SIZE]], out: &mut [Option<Agreement>]) {
-    agree_in_registers(cpu, scalar, points, out);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn agree_in_registers<M: Multiplier + Into<Adx>>(
-    cpu: M,
-    scalar: &Scalar,
-    points: &[[u8; COMPRESSED_SIZE]],
-    out: &mut [Option<Agreement>],
-) {
-    match scalar.curve {
-        Curve::P256 => wide::agree::<P256, Avx512<M>, Adx>(cpu, cpu.into(), &scalar.odd, points, out),
-        Curve::Secp256k1 => wide::agree::<Secp256k1, Avx512<M>, Adx>(cpu, cpu.into(), &scalar.odd, points, out),
-    }
-}
-
 fn multiply_wide(
     kernel: Kernel,
     curve: Curve,
@@ -468,11 +442,9 @@ fn multiply_wide(
 ) {
     match (kernel, curve) {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: the token proves the features.
-        (Kernel::Ifma(cpu), _) => unsafe { multiply_with_ifma(cpu, curve, tables, scalars, out) },
+        (Kernel::Ifma(cpu), _) => ifma::multiply(cpu, curve, tables, scalars, out),
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: the token proves the features.
-        (Kernel::Avx512(cpu), _) => unsafe { multiply_with_avx512(cpu, curve, tables, scalars, out) },
+        (Kernel::Avx512(cpu), _) => avx512::multiply(cpu, curve, tables, scalars, out),
         #[cfg(any(test, feature = "model"))]
         (Kernel::Model, Curve::P256) => wide::multiply::<P256, Model, _>(ModelCpu, Portable, tables, scalars, out),
         #[cfg(any(test, feature = "model"))]
@@ -480,44 +452,5 @@ fn multiply_wide(
             wide::multiply::<Secp256k1, Model, _>(ModelCpu, Portable, tables, scalars, out);
         }
         _ => unreachable!("tables for lanes belong to a kernel with lanes"),
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "bmi2,adx,avx2,avx512f,avx512ifma")]
-fn multiply_with_ifma(
-    cpu: Ifma,
-    curve: Curve,
-    tables: &[&[wide::table::Window; WINDOWS]],
-    scalars: &[Scalar],
-    out: &mut [Point],
-) {
-    multiply_in_registers(cpu, curve, tables, scalars, out);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "bmi2,adx,avx2,avx512f")]
-fn multiply_with_avx512(
-    cpu: Avx512F,
-    curve: Curve,
-    tables: &[&[wide::table::Window; WINDOWS]],
-    scalars: &[Scalar],
-    out: &mut [Point],
-) {
-    multiply_in_registers(cpu, curve, tables, scalars, out);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn multiply_in_registers<M: Multiplier + Into<Adx>>(
-    cpu: M,
-    curve: Curve,
-    tables: &[&[wide::table::Window; WINDOWS]],
-    scalars: &[Scalar],
-    out: &mut [Point],
-) {
-    match curve {
-        Curve::P256 => wide::multiply::<P256, Avx512<M>, Adx>(cpu, cpu.into(), tables, scalars, out),
-        Curve::Secp256k1 => wide::multiply::<Secp256k1, Avx512<M>, Adx>(cpu, cpu.into(), tables, scalars, out),
     }
 }

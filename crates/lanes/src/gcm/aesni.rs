@@ -2,6 +2,8 @@
 
 use std::arch::x86_64::*;
 
+use leafseal_lanes_macros::compiled_for;
+
 use super::key::Expanded;
 use super::run::run;
 use super::short;
@@ -13,7 +15,7 @@ use crate::cpu::AesNi;
 #[derive(Clone, Copy)]
 pub(super) struct Lane(__m128i);
 
-entries!(AesNi, Lane, "aes,pclmulqdq,ssse3,sse4.1");
+entries!(AesNi, Lane);
 
 /// Runs intrinsics that need only the features of a token.
 macro_rules! with_token {
@@ -140,7 +142,7 @@ impl Vector for Lane {
 }
 
 #[inline]
-#[target_feature(enable = "sse2")]
+#[compiled_for(AesNi)]
 pub(super) fn load(block: &Block) -> __m128i {
     // SAFETY: a block is as long as the unaligned load.
     unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
@@ -148,20 +150,20 @@ pub(super) fn load(block: &Block) -> __m128i {
 
 /// The order that reverses the bytes of a block.
 #[inline]
-#[target_feature(enable = "sse2")]
+#[compiled_for(AesNi)]
 pub(super) fn reverse() -> __m128i {
     _mm_set_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 }
 
 #[inline]
-#[target_feature(enable = "sse2")]
+#[compiled_for(AesNi)]
 pub(super) fn from_halves([low, high]: [u64; 2]) -> __m128i {
     _mm_set_epi64x(high as i64, low as i64)
 }
 
 /// The nonce followed by zeros, without a detour through memory: a store of 12 bytes delays a load of 16.
 #[inline]
-#[target_feature(enable = "sse4.1")]
+#[compiled_for(AesNi)]
 pub(super) fn nonce_block(nonce: &[u8; 12]) -> __m128i {
     let (front, back) = nonce.split_at(8);
     let front = i64::from_le_bytes(front.try_into().expect("8 bytes"));
@@ -174,7 +176,7 @@ pub(super) fn nonce_block(nonce: &[u8; 12]) -> __m128i {
 /// # Safety
 /// `bytes` is readable for `size` bytes, from 1 to 16.
 #[inline]
-#[target_feature(enable = "sse2")]
+#[compiled_for(AesNi)]
 pub(super) unsafe fn load_short(bytes: *const u8, size: usize) -> __m128i {
     // SAFETY: the caller's promise.
     from_halves(unsafe { short::load(bytes, size) })
@@ -185,7 +187,7 @@ pub(super) unsafe fn load_short(bytes: *const u8, size: usize) -> __m128i {
 /// # Safety
 /// `out` is writable for `size` bytes, from 1 to 16.
 #[inline]
-#[target_feature(enable = "sse4.1")]
+#[compiled_for(AesNi)]
 pub(super) unsafe fn store_short(block: __m128i, out: *mut u8, size: usize) {
     let halves = [_mm_cvtsi128_si64(block) as u64, _mm_extract_epi64::<1>(block) as u64];
     // SAFETY: the caller's promise.

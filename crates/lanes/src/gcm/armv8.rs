@@ -2,6 +2,8 @@
 
 use std::arch::aarch64::*;
 
+use leafseal_lanes_macros::compiled_for;
+
 use super::key::Expanded;
 use super::run::run;
 use super::short;
@@ -13,7 +15,7 @@ use crate::cpu::Armv8;
 #[derive(Clone, Copy)]
 pub(super) struct Lane(uint8x16_t);
 
-entries!(Armv8, Lane, "neon,aes");
+entries!(Armv8, Lane);
 
 /// Runs intrinsics that need only the features of a token.
 macro_rules! with_token {
@@ -147,33 +149,33 @@ impl Vector for Lane {
 }
 
 #[inline]
-#[target_feature(enable = "neon")]
+#[compiled_for(Armv8)]
 fn from_halves([low, high]: [u64; 2]) -> uint8x16_t {
     vreinterpretq_u8_u64(vcombine_u64(vcreate_u64(low), vcreate_u64(high)))
 }
 
 #[inline]
-#[target_feature(enable = "neon")]
+#[compiled_for(Armv8)]
 fn halves(block: uint8x16_t) -> [u64; 2] {
     let block = vreinterpretq_u64_u8(block);
     [vgetq_lane_u64::<0>(block), vgetq_lane_u64::<1>(block)]
 }
 
 #[inline]
-#[target_feature(enable = "neon,aes")]
+#[compiled_for(Armv8)]
 fn multiply(left: u64, right: u64) -> uint8x16_t {
     vreinterpretq_u8_p128(vmull_p64(left, right))
 }
 
 /// AESE adds a key before it substitutes and shifts: zero here, as a round of [`Vector`] adds its key at the end.
 #[inline]
-#[target_feature(enable = "neon,aes")]
+#[compiled_for(Armv8)]
 fn aes_round(state: uint8x16_t, key: uint8x16_t) -> uint8x16_t {
     veorq_u8(vaesmcq_u8(vaeseq_u8(state, vdupq_n_u8(0))), key)
 }
 
 #[inline]
-#[target_feature(enable = "neon,aes")]
+#[compiled_for(Armv8)]
 fn aes_last_round(state: uint8x16_t, key: uint8x16_t) -> uint8x16_t {
     veorq_u8(vaeseq_u8(state, vdupq_n_u8(0)), key)
 }

@@ -22,7 +22,7 @@ macro_rules! with_token {
     };
 }
 
-entries!(Vaes256, Lanes, "aes,pclmulqdq,ssse3,sse4.1,avx2,vaes,vpclmulqdq");
+entries!(Vaes256, Lanes);
 
 impl Vector for Lanes {
     type Cpu = Vaes256;

@@ -2,6 +2,8 @@
 
 use std::arch::x86_64::*;
 
+use leafseal_lanes_macros::compiled_for;
+
 use super::aesni::{Lane, from_halves, load, nonce_block, reverse};
 use super::key::Expanded;
 use super::run::run;
@@ -21,7 +23,7 @@ macro_rules! with_token {
     };
 }
 
-entries!(Vaes512, Lanes, "aes,pclmulqdq,ssse3,sse4.1,avx2,vaes,vpclmulqdq,bmi2,avx512f,avx512bw,avx512vl");
+entries!(Vaes512, Lanes);
 
 impl Vector for Lanes {
     type Cpu = Vaes512;
@@ -174,7 +176,7 @@ impl Vector for Lanes {
 
 /// Four blocks side by side.
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[compiled_for(Vaes512)]
 fn join([a, b, c, d]: [__m128i; LANES_MAX]) -> __m512i {
     let half = _mm512_inserti32x4::<1>(_mm512_zextsi128_si512(a), b);
     _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(half, c), d)
@@ -185,7 +187,7 @@ fn join([a, b, c, d]: [__m128i; LANES_MAX]) -> __m512i {
 /// # Safety
 /// `bytes` is readable for `size` bytes.
 #[inline]
-#[target_feature(enable = "avx512bw,avx512vl,bmi2")]
+#[compiled_for(Vaes512)]
 unsafe fn load_short(bytes: *const u8, size: usize) -> __m128i {
     // SAFETY: the mask lets the load touch no byte beyond.
     unsafe { _mm_maskz_loadu_epi8(front(size) as __mmask16, bytes.cast()) }
@@ -193,7 +195,7 @@ unsafe fn load_short(bytes: *const u8, size: usize) -> __m128i {
 
 /// A mask of the first `size` bytes.
 #[inline]
-#[target_feature(enable = "bmi2")]
+#[compiled_for(Vaes512)]
 fn front(size: usize) -> __mmask64 {
     _bzhi_u64(!0, size as u32)
 }

@@ -84,32 +84,23 @@ pub(super) trait Vector: Copy {
 
 /// The functions that each set of instructions has: [`super::key::Expanded::fill`] and [`super::run::run`], compiled for it.
 macro_rules! entries {
-    ($cpu:ty, $vector:ty, $features:literal) => {
-        pub(super) fn expand(cpu: $cpu, key: &[u8], expanded: &mut Expanded) {
-            #[target_feature(enable = $features)]
-            fn with_features(cpu: $cpu, key: &[u8], expanded: &mut Expanded) {
+    ($cpu:ident, $vector:ty) => {
+        $crate::cpu::entry! {
+            pub(super) fn expand(cpu: $cpu, key: &[u8], expanded: &mut Expanded) {
                 expanded.fill::<$vector>(cpu, key);
             }
-            // SAFETY: the token proves the features.
-            unsafe { with_features(cpu, key, expanded) }
         }
 
-        pub(super) fn seal(cpu: $cpu, key: &Expanded, items: &[SealItem<'_>], out: &mut [u8]) {
-            #[target_feature(enable = $features)]
-            fn with_features(cpu: $cpu, key: &Expanded, items: &[SealItem<'_>], out: &mut [u8]) {
+        $crate::cpu::entry! {
+            pub(super) fn seal(cpu: $cpu, key: &Expanded, items: &[SealItem<'_>], out: &mut [u8]) {
                 run::<$vector, _>(cpu, key, items, out, &mut []);
             }
-            // SAFETY: the token proves the features.
-            unsafe { with_features(cpu, key, items, out) }
         }
 
-        pub(super) fn open(cpu: $cpu, key: &Expanded, items: &[OpenItem<'_>], out: &mut [u8], opened: &mut [bool]) {
-            #[target_feature(enable = $features)]
-            fn with_features(cpu: $cpu, key: &Expanded, items: &[OpenItem<'_>], out: &mut [u8], opened: &mut [bool]) {
+        $crate::cpu::entry! {
+            pub(super) fn open(cpu: $cpu, key: &Expanded, items: &[OpenItem<'_>], out: &mut [u8], opened: &mut [bool]) {
                 run::<$vector, _>(cpu, key, items, out, opened);
             }
-            // SAFETY: the token proves the features.
-            unsafe { with_features(cpu, key, items, out, opened) }
         }
     };
 }

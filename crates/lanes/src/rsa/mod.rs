@@ -13,7 +13,7 @@ mod sign;
 mod words;
 
 #[cfg(target_arch = "x86_64")]
-use crate::cpu::Ifma;
+use crate::cpu::entry;
 use crate::cpu::kernel;
 #[cfg(target_arch = "x86_64")]
 use crate::u64x8::Avx512;
@@ -114,8 +114,7 @@ impl PrivateKey {
     fn sign_batch(&self, batch: &[&[u8]]) -> [Option<Vec<u8>>; BATCH_SIZE] {
         match self.kernel {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the token proves the features.
-            Kernel::Ifma(cpu) => unsafe { sign_with_ifma(cpu, &self.key, batch) },
+            Kernel::Ifma(cpu) => sign_with_ifma(cpu, &self.key, batch),
             #[cfg(any(test, feature = "model"))]
             Kernel::Model => sign::sign::<Model>(ModelCpu, &self.key, batch),
         }
@@ -123,7 +122,8 @@ impl PrivateKey {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "bmi2,adx,avx2,avx512f,avx512ifma")]
-fn sign_with_ifma(cpu: Ifma, key: &Key, batch: &[&[u8]]) -> [Option<Vec<u8>>; BATCH_SIZE] {
-    sign::sign::<Avx512<_>>(cpu, key, batch)
+entry! {
+    fn sign_with_ifma(cpu: Ifma, key: &Key, batch: &[&[u8]]) -> [Option<Vec<u8>>; BATCH_SIZE] {
+        sign::sign::<Avx512<_>>(cpu, key, batch)
+    }
 }

@@ -57,8 +57,7 @@ impl Kernel {
         let blocks = [&front[..count], &back[..count]];
         match self {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the token proves the features.
-            Self::ShaNi(_) => unsafe { sha_ni::compress_pair(states, blocks) },
+            Self::ShaNi(cpu) => sha_ni::compress_pair(cpu, states, blocks),
             #[cfg(any(test, feature = "model"))]
             Self::Model => portable::compress_pair(states, blocks),
         }

@@ -2,7 +2,10 @@
 
 use std::arch::x86_64::*;
 
+use leafseal_lanes_macros::compiled_for;
+
 use super::{BLOCK_SIZE, CONSTANTS, ROUNDS, State};
+use crate::cpu::entry;
 
 /// Words of a register.
 const WORDS: usize = 4;
@@ -15,9 +18,16 @@ struct Lane {
     words: [__m128i; 4],
 }
 
-/// Both slices are as long.
-#[target_feature(enable = "sha,ssse3,sse4.1")]
-pub(super) fn compress_pair([front, back]: [&mut State; 2], [front_blocks, back_blocks]: [&[[u8; BLOCK_SIZE]]; 2]) {
+entry! {
+    /// Both slices must have the same length.
+    pub(super) fn compress_pair(_cpu: ShaNi, states: [&mut State; 2], blocks: [&[[u8; BLOCK_SIZE]]; 2]) {
+        compress_blocks(states, blocks);
+    }
+}
+
+#[inline]
+#[compiled_for(ShaNi)]
+fn compress_blocks([front, back]: [&mut State; 2], [front_blocks, back_blocks]: [&[[u8; BLOCK_SIZE]]; 2]) {
     let (mut x, mut y) = (load(front), load(back));
     for (x_block, y_block) in front_blocks.iter().zip(back_blocks) {
         let (x_before, y_before) = (x, y);
@@ -41,7 +51,7 @@ pub(super) fn compress_pair([front, back]: [&mut State; 2], [front_blocks, back_
 
 /// Four rounds of both, with the words at `I`, which are replaced by those of sixteen rounds later.
 #[inline]
-#[target_feature(enable = "sha,ssse3,sse4.1")]
+#[compiled_for(ShaNi)]
 fn rounds<const I: usize>(x: &mut Lane, y: &mut Lane, first: usize, is_last: bool) {
     let constants: &[u32; WORDS] = CONSTANTS[first + I * WORDS..].first_chunk().expect("four constants");
     // SAFETY: the array is as long as the unaligned load.
@@ -59,7 +69,7 @@ fn rounds<const I: usize>(x: &mut Lane, y: &mut Lane, first: usize, is_last: boo
 
 /// Words t to t + 3, where those at `I` are t - 16 to t - 13.
 #[inline]
-#[target_feature(enable = "sha,ssse3,sse4.1")]
+#[compiled_for(ShaNi)]
 fn next_words<const I: usize>(lane: &Lane) -> __m128i {
     let [w16, w12, w8, w4] = [lane.words[I], lane.words[(I + 1) % 4], lane.words[(I + 2) % 4], lane.words[(I + 3) % 4]];
     let w7 = _mm_alignr_epi8::<4>(w4, w8);
@@ -68,7 +78,7 @@ fn next_words<const I: usize>(lane: &Lane) -> __m128i {
 
 /// The first sixteen words.
 #[inline]
-#[target_feature(enable = "ssse3")]
+#[compiled_for(ShaNi)]
 fn schedule(block: &[u8; BLOCK_SIZE]) -> [__m128i; 4] {
     let big_endian = _mm_set_epi64x(0x0c0d_0e0f_0809_0a0b, 0x0405_0607_0001_0203);
     let mut words = [big_endian; 4];
@@ -80,7 +90,7 @@ fn schedule(block: &[u8; BLOCK_SIZE]) -> [__m128i; 4] {
 }
 
 #[inline]
-#[target_feature(enable = "sse2")]
+#[compiled_for(ShaNi)]
 fn load(state: &State) -> Lane {
     let [a, b, c, d, e, f, g, h] = state.map(u32::cast_signed);
     let abef = _mm_setr_epi32(f, e, b, a);
@@ -88,7 +98,7 @@ fn load(state: &State) -> Lane {
 }
 
 #[inline]
-#[target_feature(enable = "sse2")]
+#[compiled_for(ShaNi)]
 fn store(lane: &Lane, state: &mut State) {
     let (mut abef, mut cdgh) = ([0; WORDS], [0; WORDS]);
     // SAFETY: the arrays are as long as the unaligned stores.

@@ -2,16 +2,19 @@
 
 use std::arch::x86_64::*;
 
+use leafseal_lanes_macros::compiled_for;
+
 use super::NONCE_TEXT_SIZE;
 use super::frame::Frame;
 use super::ssse3::{self, CLASSES, EXCLUDED, PACK, ROWS, SHIFTS, SPREAD};
 use super::steps::{self, NonceText, Steps, entries};
-use crate::cpu::Avx2 as Cpu;
+use crate::cpu::{Avx2, entry};
 use crate::gcm::NONCE_SIZE;
 
-pub(super) struct Avx2;
+/// The steps.
+pub(super) struct Avx2Steps;
 
-entries!(Cpu, Avx2, "ssse3,sse4.1,avx2");
+entries!(entry, Avx2, Avx2Steps);
 
 /// The greater lane holds its bytes four places up, so that both can be loaded without a byte beyond a step.
 const SPREAD_BOTH: [u8; 32] = {
@@ -26,7 +29,7 @@ const SPREAD_BOTH: [u8; 32] = {
 };
 
 #[inline]
-#[target_feature(enable = "avx2")]
+#[compiled_for(Avx2)]
 fn both(block: &[u8; 16]) -> __m256i {
     // SAFETY: a block is as long as the unaligned load.
     unsafe { _mm256_broadcastsi128_si256(_mm_loadu_si128(block.as_ptr().cast())) }
@@ -35,7 +38,7 @@ fn both(block: &[u8; 16]) -> __m256i {
 /// # Safety
 /// `bytes` is readable for 24 bytes, `out` writable for 32.
 #[inline]
-#[target_feature(enable = "avx2")]
+#[compiled_for(Avx2)]
 unsafe fn encode_block(bytes: *const u8, out: *mut u8) {
     // SAFETY: the caller's promise; the table is as long as the load.
     let (bytes, spread) = unsafe {
@@ -59,7 +62,7 @@ unsafe fn encode_block(bytes: *const u8, out: *mut u8) {
 /// # Safety
 /// `text` is readable for 32 bytes, `out` writable for 24.
 #[inline]
-#[target_feature(enable = "avx2")]
+#[compiled_for(Avx2)]
 unsafe fn decode_block(text: *const u8, out: *mut u8) -> bool {
     // SAFETY: the caller's promise.
     let text = unsafe { _mm256_loadu_si256(text.cast()) };
@@ -83,45 +86,45 @@ unsafe fn decode_block(text: *const u8, out: *mut u8) -> bool {
     _mm256_testz_si256(faults, faults) != 0
 }
 
-impl Steps for Avx2 {
-    type Cpu = Cpu;
+impl Steps for Avx2Steps {
+    type Cpu = Avx2;
     const BYTES: usize = 24;
 
     // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
-    unsafe fn encode_step(_: Cpu, bytes: *const u8, out: *mut u8) {
+    unsafe fn encode_step(_: Avx2, bytes: *const u8, out: *mut u8) {
         // SAFETY: the caller's promise, and the token.
         unsafe { encode_block(bytes, out) }
     }
 
     // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
-    unsafe fn encode_short(cpu: Cpu, bytes: *const u8, size: usize, out: *mut u8) {
+    unsafe fn encode_short(cpu: Avx2, bytes: *const u8, size: usize, out: *mut u8) {
         // SAFETY: the caller's promise.
-        unsafe { steps::encode_to::<ssse3::Ssse3>(cpu.into(), std::slice::from_raw_parts(bytes, size), out) }
+        unsafe { steps::encode_to::<ssse3::Ssse3Steps>(cpu.into(), std::slice::from_raw_parts(bytes, size), out) }
     }
 
     #[inline(always)]
-    fn encode_nonce(cpu: Cpu, nonce: &[u8; NONCE_SIZE], out: &mut NonceText) {
-        ssse3::Ssse3::encode_nonce(cpu.into(), nonce, out);
+    fn encode_nonce(cpu: Avx2, nonce: &[u8; NONCE_SIZE], out: &mut NonceText) {
+        ssse3::Ssse3Steps::encode_nonce(cpu.into(), nonce, out);
     }
 
     #[inline(always)]
-    fn decode_nonce(cpu: Cpu, text: &[u8; NONCE_TEXT_SIZE], out: &mut [u8; NONCE_SIZE]) -> bool {
-        ssse3::Ssse3::decode_nonce(cpu.into(), text, out)
+    fn decode_nonce(cpu: Avx2, text: &[u8; NONCE_TEXT_SIZE], out: &mut [u8; NONCE_SIZE]) -> bool {
+        ssse3::Ssse3Steps::decode_nonce(cpu.into(), text, out)
     }
 
     // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
-    unsafe fn decode_step(_: Cpu, text: *const u8, out: *mut u8) -> bool {
+    unsafe fn decode_step(_: Avx2, text: *const u8, out: *mut u8) -> bool {
         // SAFETY: the caller's promise, and the token.
         unsafe { decode_block(text, out) }
     }
 
     // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
-    unsafe fn decode_short(cpu: Cpu, text: *const u8, size: usize, out: *mut u8) -> bool {
+    unsafe fn decode_short(cpu: Avx2, text: *const u8, size: usize, out: *mut u8) -> bool {
         // SAFETY: the caller's promise.
-        unsafe { steps::decode_to::<ssse3::Ssse3>(cpu.into(), std::slice::from_raw_parts(text, size), out) }
+        unsafe { steps::decode_to::<ssse3::Ssse3Steps>(cpu.into(), std::slice::from_raw_parts(text, size), out) }
     }
 }

@@ -2,18 +2,21 @@
 
 use std::arch::aarch64::*;
 
+use leafseal_lanes_macros::compiled_for;
+
 use super::blocks::block_steps;
 use super::frame::Frame;
 use super::steps::{self, NonceText, Steps, entries};
 use super::tables::{ALPHABET, NONE, VALUES};
 use super::{NONCE_TEXT_SIZE, decoded_size, encoded_size};
-use crate::cpu::Neon as Cpu;
+use crate::cpu::{Neon, entry};
 use crate::gcm::NONCE_SIZE;
 use crate::short;
 
-pub(super) struct Neon;
+/// The steps.
+pub(super) struct NeonSteps;
 
-entries!(Cpu, Neon, "neon");
+entries!(entry, Neon, NeonSteps);
 
 /// Every three bytes in reverse, and a zero.
 const SPREAD: [u8; 16] = [2, 1, 0, 255, 5, 4, 3, 255, 8, 7, 6, 255, 11, 10, 9, 255];
@@ -29,34 +32,34 @@ macro_rules! with_token {
 }
 
 #[inline]
-#[target_feature(enable = "neon")]
+#[compiled_for(Neon)]
 fn load(block: &[u8; 16]) -> uint8x16_t {
     // SAFETY: a block is as long as the load.
     unsafe { vld1q_u8(block.as_ptr()) }
 }
 
 #[inline]
-#[target_feature(enable = "neon")]
+#[compiled_for(Neon)]
 fn store(block: uint8x16_t, out: &mut NonceText) {
     // SAFETY: as long as the store.
     unsafe { vst1q_u8(out.as_mut_ptr().cast(), block) }
 }
 
 #[inline]
-#[target_feature(enable = "neon")]
+#[compiled_for(Neon)]
 fn table(bytes: &[u8; 64]) -> uint8x16x4_t {
     // SAFETY: as long as the loads.
     unsafe { vld1q_u8_x4(bytes.as_ptr()) }
 }
 
 #[inline]
-#[target_feature(enable = "neon")]
+#[compiled_for(Neon)]
 fn from_halves([low, high]: [u64; 2]) -> uint8x16_t {
     vreinterpretq_u8_u64(vcombine_u64(vcreate_u64(low), vcreate_u64(high)))
 }
 
 #[inline]
-#[target_feature(enable = "neon")]
+#[compiled_for(Neon)]
 fn halves(block: uint8x16_t) -> [u64; 2] {
     let block = vreinterpretq_u64_u8(block);
     [vgetq_lane_u64::<0>(block), vgetq_lane_u64::<1>(block)]
@@ -64,7 +67,7 @@ fn halves(block: uint8x16_t) -> [u64; 2] {
 
 /// The first 12 bytes to 16 characters.
 #[inline]
-#[target_feature(enable = "neon")]
+#[compiled_for(Neon)]
 fn encode_block(bytes: uint8x16_t) -> uint8x16_t {
     let words = vreinterpretq_u32_u8(vqtbl1q_u8(bytes, load(&SPREAD)));
     let six = |bits, place: u32| vandq_u32(bits, vdupq_n_u32(63 << place));
@@ -77,7 +80,7 @@ fn encode_block(bytes: uint8x16_t) -> uint8x16_t {
 
 /// 16 characters to 12 bytes and 4 zeros, and whether all are base64.
 #[inline]
-#[target_feature(enable = "neon")]
+#[compiled_for(Neon)]
 fn decode_block(text: uint8x16_t) -> (uint8x16_t, bool) {
     let (low, high) = VALUES.split_at(64);
     let (low, high) = (low.first_chunk().expect("64 bytes"), high.first_chunk().expect("64 bytes"));
@@ -93,4 +96,4 @@ fn decode_block(text: uint8x16_t) -> (uint8x16_t, bool) {
     (vqtbl1q_u8(vreinterpretq_u8_u32(words), load(&PACK)), is_right)
 }
 
-block_steps!(Cpu, Neon);
+block_steps!(Neon, NeonSteps);

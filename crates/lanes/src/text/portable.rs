@@ -10,9 +10,17 @@ use crate::gcm::NONCE_SIZE;
 #[derive(Clone, Copy)]
 pub(super) struct AnyCpu;
 
-pub(super) struct Portable;
+/// The steps.
+pub(super) struct PortableSteps;
 
-entries!(AnyCpu, Portable);
+/// Leaves a function as it is: the compiler's own features are enough.
+macro_rules! plain {
+    ($($function:tt)*) => {
+        $($function)*
+    };
+}
+
+entries!(plain, AnyCpu, PortableSteps);
 
 /// Bytes of a step: as many as make a power of two of characters.
 const STEP: usize = 6;
@@ -69,7 +77,7 @@ fn padded<const N: usize>(bytes: &[u8], padding: u8) -> [u8; N] {
     std::array::from_fn(|i| bytes.get(i).copied().unwrap_or(padding))
 }
 
-impl Steps for Portable {
+impl Steps for PortableSteps {
     type Cpu = AnyCpu;
     const BYTES: usize = STEP;
 

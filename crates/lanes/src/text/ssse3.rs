@@ -5,18 +5,21 @@
 
 use std::arch::x86_64::*;
 
+use leafseal_lanes_macros::compiled_for;
+
 use super::blocks::block_steps;
 use super::frame::Frame;
 use super::steps::{self, NonceText, Steps, entries};
 use super::tables::{ALPHABET, VALUES, shift};
 use super::{NONCE_TEXT_SIZE, decoded_size, encoded_size};
-use crate::cpu::Ssse3 as Cpu;
+use crate::cpu::{Ssse3, entry};
 use crate::gcm::NONCE_SIZE;
 use crate::short;
 
-pub(super) struct Ssse3;
+/// The steps.
+pub(super) struct Ssse3Steps;
 
-entries!(Cpu, Ssse3, "ssse3,sse4.1");
+entries!(entry, Ssse3, Ssse3Steps);
 
 /// Runs intrinsics that need only the features of a token.
 macro_rules! with_token {
@@ -78,34 +81,34 @@ pub(super) const SHIFTS: [u8; 16] = {
 };
 
 #[inline]
-#[target_feature(enable = "sse2")]
+#[compiled_for(Ssse3)]
 fn load(block: &[u8; 16]) -> __m128i {
     // SAFETY: a block is as long as the unaligned load.
     unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
 }
 
 #[inline]
-#[target_feature(enable = "sse2")]
+#[compiled_for(Ssse3)]
 fn store(block: __m128i, out: &mut NonceText) {
     // SAFETY: as long as the unaligned store.
     unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), block) }
 }
 
 #[inline]
-#[target_feature(enable = "sse4.1")]
+#[compiled_for(Ssse3)]
 fn from_halves([low, high]: [u64; 2]) -> __m128i {
     _mm_set_epi64x(high as i64, low as i64)
 }
 
 #[inline]
-#[target_feature(enable = "sse4.1")]
+#[compiled_for(Ssse3)]
 fn halves(block: __m128i) -> [u64; 2] {
     [_mm_cvtsi128_si64(block) as u64, _mm_extract_epi64::<1>(block) as u64]
 }
 
 /// The first 12 bytes to 16 characters.
 #[inline]
-#[target_feature(enable = "ssse3,sse4.1")]
+#[compiled_for(Ssse3)]
 fn encode_block(bytes: __m128i) -> __m128i {
     let spread = _mm_shuffle_epi8(bytes, load(&SPREAD));
     // Products with powers of two are shifts by a distance of its own in each half.
@@ -119,7 +122,7 @@ fn encode_block(bytes: __m128i) -> __m128i {
 
 /// 16 characters to 12 bytes and 4 zeros, and whether all are base64.
 #[inline]
-#[target_feature(enable = "ssse3,sse4.1")]
+#[compiled_for(Ssse3)]
 fn decode_block(text: __m128i) -> (__m128i, bool) {
     // Bits 4 and up; a top bit is left out, and so is the neighbour's, so that a shuffle does not give zero.
     let upper = _mm_and_si128(_mm_srli_epi32::<4>(text), _mm_set1_epi8(15));
@@ -133,4 +136,4 @@ fn decode_block(text: __m128i) -> (__m128i, bool) {
     (_mm_shuffle_epi8(words, load(&PACK)), _mm_testz_si128(faults, faults) != 0)
 }
 
-block_steps!(Cpu, Ssse3);
+block_steps!(Ssse3, Ssse3Steps);

@@ -99,51 +99,35 @@ pub(super) fn decode<S: Steps>(cpu: S::Cpu, text: &[u8], out: &mut [u8]) -> bool
     unsafe { decode_to::<S>(cpu, text, out.as_mut_ptr()) }
 }
 
-/// The functions that each set of instructions has, compiled for it. The file that expands this imports `Frame`.
+/// The functions that each set of instructions has, compiled for it by a macro of the file that expands this.
 macro_rules! entries {
-    ($cpu:ty, $steps:ty $(, $features:literal)?) => {
-        #[allow(unused_unsafe)] // Portable code has none.
-        #[inline]
-        pub(super) fn encode(cpu: $cpu, bytes: &[u8], out: &mut [u8]) {
-            $(#[target_feature(enable = $features)])?
-            fn with_features(cpu: $cpu, bytes: &[u8], out: &mut [u8]) {
+    ($compile:ident, $cpu:ident, $steps:ty) => {
+        $compile! {
+            #[inline]
+            pub(super) fn encode(cpu: $cpu, bytes: &[u8], out: &mut [u8]) {
                 steps::encode::<$steps>(cpu, bytes, out);
             }
-            // SAFETY: the token proves the features.
-            unsafe { with_features(cpu, bytes, out) }
         }
 
-        #[allow(unused_unsafe)] // Portable code has none.
-        #[inline]
-        pub(super) fn decode(cpu: $cpu, text: &[u8], out: &mut [u8]) -> bool {
-            $(#[target_feature(enable = $features)])?
-            fn with_features(cpu: $cpu, text: &[u8], out: &mut [u8]) -> bool {
+        $compile! {
+            #[inline]
+            pub(super) fn decode(cpu: $cpu, text: &[u8], out: &mut [u8]) -> bool {
                 steps::decode::<$steps>(cpu, text, out)
             }
-            // SAFETY: the token proves the features.
-            unsafe { with_features(cpu, text, out) }
         }
 
-        #[allow(unused_unsafe)] // Portable code has none.
-        #[inline]
-        pub(super) fn decode_nonce(cpu: $cpu, text: &[u8; NONCE_TEXT_SIZE], out: &mut [u8; NONCE_SIZE]) -> bool {
-            $(#[target_feature(enable = $features)])?
-            fn with_features(cpu: $cpu, text: &[u8; NONCE_TEXT_SIZE], out: &mut [u8; NONCE_SIZE]) -> bool {
+        $compile! {
+            #[inline]
+            pub(super) fn decode_nonce(cpu: $cpu, text: &[u8; NONCE_TEXT_SIZE], out: &mut [u8; NONCE_SIZE]) -> bool {
                 <$steps>::decode_nonce(cpu, text, out)
             }
-            // SAFETY: the token proves the features.
-            unsafe { with_features(cpu, text, out) }
         }
 
-        #[allow(unused_unsafe)] // Portable code has none.
-        #[inline]
-        pub(super) fn append(cpu: $cpu, frame: &Frame, nonce: &[u8; NONCE_SIZE], sealed: &[u8], out: &mut Vec<u8>) {
-            $(#[target_feature(enable = $features)])?
-            fn with_features(cpu: $cpu, frame: &Frame, nonce: &[u8; NONCE_SIZE], sealed: &[u8], out: &mut Vec<u8>) {
+        $compile! {
+            #[inline]
+            pub(super) fn append(cpu: $cpu, frame: &Frame, nonce: &[u8; NONCE_SIZE], sealed: &[u8], out: &mut Vec<u8>) {
                 frame.append::<$steps>(cpu, nonce, sealed, out);
             }
-            // SAFETY: the token proves the features.
-            unsafe { with_features(cpu, frame, nonce, sealed, out) }
         }
     };
 }

@@ -2,17 +2,20 @@
 
 use std::arch::x86_64::*;
 
+use leafseal_lanes_macros::compiled_for;
+
 use super::frame::Frame;
 use super::ssse3;
 use super::steps::{self, NonceText, Steps, entries};
 use super::tables::{ALPHABET, VALUES};
 use super::{NONCE_TEXT_SIZE, decoded_size, encoded_size};
-use crate::cpu::Vbmi as Cpu;
+use crate::cpu::{Vbmi, entry};
 use crate::gcm::NONCE_SIZE;
 
-pub(super) struct Vbmi;
+/// The steps.
+pub(super) struct VbmiSteps;
 
-entries!(Cpu, Vbmi, "ssse3,sse4.1,bmi2,avx2,avx512f,avx512bw,avx512vl,avx512vbmi");
+entries!(entry, Vbmi, VbmiSteps);
 
 const STEP: usize = 48;
 
@@ -46,7 +49,7 @@ const PACK: [u8; 64] = {
 const PLACES: i64 = 0x3036_242a_1016_040a;
 
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[compiled_for(Vbmi)]
 fn load(table: &[u8; 64]) -> __m512i {
     // SAFETY: the table is as long as the unaligned load.
     unsafe { _mm512_loadu_si512(table.as_ptr().cast()) }
@@ -54,14 +57,14 @@ fn load(table: &[u8; 64]) -> __m512i {
 
 /// Ones for the first `size` bytes.
 #[inline]
-#[target_feature(enable = "bmi2")]
+#[compiled_for(Vbmi)]
 fn front(size: usize) -> u64 {
     _bzhi_u64(u64::MAX, size as u32)
 }
 
 /// The first 48 bytes to 64 characters.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+#[compiled_for(Vbmi)]
 fn encode_block(bytes: __m512i) -> __m512i {
     let spread = _mm512_permutexvar_epi8(load(&SPREAD), bytes);
     let values = _mm512_multishift_epi64_epi8(_mm512_set1_epi64(PLACES), spread);
@@ -71,7 +74,7 @@ fn encode_block(bytes: __m512i) -> __m512i {
 
 /// 64 characters to 48 bytes, and whether all are base64.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+#[compiled_for(Vbmi)]
 fn decode_block(text: __m512i) -> (__m512i, bool) {
     let (low, high) = VALUES.split_at(64);
     let (low, high) = (low.first_chunk().expect("64 bytes"), high.first_chunk().expect("64 bytes"));
@@ -85,7 +88,7 @@ fn decode_block(text: __m512i) -> (__m512i, bool) {
 
 /// The first 12 bytes to 16 characters.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
+#[compiled_for(Vbmi)]
 fn nonce_block(nonce: &[u8; NONCE_SIZE]) -> __m128i {
     let (front, back) = nonce.split_at(8);
     let front = i64::from_le_bytes(front.try_into().expect("8 bytes"));
@@ -99,7 +102,7 @@ fn nonce_block(nonce: &[u8; NONCE_SIZE]) -> __m128i {
 /// # Safety
 /// As [`Steps::encode_short`].
 #[inline]
-#[target_feature(enable = "bmi2,avx512f,avx512bw,avx512vbmi")]
+#[compiled_for(Vbmi)]
 unsafe fn encode_masked(bytes: *const u8, size: usize, out: *mut u8) {
     // SAFETY: the masks let loads and stores touch nothing beyond what the caller promises.
     unsafe {
@@ -111,7 +114,7 @@ unsafe fn encode_masked(bytes: *const u8, size: usize, out: *mut u8) {
 /// # Safety
 /// As [`Steps::decode_short`].
 #[inline]
-#[target_feature(enable = "bmi2,avx512f,avx512bw,avx512vbmi")]
+#[compiled_for(Vbmi)]
 unsafe fn decode_masked(text: *const u8, size: usize, out: *mut u8) -> bool {
     // `A` has the value zero.
     let zeros = _mm512_set1_epi8(b'A' as i8);
@@ -124,13 +127,13 @@ unsafe fn decode_masked(text: *const u8, size: usize, out: *mut u8) -> bool {
     is_right && _mm512_test_epi8_mask(bytes, bytes) & !kept & front(STEP) == 0
 }
 
-impl Steps for Vbmi {
-    type Cpu = Cpu;
+impl Steps for VbmiSteps {
+    type Cpu = Vbmi;
     const BYTES: usize = STEP;
 
     // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
-    unsafe fn encode_step(_: Cpu, bytes: *const u8, out: *mut u8) {
+    unsafe fn encode_step(_: Vbmi, bytes: *const u8, out: *mut u8) {
         // SAFETY: the caller's guarantee, and the token; the mask excludes bytes beyond a step.
         unsafe {
             let bytes = _mm512_maskz_loadu_epi8((1 << STEP) - 1, bytes.cast());
@@ -140,25 +143,25 @@ impl Steps for Vbmi {
 
     // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
-    unsafe fn encode_short(_: Cpu, bytes: *const u8, size: usize, out: *mut u8) {
+    unsafe fn encode_short(_: Vbmi, bytes: *const u8, size: usize, out: *mut u8) {
         // SAFETY: the caller's promise, and the token.
         unsafe { encode_masked(bytes, size, out) }
     }
 
     #[inline(always)]
-    fn encode_nonce(_: Cpu, nonce: &[u8; NONCE_SIZE], out: &mut NonceText) {
+    fn encode_nonce(_: Vbmi, nonce: &[u8; NONCE_SIZE], out: &mut NonceText) {
         // SAFETY: the token; the text is as long as the store.
         unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), nonce_block(nonce)) }
     }
 
     #[inline(always)]
-    fn decode_nonce(cpu: Cpu, text: &[u8; NONCE_TEXT_SIZE], out: &mut [u8; NONCE_SIZE]) -> bool {
-        ssse3::Ssse3::decode_nonce(cpu.into(), text, out)
+    fn decode_nonce(cpu: Vbmi, text: &[u8; NONCE_TEXT_SIZE], out: &mut [u8; NONCE_SIZE]) -> bool {
+        ssse3::Ssse3Steps::decode_nonce(cpu.into(), text, out)
     }
 
     // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
-    unsafe fn decode_step(_: Cpu, text: *const u8, out: *mut u8) -> bool {
+    unsafe fn decode_step(_: Vbmi, text: *const u8, out: *mut u8) -> bool {
         // SAFETY: the caller's guarantee, and the token; the mask excludes bytes beyond a step.
         unsafe {
             let (bytes, is_right) = decode_block(_mm512_loadu_si512(text.cast()));
@@ -169,7 +172,7 @@ impl Steps for Vbmi {
 
     // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
-    unsafe fn decode_short(_: Cpu, text: *const u8, size: usize, out: *mut u8) -> bool {
+    unsafe fn decode_short(_: Vbmi, text: *const u8, size: usize, out: *mut u8) -> bool {
         // SAFETY: the caller's promise, and the token.
         unsafe { decode_masked(text, size, out) }
     }

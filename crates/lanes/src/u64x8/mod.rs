@@ -14,7 +14,7 @@ mod avx512;
 mod model;
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) use avx512::{Avx512, Multiplier};
+pub(crate) use avx512::Avx512;
 #[cfg(any(test, feature = "model"))]
 pub(crate) use model::{Model, ModelCpu};
 

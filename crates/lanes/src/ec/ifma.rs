@@ -1,0 +1,3 @@
+//! Products in eight lanes, compiled for AVX-512 IFMA.
+
+super::wide::entries!(Ifma);
