@@ -1,24 +1,10 @@
 //! SHA-2 (FIPS 180-4) and HMAC-SHA-256 (RFC 2104), from BoringSSL. Time depends on lengths only.
 
+pub(crate) mod function;
+
 use crate::ffi;
 use crate::secret::{Secret, equal_constant_time};
-
-/// Output length of SHA-256 and HMAC-SHA-256 in bytes.
-pub const SHA256_SIZE: usize = 32;
-
-/// Output length of SHA-512 in bytes.
-pub const SHA512_SIZE: usize = 64;
-
-/// A hash function, as signatures use them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum HashFunction {
-    /// SHA-256.
-    Sha256,
-    /// SHA-384.
-    Sha384,
-    /// SHA-512.
-    Sha512,
-}
+pub use function::{HashFunction, SHA256_SIZE, SHA512_SIZE};
 
 /// The output of a [`HashFunction`].
 #[derive(Debug, Clone, Copy)]
@@ -34,18 +20,6 @@ impl AsRef<[u8]> for Digest {
 }
 
 impl HashFunction {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Sha256, Self::Sha384, Self::Sha512];
-
-    /// Bytes of a digest.
-    pub fn size(self) -> usize {
-        match self {
-            Self::Sha256 => SHA256_SIZE,
-            Self::Sha384 => 48,
-            Self::Sha512 => SHA512_SIZE,
-        }
-    }
-
     /// The digest of the concatenation of `parts`.
     pub fn digest(self, parts: &[&[u8]]) -> Digest {
         let mut digest = Digest { bytes: [0; SHA512_SIZE], size: self.size() };

@@ -4,6 +4,8 @@
 //! Signing takes constant time in the key and the message. Every signature is checked with the public exponent before it is returned, by
 //! the lanes as well as by the library.
 
+pub(crate) mod numbers;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use leafseal_lanes::rsa as lanes;
@@ -13,53 +15,15 @@ use thiserror::Error;
 use crate::ffi;
 use crate::hash::{Digest, HashFunction, SHA512_SIZE};
 use crate::lanes::serving_rsa;
+pub use numbers::{RsaComponents, RsaScheme};
 
 /// The least bytes of a modulus.
 const MODULUS_SIZE_MIN: usize = 256;
-
-/// The numbers of a private key, big-endian, by their names in RFC 8017, A.1.2.
-#[derive(Debug, Clone, Copy)]
-pub struct RsaComponents<'a> {
-    /// n.
-    pub modulus: &'a [u8],
-    /// e.
-    pub public_exponent: &'a [u8],
-    /// d.
-    pub private_exponent: &'a [u8],
-    /// p.
-    pub prime_1: &'a [u8],
-    /// q.
-    pub prime_2: &'a [u8],
-    /// d mod (p − 1).
-    pub exponent_1: &'a [u8],
-    /// d mod (q − 1).
-    pub exponent_2: &'a [u8],
-    /// q⁻¹ mod p.
-    pub coefficient: &'a [u8],
-}
 
 /// Numbers that are no RSA key of 2,048 bits or more, or of a number of bits that is not a multiple of eight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("not an RSA key of 2048 bits or more in whole bytes")]
 pub struct InvalidRsaKey;
-
-/// How a message is encoded before it is signed, by the names of RFC 8446, 4.2.3. Salts of PSS are as long as the hash.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum RsaScheme {
-    /// RSASSA-PKCS1-v1_5.
-    Pkcs1(HashFunction),
-    /// RSASSA-PSS with MGF1.
-    Pss(HashFunction),
-}
-
-impl RsaScheme {
-    /// The hash function of the message.
-    pub fn hash(self) -> HashFunction {
-        match self {
-            Self::Pkcs1(hash) | Self::Pss(hash) => hash,
-        }
-    }
-}
 
 /// The significant bytes of a modulus that is long enough, and has its highest bit at the top of a byte.
 fn checked_modulus(modulus: &[u8]) -> Result<&[u8], InvalidRsaKey> {

@@ -7,6 +7,8 @@
 //!
 //! Who holds a ticket key can resume sessions in the name of their clients. Comparison with its name is not secret.
 
+pub(crate) mod layout;
+
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -14,26 +16,17 @@ use std::time::Duration;
 use boring::error::ErrorStack;
 use boring::ssl::{SslContextBuilder, SslOptions, SslRef, SslSession, SslSessionCacheMode};
 
-use crate::aead::{AeadAlgorithm, AeadKey, NONCE_SIZE, Nonce, OpenItem, SealItem, TAG_SIZE};
+use crate::aead::{AeadAlgorithm, AeadKey, NONCE_SIZE, Nonce, OpenItem, SealItem};
 use crate::hash::{hmac_sha256, sha256};
 use crate::{Secret, ffi};
+use layout::{
+    CHAIN_AT, CHAIN_SIZE, EXPIRY_SIZE, HEAD_SIZE, NAME_SIZE, NO_CHAIN, OVERHEAD, OpenedTicket, SALT_AT, TicketSealer,
+};
 
 /// Bytes of a ticket key.
 pub const TICKET_KEY_SIZE: usize = 32;
 /// The longest that a session can be resumed: the limit of RFC 8446, 4.6.1.
 pub const SESSION_LIFETIME_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
-
-const NAME_SIZE: usize = 16;
-const EXPIRY_SIZE: usize = 8;
-const CHAIN_SIZE: usize = 8;
-/// The chain of a client without certificates.
-const NO_CHAIN: i64 = i64::MAX;
-const SALT_SIZE: usize = 32;
-const CHAIN_AT: usize = NAME_SIZE + EXPIRY_SIZE;
-const SALT_AT: usize = CHAIN_AT + CHAIN_SIZE;
-const HEAD_SIZE: usize = SALT_AT + SALT_SIZE;
-/// Bytes that a ticket has more than the session in it.
-pub(crate) const OVERHEAD: usize = HEAD_SIZE + TAG_SIZE;
 
 /// What the keys need of their surroundings, since this crate has neither clock nor randomness.
 #[derive(Debug, Clone, Copy)]
@@ -139,16 +132,10 @@ impl TicketKeys {
             }
         }
     }
+}
 
-    /// Seals a session that can be resumed until `expiry`, or for a lifetime from now, and not after the last second of its chain. Returns
-    /// the size of the ticket; `None` if the session has expired or `out` is too short.
-    pub(crate) fn seal(
-        &self,
-        expiry: Option<u64>,
-        chain: Option<i64>,
-        session: &[u8],
-        out: &mut [u8],
-    ) -> Option<usize> {
+impl TicketSealer for TicketKeys {
+    fn seal(&self, expiry: Option<u64>, chain: Option<i64>, session: &[u8], out: &mut [u8]) -> Option<usize> {
         let now = (self.source.now)();
         let chain = chain.unwrap_or(NO_CHAIN);
         let end_of_chain = u64::try_from(chain.saturating_add(1)).unwrap_or(0);
@@ -168,8 +155,7 @@ impl TicketKeys {
         Some(size)
     }
 
-    /// Opens a ticket: the session goes to `out`. `None` for anything but a ticket of ours that has not expired.
-    pub(crate) fn open(&self, ticket: &[u8], out: &mut [u8]) -> Option<OpenedTicket> {
+    fn open(&self, ticket: &[u8], out: &mut [u8]) -> Option<OpenedTicket> {
         let size = ticket.len().checked_sub(OVERHEAD)?;
         let (head, sealed) = ticket.split_at(HEAD_SIZE);
         let key = self.named(&head[..NAME_SIZE])?;
@@ -185,17 +171,6 @@ impl TicketKeys {
         of_ticket.open(&item, out.get_mut(..size)?).ok()?;
         Some(OpenedTicket { size, expiry, chain: (chain != NO_CHAIN).then_some(chain) })
     }
-}
-
-/// The content of a ticket, besides the session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct OpenedTicket {
-    /// The size of the session.
-    pub(crate) size: usize,
-    /// When it cannot be resumed any more, in Unix seconds.
-    pub(crate) expiry: u64,
-    /// The last second of the client's chain, if it has shown one.
-    pub(crate) chain: Option<i64>,
 }
 
 /// Lets clients of the context resume their sessions with tickets by these keys, or not at all. `identity` separates sessions: one is only
@@ -215,7 +190,7 @@ pub fn set_session_tickets(
         None => _ = context.set_options(SslOptions::NO_TICKET),
         Some(keys) => {
             let lifetime = keys.lifetime.max(1) as u32;
-            ffi::tickets::set_keys(context, keys, lifetime)?;
+            ffi::tickets::set_sealer(context, Box::new(keys), lifetime)?;
         }
     }
     Ok(())

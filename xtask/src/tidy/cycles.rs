@@ -1,6 +1,7 @@
 //! Modules of a crate do not import each other in a cycle, parent and child aside: each can be read, tested and moved without the other.
 //!
-//! Counts paths that begin with `crate` or `super`, in shipped code. A name that a parent re-exports counts as the parent's.
+//! Counts paths that begin with `crate` or `super`, in shipped code, and paths that begin with a module imported by such a path. A name
+//! that a parent re-exports counts as the parent's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -90,6 +91,18 @@ fn imports(module: &Path, source: &Source, modules: &BTreeMap<Path, &Source>) ->
     for at in shipped {
         paths(code, at, &mut Vec::new(), &mut |path| found.extend(absolute(path, inside(at))));
     }
+    let imported: Vec<Path> =
+        found.iter().filter(|path| !path.is_empty() && modules.contains_key(*path)).cloned().collect();
+    for base in imported {
+        let name = base.last().map_or("", String::as_str);
+        let start = format!("{name}::");
+        let used = words(code, &start).filter(|&at| !code[..at].ends_with("::"));
+        for at in used.filter(|&at| source.region(source.line_of(at)) == Region::Shipped) {
+            let rest =
+                |path: &[&str]| base.iter().cloned().chain(path[1..].iter().map(|name| (*name).to_owned())).collect();
+            paths(code, at, &mut Vec::new(), &mut |path| found.push(rest(path)));
+        }
+    }
     let targets = found.into_iter().filter_map(|path| {
         (0..=path.len()).rev().map(|length| path[..length].to_vec()).find(|path| modules.contains_key(path))
     });
@@ -174,6 +187,19 @@ mod tests {
         ]);
         assert!(text.starts_with("crates/pool/src/a.rs:1: modules import each other: a, b, c; move"), "{text}");
         assert_eq!(text.lines().count(), 1, "{text}");
+    }
+
+    #[test]
+    fn a_path_through_an_imported_module_counts() {
+        let files = [
+            LIB,
+            ("crates/pool/src/a.rs", "use crate::b;\nfn a() { b::d::f() }\n"),
+            ("crates/pool/src/b.rs", "mod d;\n"),
+            ("crates/pool/src/b/d.rs", "use crate::a::A;\n"),
+        ];
+        assert!(cycles(&files).contains("modules import each other: a, b::d"));
+        let apart = [files[0], ("crates/pool/src/a.rs", "use crate::b;\nfn a() { b::f() }\n"), files[2], files[3]];
+        assert_eq!(cycles(&apart), "");
     }
 
     #[test]

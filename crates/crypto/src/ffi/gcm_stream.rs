@@ -3,9 +3,10 @@
 use std::ptr::{NonNull, null, null_mut};
 
 use boring_sys as bssl;
+use leafseal_lanes::gcm::{NONCE_SIZE, TAG_SIZE};
 
 use super::stream_cipher::Text;
-use crate::aead::{AeadAlgorithm, NONCE_SIZE, TAG_SIZE};
+use crate::aead::algorithm::AeadAlgorithm;
 
 /// Whether a message is sealed or opened.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! BoringSSL's hooks for session tickets (ssl.h, `SSL_CTX_set_ticket_aead_method`): sealing and opening go to [`TicketKeys`], which the
+//! BoringSSL's hooks for session tickets (ssl.h, `SSL_CTX_set_ticket_aead_method`): sealing and opening go to a [`TicketSealer`], which the
 //! context owns. The expiry of a resumed session and that of its client's chain stay with its connection, for the tickets that renew it.
 
 use std::ffi::c_int;
@@ -11,13 +11,13 @@ use boring_sys as bssl;
 use foreign_types::{ForeignType, ForeignTypeRef};
 
 use crate::chain::{chain_expiry, record_chain_expiry};
-use crate::tickets::{OVERHEAD, OpenedTicket, TicketKeys};
+use crate::tickets::layout::{OVERHEAD, OpenedTicket, TicketSealer};
 
 static METHOD: bssl::SSL_TICKET_AEAD_METHOD =
     bssl::SSL_TICKET_AEAD_METHOD { max_overhead: Some(max_overhead), seal: Some(seal), open: Some(open) };
 
-fn keys_index() -> Result<Index<SslContext, TicketKeys>, ErrorStack> {
-    static INDEX: OnceLock<Index<SslContext, TicketKeys>> = OnceLock::new();
+fn sealer_index() -> Result<Index<SslContext, Box<dyn TicketSealer>>, ErrorStack> {
+    static INDEX: OnceLock<Index<SslContext, Box<dyn TicketSealer>>> = OnceLock::new();
     match INDEX.get() {
         Some(index) => Ok(*index),
         None => SslContext::new_ex_index().map(|index| *INDEX.get_or_init(|| index)),
@@ -32,10 +32,14 @@ fn expiry_index() -> Result<Index<Ssl, u64>, ErrorStack> {
     }
 }
 
-/// Gives the context its keys. Clients learn `lifetime`, in seconds.
-pub(crate) fn set_keys(context: &mut SslContextBuilder, keys: TicketKeys, lifetime: u32) -> Result<(), ErrorStack> {
+/// Gives the context its sealer. Its tickets state `lifetime`, in seconds.
+pub(crate) fn set_sealer(
+    context: &mut SslContextBuilder,
+    sealer: Box<dyn TicketSealer>,
+    lifetime: u32,
+) -> Result<(), ErrorStack> {
     expiry_index()?;
-    context.set_ex_data(keys_index()?, keys);
+    context.set_ex_data(sealer_index()?, sealer);
     // SAFETY: the context is valid while its builder lives, and the method is static.
     unsafe {
         bssl::SSL_CTX_set_timeout(context.as_ptr(), lifetime);
@@ -66,18 +70,18 @@ unsafe extern "C" fn seal(
     session: *const u8,
     session_size: usize,
 ) -> c_int {
-    // SAFETY: the library calls with a connection of a context that has keys, with buffers of these sizes that only this call uses. They
-    // may be the same buffer, so the input is copied.
+    // SAFETY: the library passes a connection of a context that has a sealer, and buffers of these sizes that only this call uses. They may
+    // be the same buffer, so the input is copied.
     let (ssl, session, out, out_size) = unsafe {
         let session = std::slice::from_raw_parts(session, session_size).to_vec();
         (SslRef::from_ptr(ssl), session, std::slice::from_raw_parts_mut(out, out_size_max), &mut *out_size)
     };
     let session = zeroize::Zeroizing::new(session);
-    let keys = keys_index().ok().and_then(|index| ssl.ssl_context().ex_data(index));
+    let sealer = sealer_index().ok().and_then(|index| ssl.ssl_context().ex_data(index));
     // A ticket that was opened may still have been refused, as one of another identity is.
     let expiry = expiry_index().ok().and_then(|index| ssl.ex_data(index)).filter(|_| ssl.session_reused()).copied();
     // A size of zero sends no ticket.
-    *out_size = keys.and_then(|keys| keys.seal(expiry, chain_expiry(ssl), &session, out)).unwrap_or(0);
+    *out_size = sealer.and_then(|sealer| sealer.seal(expiry, chain_expiry(ssl), &session, out)).unwrap_or(0);
     1
 }
 
@@ -94,8 +98,8 @@ unsafe extern "C" fn open(
         let ticket = std::slice::from_raw_parts(ticket, ticket_size).to_vec();
         (SslRef::from_ptr_mut(ssl), ticket, std::slice::from_raw_parts_mut(out, out_size_max), &mut *out_size)
     };
-    let keys = keys_index().ok().and_then(|index| ssl.ssl_context().ex_data(index));
-    match (keys.and_then(|keys| keys.open(&ticket, out)), expiry_index()) {
+    let sealer = sealer_index().ok().and_then(|index| ssl.ssl_context().ex_data(index));
+    match (sealer.and_then(|sealer| sealer.open(&ticket, out)), expiry_index()) {
         (Some(OpenedTicket { size, expiry, chain }), Ok(index)) => {
             ssl.set_ex_data(index, expiry);
             // A full handshake, if the session is refused after all, replaces it.
