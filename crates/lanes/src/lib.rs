@@ -1,6 +1,6 @@
 //! Kernels for many small values, or many blocks of a long one, side by side, and CPU detection. A kernel has one file per instruction
-//! set, all with the same functions; a token ([`cpu`]) proves that the CPU has the instructions. Nothing here selects a kernel: the
-//! caller passes the path.
+//! set, all with the same functions; a token ([`cpu`]) proves that the CPU has the instructions. Each file begins with the steps of its
+//! kernel. Nothing here selects a kernel: the caller does.
 //!
 //! Deliberately absent: the environment, randomness, anything that a library does as fast.
 #![warn(missing_docs)]

@@ -1,4 +1,13 @@
-//! Incomplete blocks. Branches depend only on lengths.
+//! Incomplete blocks of 16 bytes, in two halves of 64 bits.
+//!
+//! ```text
+//! load of n bytes:   n ≥ 8: the first 8 bytes; the last 8 bytes, shifted by the bytes that both have
+//!                    n ≥ 4: the first 4 bytes; the last 4 bytes, shifted to their place (the common bytes are equal, so OR)
+//!                    else:  byte by byte
+//! store:             the same in reverse: both stores write the common bytes with the same values
+//! ```
+//!
+//! Branches depend only on lengths.
 #![cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(dead_code))]
 
 use std::mem::MaybeUninit;
@@ -6,7 +15,7 @@ use std::mem::MaybeUninit;
 /// Bytes of a block.
 const BLOCK_SIZE: usize = 16;
 
-/// Ones and then zeros: 16 bytes from place 16 − n keep the first n bytes of a block.
+/// 16 bytes of ones, then 16 of zeros: the 16 bytes from index 16 − n are a mask of the first n bytes of a block.
 const KEEP: [u8; 2 * BLOCK_SIZE] = {
     let mut mask = [0; 2 * BLOCK_SIZE];
     let mut i = 0;
@@ -33,10 +42,11 @@ pub(crate) fn mask_halves(size: usize) -> [u64; 2] {
 /// The first bytes of a block, followed by zeros, as little-endian halves.
 ///
 /// # Safety
-/// `bytes` is readable for `size` bytes, from 1 to 16.
+/// - `size` must be from 1 to 16.
+/// - `bytes` must be readable for `size` bytes.
 #[inline(always)]
 pub(crate) unsafe fn load(bytes: *const u8, size: usize) -> [u64; 2] {
-    // SAFETY: the caller's promise.
+    // SAFETY: `bytes` is readable for `size` bytes.
     let bytes = unsafe { std::slice::from_raw_parts(bytes, size) };
     if let (Some(front), Some(back)) = (bytes.first_chunk(), bytes.last_chunk()) {
         let unused = 8 * (BLOCK_SIZE - size) as u32;
@@ -52,10 +62,11 @@ pub(crate) unsafe fn load(bytes: *const u8, size: usize) -> [u64; 2] {
 /// Writes the first bytes of a block, given as little-endian halves.
 ///
 /// # Safety
-/// `out` is writable for `size` bytes, from 1 to 16.
+/// - `size` must be from 1 to 16.
+/// - `out` must be writable for `size` bytes.
 #[inline(always)]
 pub(crate) unsafe fn store([low, high]: [u64; 2], out: *mut u8, size: usize) {
-    // SAFETY: the caller's promise; what may not be written yet needs no initial value so.
+    // SAFETY: `out` is writable for `size` bytes, which as `MaybeUninit` need no initial value.
     let out = unsafe { std::slice::from_raw_parts_mut(out.cast::<MaybeUninit<u8>>(), size) };
     let bits = u128::from(high) << 64 | u128::from(low);
     if let Some(front) = out.first_chunk_mut() {

@@ -3,13 +3,13 @@
 #[cfg(not(miri))]
 use std::arch::asm;
 
-/// Zeros, in a way that the compiler keeps even where nobody reads them again.
+/// Writes zeros. The compiler keeps the writes even if the memory is never read again.
 #[inline]
 pub(crate) fn wipe(bytes: &mut [u8]) {
     overwrite(bytes, 0);
 }
 
-/// The same with another kind of zero.
+/// Overwrites values with a zero of their type, likewise.
 #[inline]
 pub(crate) fn overwrite<T: Copy>(values: &mut [T], zero: T) {
     values.fill(zero);

@@ -1,7 +1,21 @@
 //! Sixteen blocks of ChaCha20 at a time: register i has word i of every block.
 //!
-//! Twenty rounds are 960 instructions for 1,024 bytes, turning words into blocks 64, and at most two of them start in a cycle: 0.53
-//! cycles a byte.
+//! ```text
+//! initial = the state in every lane, with counters n, n + 1, … n + 15
+//! for each 1,024 bytes of text:
+//!   words = initial
+//!   ten times:
+//!     round of columns:    4 quarter rounds side by side, each of 4 steps: row a += row b; row d = (row d ⊕ row a) rotated
+//!     round of diagonals:  the same with row i taken from column + i
+//!   words += initial
+//!   blocks = transpose(words)         within lanes of four words, then lanes between registers
+//!   output = input ⊕ blocks
+//!   counters += 16
+//! for the rest: the same through a buffer, which is wiped
+//! ```
+//!
+//! The rounds are 960 instructions for 1,024 bytes, the transposition 64, and at most two instructions start in a cycle: 0.53 cycles per
+//! byte.
 
 use std::arch::x86_64::*;
 
@@ -26,16 +40,21 @@ macro_rules! with_token {
 }
 
 entry! {
+    /// Combines `size` bytes with the key stream.
+    ///
     /// # Safety
-    /// As for [`super::Kernel::apply`].
+    /// - `input` must be readable and `output` writable for `size` bytes.
+    /// - They must be equal or not overlap.
     pub(super) unsafe fn apply(cpu: Ifma, state: State, input: *const u8, output: *mut u8, size: usize) {
-        // SAFETY: the caller's guarantees.
+        // SAFETY: the same obligations.
         unsafe { apply_groups(cpu, state, input, output, size) }
     }
 }
 
+/// Combines all text with the key stream.
+///
 /// # Safety
-/// As for [`super::Kernel::apply`].
+/// - As for [`apply`].
 #[inline]
 #[compiled_for(Ifma)]
 unsafe fn apply_groups(cpu: Ifma, state: State, input: *const u8, output: *mut u8, size: usize) {
@@ -44,21 +63,22 @@ unsafe fn apply_groups(cpu: Ifma, state: State, input: *const u8, output: *mut u
     for start in (0..whole).step_by(GROUP_SIZE) {
         for (i, block) in blocks(cpu, initial).into_iter().enumerate() {
             let place = start + i * BLOCK_SIZE;
-            // SAFETY: the caller's promise, within a whole group.
+            // SAFETY: the block ends within a whole group, and so within `size` bytes.
             unsafe { apply_block(block, input.add(place), output.add(place)) };
         }
         initial[COUNTER] = _mm512_add_epi32(initial[COUNTER], _mm512_set1_epi32(BLOCKS as i32));
     }
     if whole < size {
-        // SAFETY: the caller's promise for what follows the groups.
+        // SAFETY: `size - whole` bytes follow the groups.
         unsafe { apply_rest(cpu, initial, input.add(whole), output.add(whole), size - whole) };
     }
 }
 
-/// Less than sixteen blocks.
+/// Combines the last bytes, fewer than sixteen blocks.
 ///
 /// # Safety
-/// As for [`super::Kernel::apply`].
+/// - As for [`apply`].
+/// - `size` must be at most [`GROUP_SIZE`].
 #[compiled_for(Ifma)]
 unsafe fn apply_rest(cpu: Ifma, initial: [__m512i; WORDS], input: *const u8, output: *mut u8, size: usize) {
     let mut stream = [0; GROUP_SIZE];
@@ -68,25 +88,28 @@ unsafe fn apply_rest(cpu: Ifma, initial: [__m512i; WORDS], input: *const u8, out
     }
     let (blocks, _) = stream[..size].as_chunks::<BLOCK_SIZE>();
     for (i, block) in blocks.iter().enumerate() {
-        // SAFETY: the array is as long as the load; the rest is the caller's promise, within `size`.
+        // SAFETY: the array is as long as the load, and the block ends within `size` bytes.
         unsafe {
             let block = _mm512_loadu_si512(block.as_ptr().cast());
             apply_block(block, input.add(i * BLOCK_SIZE), output.add(i * BLOCK_SIZE));
         }
     }
     for (i, mask) in stream[..size].iter().enumerate().skip(blocks.len() * BLOCK_SIZE) {
-        // SAFETY: the caller's promise; each byte is read before it is written.
+        // SAFETY: `i` is below `size`; each byte is read before it is written.
         unsafe { *output.add(i) = *input.add(i) ^ mask };
     }
     wipe(&mut stream);
 }
 
+/// Combines a block of text with a block of the key stream.
+///
 /// # Safety
-/// Input and output have a block, which is read before it is written.
+/// - `input` must be readable and `output` writable for a block.
+/// - They may overlap: the text is read before it is written.
 #[inline]
 #[compiled_for(Ifma)]
 unsafe fn apply_block(block: __m512i, input: *const u8, output: *mut u8) {
-    // SAFETY: the caller's promise.
+    // SAFETY: load and store are a block each.
     unsafe {
         let text = _mm512_loadu_si512(input.cast());
         _mm512_storeu_si512(output.cast(), _mm512_xor_si512(block, text));
@@ -128,7 +151,7 @@ fn round<const SHIFT: usize>(cpu: Ifma, words: [__m512i; WORDS]) -> [__m512i; WO
     step::<SHIFT, 7, 2, 3, 1>(cpu, words)
 }
 
-/// A quarter of each quarter round: row `BY` is added to row `TO`, and row `TURNED` takes up the sum and is rotated.
+/// A quarter of each quarter round: adds row `BY` to row `TO`, combines row `TURNED` with the sum, and rotates it by `BITS`.
 #[inline(always)]
 fn step<const SHIFT: usize, const BITS: i32, const TO: usize, const BY: usize, const TURNED: usize>(
     _: Ifma,

@@ -1,5 +1,5 @@
-//! Tests with Valgrind that timing does not depend on keys or texts. Valgrind does not know AVX-512: its ChaCha20 has no branch but those
-//! on lengths, and Poly1305 is the same source over the model's numbers.
+//! Tests with Valgrind that timing does not depend on keys or texts. Valgrind lacks AVX-512, so these tests run the portable ChaCha20,
+//! whose only branches are on lengths, and the source of Poly1305 over the model's numbers.
 
 use super::{Kernel, Poly1305};
 use crate::valgrind::{complaints, hide, reveal};

@@ -11,7 +11,7 @@ pub(super) const LIMB_BITS: u32 = 44;
 pub(super) const TOP_BITS: u32 = 42;
 pub(super) const LIMB_MASK: u64 = (1 << LIMB_BITS) - 1;
 pub(super) const TOP_MASK: u64 = (1 << TOP_BITS) - 1;
-/// 2^132, the first power beyond the limbs, is worth four times 5.
+/// 2^132, the first power beyond the limbs, modulo 2^130 − 5: four times 5.
 pub(super) const BEYOND: u64 = 20;
 /// The 1 above a block of 16 bytes.
 pub(super) const ABOVE: u64 = 1 << (128 - 2 * LIMB_BITS);

@@ -1,7 +1,8 @@
 //! ChaCha20 and Poly1305 (RFC 8439) for long messages: sixteen blocks side by side in 512-bit registers.
 //!
-//! The libraries that fit this project compute eight blocks of ChaCha20 at a time, with AVX2; `docs/lanes-chacha.md` states what the wider
-//! registers bring. Messages shorter than [`SIZE_MIN`] are a library's business. Joining both to the AEAD is the caller's.
+//! The libraries that fit this project compute eight blocks of ChaCha20 at a time, with AVX2; `docs/lanes-chacha.md` has the gain of the
+//! wider registers. `avx512` and `wide` describe the steps. Messages shorter than [`SIZE_MIN`] are left to a library. The caller combines
+//! both to the AEAD.
 //!
 //! Timing depends only on lengths. Key streams and keys that were stored are wiped.
 
@@ -39,9 +40,9 @@ kernel!(
 );
 
 impl Kernel {
-    /// Whether it gives the known answers on this CPU. Microseconds.
+    /// Whether the kernel computes the known answers on this CPU. Takes microseconds.
     pub fn is_right(self) -> bool {
-        known_answers::hold(self)
+        known_answers::are_given(self)
     }
 
     /// ChaCha20 (RFC 8439, 2.4) of `input` to `output`, from block `counter`, which wraps after 2^32 − 1 without a carry.
@@ -57,19 +58,22 @@ impl Kernel {
         output: &mut [u8],
     ) {
         assert_eq!(input.len(), output.len(), "texts of one length");
-        // SAFETY: both texts have that size, and do not overlap.
+        // SAFETY: both texts have that size, as asserted, and do not overlap, as one is borrowed mutably.
         unsafe { self.apply(key, nonce, counter, input.as_ptr(), output.as_mut_ptr(), input.len()) }
     }
 
     /// As [`Kernel::chacha20`], in place.
     pub fn chacha20_in_place(self, key: &[u8; KEY_SIZE], nonce: &[u8; NONCE_SIZE], counter: u32, text: &mut [u8]) {
         let (start, size) = (text.as_mut_ptr(), text.len());
-        // SAFETY: the text has that size.
+        // SAFETY: the text is readable and writable for its size; input and output are equal.
         unsafe { self.apply(key, nonce, counter, start, start, size) }
     }
 
+    /// Combines `size` bytes with the key stream.
+    ///
     /// # Safety
-    /// `input` is readable and `output` writable for `size` bytes; they are equal or do not overlap.
+    /// - `input` must be readable and `output` writable for `size` bytes.
+    /// - They must be equal or not overlap.
     unsafe fn apply(
         self,
         key: &[u8; KEY_SIZE],
@@ -82,10 +86,10 @@ impl Kernel {
         let state = state::state(key, nonce, counter);
         match self {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the token proves the features; the rest is the caller's promise.
+            // SAFETY: the same obligations.
             Self::Ifma(cpu) => unsafe { avx512::apply(cpu, state, input, output, size) },
             #[cfg(any(test, feature = "model"))]
-            // SAFETY: the caller's promise.
+            // SAFETY: the same obligations.
             Self::Model => unsafe { portable::apply(state, input, output, size) },
         }
     }

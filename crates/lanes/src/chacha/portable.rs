@@ -4,13 +4,16 @@ use super::BLOCK_SIZE;
 use super::state::{COUNTER, DOUBLE_ROUNDS, State, WORDS};
 use crate::wipe::overwrite;
 
+/// Combines `size` bytes with the key stream.
+///
 /// # Safety
-/// As for [`super::Kernel::apply`].
+/// - `input` must be readable and `output` writable for `size` bytes.
+/// - They must be equal or not overlap.
 pub(super) unsafe fn apply(mut state: State, input: *const u8, output: *mut u8, size: usize) {
     for start in (0..size).step_by(BLOCK_SIZE) {
         let mut stream = block(&state.0);
         for (i, mask) in stream.iter().enumerate().take(size - start) {
-            // SAFETY: the caller's promise; each byte is read before it is written.
+            // SAFETY: `start + i` is below `size`; each byte is read before it is written.
             unsafe { *output.add(start + i) = *input.add(start + i) ^ mask };
         }
         overwrite(&mut stream, 0);

@@ -1,8 +1,21 @@
-//! Sixteen blocks of Poly1305 at a time, in two vectors of eight: each lane sums its own blocks by powers of r^16, and at the end every
-//! lane is multiplied by the power for its place.
+//! Sixteen blocks of Poly1305 at a time, in two vectors of eight. Its definition is a product for each block, and each needs the one
+//! before:
 //!
-//! A product takes 18 multiplications and some 20 carries, and 11 instructions take a block's bytes to limbs: 25 cycles for 128 bytes, or
-//! 0.2 a byte, where two such instructions start in a cycle.
+//! ```text
+//! sum = (sum + block) · r
+//! ```
+//!
+//! Here lane i has every sixteenth block, so that sixteen sums do not depend on each other:
+//!
+//! ```text
+//! lanes = blocks 1 to 16, and the sum so far added to lane 1
+//! for each further 256 bytes:  lanes = lanes · r^16 + blocks
+//! sum = lane 1 · r^16 + lane 2 · r^15 + … + lane 16 · r
+//! ```
+//!
+//! A number has limbs of 44, 44 and 42 bits; 2^132, the first power beyond them, is 20 modulo 2^130 − 5, so a limb that would be beyond is
+//! multiplied by 20 beforehand. A product takes 18 multiplications and some 20 carries, and 11 instructions split eight blocks into limbs:
+//! 25 cycles for 128 bytes, or 0.2 per byte, where two such instructions start in a cycle.
 
 use super::field::{ABOVE, BEYOND, LIMB_BITS, LIMB_MASK, LIMBS, Number, TOP_BITS, TOP_MASK, reduce};
 use crate::u64x8::{LANES, U64x8};
@@ -10,14 +23,14 @@ use crate::wipe::overwrite;
 
 /// Bytes of a block.
 const BLOCK_SIZE: usize = 16;
-/// Blocks that a step takes.
+/// Blocks of a step.
 const BLOCKS: usize = 2 * LANES;
-/// Bytes of them.
+/// Bytes of a step.
 pub(super) const STEP_SIZE: usize = BLOCKS * BLOCK_SIZE;
-/// The place among eight blocks of each lane's block, as interleaving the halves of registers puts them.
+/// The index among eight blocks of each lane's block, which follows from interleaving the halves of two registers.
 const PLACES: [usize; LANES] = [0, 4, 1, 5, 2, 6, 3, 7];
 
-/// r to the powers that lanes are multiplied by. Wiped on drop.
+/// The powers of r by which lanes are multiplied. Wiped on drop.
 pub(super) struct Powers {
     /// Limb by limb: the powers of the first eight blocks' lanes, and of the others'.
     lanes: [[[u64; LANES]; LIMBS]; 2],
@@ -48,7 +61,7 @@ impl Powers {
     }
 }
 
-/// Factors, and the second and third limb times what 2^132 is worth.
+/// A factor in each lane: its limbs, and the second and third of them times [`BEYOND`].
 struct Factor<V> {
     limbs: [V; LIMBS],
     beyond: [V; 2],
@@ -68,9 +81,9 @@ impl<V: U64x8> Factor<V> {
     }
 }
 
-/// The sum so far with `bytes`, whose length is a multiple of [`STEP_SIZE`] and not zero.
+/// Continues the sum with `bytes`, whose length must be a multiple of [`STEP_SIZE`] and not zero.
 ///
-/// Loops, here and below, as closures for arrays would not be inlined into a function with features of its own.
+/// Written with loops, here and below: closures over arrays would not be inlined into a function with CPU features.
 #[inline(always)]
 pub(super) fn update<V: U64x8>(cpu: V::Cpu, powers: &Powers, sum: &Number, bytes: &[u8]) -> Number {
     let mut steps = bytes.as_chunks::<STEP_SIZE>().0.iter();
@@ -141,7 +154,7 @@ fn multiply<V: U64x8>(cpu: V::Cpu, [a0, a1, a2]: [V; LIMBS], factor: &Factor<V>)
         low[i] = low[i].add_product_low(a0, x).add_product_low(a1, y).add_product_low(a2, z);
         high[i] = high[i].add_product_high(a0, x).add_product_high(a1, y).add_product_high(a2, z);
     }
-    // Upper parts are worth 2^52: eight bits above a limb, ten above the highest.
+    // An upper part counts 2^52: eight bits above a limb, ten above the highest.
     let mask = V::splat(cpu, LIMB_MASK);
     let to_middle = low[0].shift_right(LIMB_BITS).add(high[0].shift_left(52 - LIMB_BITS));
     let middle = low[1].add(to_middle);

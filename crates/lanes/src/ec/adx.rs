@@ -1,8 +1,19 @@
-//! MULX, ADCX and ADOX: a row of a product adds its low halves in one chain of carries and its high halves in another, which the CPU
-//! runs at once. The compiler makes no such code by itself. Look-ups in 256-bit registers: an entry is two of them.
+//! MULX, ADCX and ADOX: a row of a product adds its low halves in one chain of carries and its high halves in another, which the CPU runs
+//! at the same time. No compiler generates such code. Look-ups use 256-bit registers, two for an entry.
 //!
-//! The assembly keeps to one form: sums are in the registers `r0` to `r7` and are renamed instead of moved from row to row; `t0`
-//! and `t1` receive the halves of a product.
+//! ```text
+//! P-256, Montgomery:    sum = 0
+//!                       for each word of b:   sum += word · a                         add_row
+//!                                             sum = (sum + sum[0] · p) / 2^64         p256_shift
+//!                       sum = sum − p unless that is negative                         p256_reduce_once
+//! secp256k1:            product = Σ word of b · a, eight words                        secp256k1_row
+//!                       sum = low half + high half · (2^256 mod p)                    secp256k1_fold
+//!                       sum += fifth word · (2^256 mod p); once more for a carry
+//! square:               products of different words once, doubled, plus the squares of the words
+//! ```
+//!
+//! The assembly keeps to one form: sums are in the registers `r0` to `r7`, which are renamed from row to row instead of moved; `t0` and
+//! `t1` receive the halves of a product.
 
 use std::arch::asm;
 use std::arch::x86_64::*;
@@ -197,7 +208,7 @@ macro_rules! p256_row {
     };
 }
 
-/// Takes P-256's prime from the number in five words, and gives it back where that was too much. The others are scratch.
+/// Subtracts P-256's prime from the number in five words, and restores the number where the difference is negative. The others are scratch.
 macro_rules! p256_reduce_once {
     ($r0:literal, $r1:literal, $r2:literal, $r3:literal, $r4:literal, $s0:literal, $s1:literal, $s2:literal, $s3:literal) => {
         concat!(
@@ -358,8 +369,10 @@ impl Path for Adx {
     fn p256_multiply(self, a: &Words, b: &Words) -> Words {
         let mut product = [0; 4];
         let [r4, r5, r0, r1] = &mut product;
-        // SAFETY: the token proves that the CPU has BMI2 and ADX; reads the four words behind each pointer and writes registers
-        // only.
+        // SAFETY:
+        // - The token proves that the CPU has BMI2 and ADX.
+        // - The assembly reads the four words behind each pointer, which are borrowed, and no other memory.
+        // - It writes the registers that are declared, and the flags.
         unsafe {
             asm!(
                 first_row!(),
@@ -383,7 +396,7 @@ impl Path for Adx {
     fn p256_square(self, a: &Words) -> Words {
         let mut product = [0; 4];
         let [r0, r1, r2, r3] = &mut product;
-        // SAFETY: as `p256_multiply`.
+        // SAFETY: as in `p256_multiply`.
         unsafe {
             asm!(
                 square!(),
@@ -414,7 +427,7 @@ impl Path for Adx {
     fn secp256k1_multiply(self, a: &Words, b: &Words) -> Words {
         let mut product = [0; 4];
         let [r0, r1, r2, r3] = &mut product;
-        // SAFETY: as `p256_multiply`.
+        // SAFETY: as in `p256_multiply`.
         unsafe {
             asm!(
                 first_row!(),
@@ -436,7 +449,7 @@ impl Path for Adx {
     fn secp256k1_square(self, a: &Words) -> Words {
         let mut product = [0; 4];
         let [r0, r1, r2, r3] = &mut product;
-        // SAFETY: as `p256_multiply`.
+        // SAFETY: as in `p256_multiply`.
         unsafe {
             asm!(
                 square!(),
@@ -482,7 +495,7 @@ fn select(entries: &[Entry], index: u64) -> Entry {
     }
     let mut entry = Entry::ZERO;
     for (i, half) in halves.into_iter().enumerate() {
-        // SAFETY: as above.
+        // SAFETY: an entry is two registers long and aligned to them.
         unsafe { _mm256_store_si256(entry.0.as_mut_ptr().cast::<__m256i>().add(i), half) };
     }
     entry

@@ -7,9 +7,9 @@ use super::words::Words;
 /// A curve of prime order. The functions take and give elements of the field in the form that the curve keeps them in, and are constant
 /// time.
 pub(super) trait Curve: Copy + 'static {
-    /// The field has as many elements.
+    /// The number of elements of the field.
     const PRIME: Words;
-    /// The group has as many points.
+    /// The number of points of the group.
     const ORDER: Words;
     /// a.
     const A: Words;

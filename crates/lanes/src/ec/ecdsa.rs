@@ -78,7 +78,7 @@ impl SigningKey {
     /// the curve): sign again with another nonce.
     ///
     /// # Panics
-    /// When there are not as many digests as nonces, when a nonce is of another curve, or when `generator` is not the table of P-256's
+    /// When there are more digests than nonces, or fewer, when a nonce is of another curve, or when `generator` is not the table of P-256's
     /// generator ([`FixedBase::generator`]); whether it is that of another point is not checked.
     pub fn sign(
         &self,

@@ -102,7 +102,7 @@ impl<C: Curve, P: Path> Mul for Element<C, P> {
     }
 }
 
-/// Independent elements: each step of a formula is done for all of them before the next, so that the CPU has as many products in
+/// Independent elements: each step of a formula is computed for all of them before the next one, so that the CPU has a product of each in
 /// flight.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SideBySide<F, const N: usize>(pub(super) [F; N]);

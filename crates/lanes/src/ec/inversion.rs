@@ -5,6 +5,17 @@
 //! zero and f is ± their greatest common divisor. With delta beginning at 1/2, 590 steps are enough for numbers of 256 bits (Wuille,
 //! "Bounds on divsteps iterations in safegcd", 2021). Steps need only the lowest bits, so that 59 of them are collected in a matrix over
 //! single words, which is then applied to the whole numbers, and modulo the modulus to the factors that lead to them.
+//!
+//! ```text
+//! f, g = modulus, number;  d, e = 0, 1             f = d · number and g = e · number, modulo the modulus
+//! ten times:
+//!   matrix = 59 division steps on the lowest words of f and g:
+//!     if delta > 0 and g is odd:  delta, f, g = 1 − delta, g, (g − f) / 2
+//!     else:                       delta, g = 1 + delta, (g, or g + f where g is odd) / 2
+//!   f, g = matrix · (f, g)
+//!   d, e = matrix · (d, e), modulo the modulus
+//! inverse = d, with the sign of f
+//! ```
 
 use super::words::Words;
 
@@ -92,7 +103,7 @@ impl Modulus {
     }
 }
 
-/// What 59 steps make of (f, g), times 2^62: rows for the new f and g.
+/// The effect of 59 steps on (f, g), times 2^62: rows for the new f and g.
 type Matrix = [[i64; 2]; 2];
 
 /// 59 division steps. `zeta` is −(delta + 1/2), below zero exactly where delta is above.

@@ -1,4 +1,4 @@
-//! Known answers that a kernel must give before it is used. P-256: the Diffie–Hellman exchange of RFC 5903, 8.1. secp256k1, for which no
+//! Known answers that a kernel must compute before it is used. P-256: the Diffie–Hellman exchange of RFC 5903, 8.1. secp256k1, for which no
 //! standard has one: the same exponent and another public key, computed from the textbook's formulas with Python's integers.
 
 use super::words::{Words, from_hex, write_bytes};
@@ -55,8 +55,8 @@ const ANSWERS: [Answers; 2] = [
     },
 ];
 
-/// Whether a kernel gives the known products, and the negative of a point for the order − 1: an odd scalar and an even one.
-pub(super) fn hold(kernel: Kernel) -> bool {
+/// Whether a kernel computes the known products, and the negative of a point for the order − 1: an odd scalar and an even one.
+pub(super) fn are_given(kernel: Kernel) -> bool {
     ANSWERS.iter().all(|answers| gives(kernel, answers))
 }
 
@@ -90,9 +90,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hold_on_every_kernel_of_this_cpu() {
+    fn are_given_by_every_kernel_of_this_cpu() {
         for kernel in Kernel::detect() {
-            assert!(hold(kernel), "{}", kernel.name());
+            assert!(are_given(kernel), "{}", kernel.name());
         }
     }
 

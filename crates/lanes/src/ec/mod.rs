@@ -1,8 +1,17 @@
 //! Products of many scalars and a few fixed points on P-256 and secp256k1, as ECIES needs them: the generator, and the public key that many
 //! messages go to. Each point has a table of [`TABLE_SIZE`] bytes, which a walk adds up without a doubling.
 //!
-//! Constant time in scalars and products: timing depends only on their number. Points of tables are public. `docs/lanes-curves.md`
-//! explains the steps from double-and-add to this.
+//! ```text
+//! table    of a point Q: for each window i of the scalar, the odd multiples of 2^(start of i) · Q          table
+//! digits   of a scalar: signed and odd, none is zero; an even scalar is replaced by the order minus it     scalar
+//! product  = Σ ± table[i][digit i]: one addition for each window, no doubling                              walk, wide::fixed
+//! affine   = one inversion for all products of a group                                                     element, inversion
+//! ```
+//!
+//! The right column names the module of each step; `path` lists the operations that differ between CPUs, `wide` computes in eight lanes.
+//!
+//! Constant time in scalars and products: timing depends only on their number. Points of tables are public. `docs/lanes-curves.md` has the
+//! reasons and the figures.
 
 #[cfg(target_arch = "x86_64")]
 mod adx;
@@ -126,7 +135,8 @@ impl Kernel {
         }
     }
 
-    /// Scalars that a call should have for the lowest cost of each, with two bases. Half as many cost as much a call on kernels with lanes.
+    /// The number of scalars in a call with two bases at which each costs least. On kernels with lanes a call with half of them costs the
+    /// same.
     pub fn batch_size(self) -> usize {
         if self.has_lanes() { LANES } else { 2 }
     }
@@ -136,7 +146,7 @@ impl Kernel {
         !matches!(self, Self::Portable) && !matches!(self.name(), "adx")
     }
 
-    /// The points from which on a call of [`agree`] costs less than a library that takes one after the other; for kernels with lanes.
+    /// The number of points from which a call of [`agree`] costs less than one library call for each; for kernels with lanes.
     pub fn agreement_count_min(self, curve: Curve) -> usize {
         match (self, curve) {
             #[cfg(target_arch = "x86_64")]
@@ -147,13 +157,14 @@ impl Kernel {
         }
     }
 
-    /// Whether it gives the known answers on this CPU: a compiler, a hypervisor or a CPU may be at fault. About a millisecond.
+    /// Whether the kernel computes the known answers on this CPU: a compiler, a hypervisor or a CPU may be faulty. Takes about a
+    /// millisecond.
     pub fn is_right(self) -> bool {
-        known_answers::hold(self)
+        known_answers::are_given(self)
     }
 }
 
-/// Calls a function of a curve and a path by the values that choose them. What is not done in eight lanes takes the fastest other path.
+/// Calls a function that is generic over curve and path. Kernels with lanes take the fastest other path here.
 macro_rules! dispatch {
     ($kernel:expr, $curve:expr, $function:ident($($argument:expr),*)) => {
         match ($kernel, $curve) {
@@ -224,7 +235,7 @@ impl Drop for Point {
     }
 }
 
-/// A point that was given compressed, and what it shares with a scalar. Wiped on drop.
+/// A point that was given compressed, and its shared secret with a scalar. Wiped on drop.
 #[derive(Clone)]
 pub struct Agreement {
     /// The point.
@@ -245,7 +256,7 @@ impl Drop for Agreement {
     }
 }
 
-/// Coordinates that are no point of the curve.
+/// Coordinates that are not those of a point of the curve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotOnCurve;
 
@@ -406,8 +417,8 @@ pub fn multiply(bases: &[&FixedBase], scalars: &[Scalar], out: &mut [Point]) {
     }
 }
 
-/// The scalar's product with each point, which is not known before: `out[i]` is `None` where `points[i]` is no compressed point of the
-/// scalar's curve. Eight points side by side cost as much as one. Constant time in the scalar; not in the points.
+/// The scalar's product with each point, none of which has a table: `out[i]` is `None` where `points[i]` is not a compressed point of the
+/// scalar's curve. Eight points side by side cost as much as one. Constant time in the scalar, not in the points.
 ///
 /// # Panics
 /// When the kernel has no lanes ([`Kernel::has_lanes`]), or when `out` is not as long as `points`.

@@ -55,8 +55,8 @@ pub(super) fn reduced(number: &Words) -> Words {
     reduced_once(*number, 0)
 }
 
-/// Inverts numbers in Montgomery form, none of which may be zero, with one inversion (Montgomery's trick). `products` is room for
-/// as many.
+/// Inverts numbers in Montgomery form, none of which may be zero, with one inversion (Montgomery's trick). `products` must be as long as
+/// `numbers`.
 pub(super) fn invert(numbers: &mut [Words], products: &mut [Words]) {
     let Some(last) = numbers.len().checked_sub(1) else { return };
     products[0] = numbers[0];

@@ -1,5 +1,5 @@
 //! Any CPU: plain Rust. The compiler makes code of it that takes about 0.6 of the time of fiat-crypto's on P-256 and 0.45 on secp256k1
-//! (`docs/lanes-curves.md`), which is why it is ours; the tests hold it against fiat-crypto.
+//! (`docs/lanes-curves.md`), which is why it is ours; tests compare it with fiat-crypto.
 
 use super::entry::Entry;
 use super::path::Path;

@@ -20,7 +20,7 @@ use crate::wipe::overwrite;
 const LOWEST_BITS: usize = 5;
 /// Bits of each other window.
 const BITS: usize = 6;
-/// Windows of a scalar: the lowest, and as many as 256 bits fill.
+/// Windows of a scalar: the lowest, and the number that the other bits fill.
 pub(super) const WINDOWS: usize = 1 + (256 - LOWEST_BITS).div_ceil(BITS);
 
 /// Windows of a scalar where all have the bits of the lowest.

@@ -1,5 +1,13 @@
 //! A fixed point's table: for each window, the odd multiples of the point times 2 to the window's start. It is computed in pieces,
 //! so that callers can do other work in between.
+//!
+//! ```text
+//! piece, of three windows:
+//!   for each window:  base = power; step = 2 · power; double power for each bit of the window
+//!   make bases and steps affine                with one inversion
+//!   for each window:  multiples = base, base + step, base + 2 · step, …
+//!   make the multiples affine                  with one inversion
+//! ```
 
 use super::curve::Curve;
 use super::element::{Element, invert_all};
@@ -29,12 +37,12 @@ pub(super) fn window(table: &[Entry; ENTRIES], window: usize) -> &[Entry] {
     &table[OFFSETS[window]..OFFSETS[window + 1]]
 }
 
-/// Windows of a piece of a table: some 96 of its 1,344 entries, for 30 to 60 µs. Each piece costs two inversions more, a sixth of it.
+/// Windows of a piece of a table: some 96 of its 1,344 entries, in 30 to 60 µs. The two inversions of a piece are a sixth of its cost.
 const PIECE_WINDOWS: usize = 3;
 /// Pieces of a table.
 pub(super) const PIECES: usize = WINDOWS.div_ceil(PIECE_WINDOWS);
 
-/// A table on its way, in a form that depends on neither curve nor path.
+/// A table in progress, in a form that depends on neither curve nor path.
 pub(super) struct Work {
     /// The base of the next window: a Jacobian point.
     base: [Words; 3],
@@ -93,7 +101,7 @@ impl Work {
 
     /// The table, all of whose windows are filled.
     pub(super) fn finish(self) -> Box<[Entry; ENTRIES]> {
-        self.entries.into_boxed_slice().try_into().expect("as many as the windows have")
+        self.entries.into_boxed_slice().try_into().expect("an entry for each of the windows' digits")
     }
 }
 

@@ -1,5 +1,14 @@
-//! Products of scalars and fixed points: for each, a walk over its table from the highest window down, one addition a window, no
-//! doubling; then one inversion for the whole group.
+//! Products of scalars and fixed points, up to [`GROUP_POINTS_MAX`] in a group.
+//!
+//! ```text
+//! for each window, from the highest:
+//!   for each two products of the group, side by side, so that neither waits for the other:
+//!     entry = table[window][digit]             reads the whole window
+//!     entry.y = −entry.y where the digit is negative
+//!     sum = sum + entry                        the highest window begins the sum
+//! invert all Z with one inversion
+//! x, y = X / Z², ± Y / Z³                      the sign of an even scalar
+//! ```
 
 use super::curve::Curve;
 use super::element::{Element, Field, SideBySide, invert_all};

@@ -1,4 +1,4 @@
-//! Numbers of 256 bits as four words, the lowest first: what both fields and the scalars have in common. Constant time, so also
+//! Numbers of 256 bits as four words, the lowest first, which both fields and the scalars use. Constant time, so also
 //! without checks for overflow, which would be branches.
 
 #[cfg(not(miri))]

@@ -1,4 +1,4 @@
-//! AES-NI and PCLMULQDQ on 128-bit registers: one lane.
+//! AES-NI and PCLMULQDQ on 128-bit registers: one lane. An operation is one instruction; reading and writing are loads and stores.
 
 use std::arch::x86_64::*;
 
@@ -62,31 +62,31 @@ impl Vector for Lane {
         unsafe { _mm_storeu_si128(blocks[0].as_mut_ptr().cast(), self.0) }
     }
 
-    // SAFETY: the caller upholds the trait's contract.
+    // SAFETY: the trait states what the caller must guarantee.
     #[inline(always)]
     unsafe fn gather(_: AesNi, [only, ..]: [*const u8; LANES_MAX]) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the pointer is readable for a block.
         Self(unsafe { _mm_loadu_si128(only.cast()) })
     }
 
-    // SAFETY: the caller upholds the trait's contract.
+    // SAFETY: the trait states what the caller must guarantee.
     #[inline(always)]
     unsafe fn gather_short(_: AesNi, [only, ..]: [*const u8; LANES_MAX], [size, ..]: [usize; LANES_MAX]) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the pointer is readable for as many bytes as the size, from 1 to 16.
         Self(unsafe { load_short(only, size) })
     }
 
-    // SAFETY: the caller upholds the trait's contract.
+    // SAFETY: the trait states what the caller must guarantee.
     #[inline(always)]
     unsafe fn scatter(self, [only, ..]: [*mut u8; LANES_MAX]) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the pointer is writable for a block.
         unsafe { _mm_storeu_si128(only.cast(), self.0) }
     }
 
-    // SAFETY: the caller upholds the trait's contract.
+    // SAFETY: the trait states what the caller must guarantee.
     #[inline(always)]
     unsafe fn scatter_short(self, [only, ..]: [*mut u8; LANES_MAX], [size, ..]: [usize; LANES_MAX]) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the pointer is writable for as many bytes as the size, from 1 to 16.
         unsafe { store_short(self.0, only, size) }
     }
 
@@ -171,25 +171,27 @@ pub(super) fn nonce_block(nonce: &[u8; 12]) -> __m128i {
     _mm_insert_epi32::<2>(_mm_cvtsi64_si128(front), back)
 }
 
-/// The first bytes of a block, followed by zeros.
+/// Reads the first bytes of a block; the others are zeros.
 ///
 /// # Safety
-/// `bytes` is readable for `size` bytes, from 1 to 16.
+/// - `size` must be from 1 to 16.
+/// - `bytes` must be readable for `size` bytes.
 #[inline]
 #[compiled_for(AesNi)]
 pub(super) unsafe fn load_short(bytes: *const u8, size: usize) -> __m128i {
-    // SAFETY: the caller's promise.
+    // SAFETY: the same obligations.
     from_halves(unsafe { short::load(bytes, size) })
 }
 
 /// Writes the first bytes of a block.
 ///
 /// # Safety
-/// `out` is writable for `size` bytes, from 1 to 16.
+/// - `size` must be from 1 to 16.
+/// - `out` must be writable for `size` bytes.
 #[inline]
 #[compiled_for(AesNi)]
 pub(super) unsafe fn store_short(block: __m128i, out: *mut u8, size: usize) {
     let halves = [_mm_cvtsi128_si64(block) as u64, _mm_extract_epi64::<1>(block) as u64];
-    // SAFETY: the caller's promise.
+    // SAFETY: the same obligations.
     unsafe { short::store(halves, out, size) }
 }

@@ -1,4 +1,5 @@
-//! The AES and PMULL instructions of the ARMv8 cryptographic extension: one lane.
+//! The AES and PMULL instructions of the ARMv8 cryptographic extension: one lane. AESE adds its key first and mixes no columns, so a round
+//! is AESE with a key of zeros, AESMC, and an exclusive or with the round's key.
 
 use std::arch::aarch64::*;
 
@@ -66,31 +67,31 @@ impl Vector for Lane {
         unsafe { vst1q_u8(blocks[0].as_mut_ptr(), self.0) }
     }
 
-    // SAFETY: the caller upholds the trait's contract.
+    // SAFETY: the trait states what the caller must guarantee.
     #[inline(always)]
     unsafe fn gather(_: Armv8, [only, ..]: [*const u8; LANES_MAX]) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the pointer is readable for a block.
         Self(unsafe { vld1q_u8(only) })
     }
 
-    // SAFETY: the caller upholds the trait's contract.
+    // SAFETY: the trait states what the caller must guarantee.
     #[inline(always)]
     unsafe fn gather_short(_: Armv8, [only, ..]: [*const u8; LANES_MAX], [size, ..]: [usize; LANES_MAX]) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the pointer is readable for as many bytes as the size, from 1 to 16.
         Self(unsafe { from_halves(short::load(only, size)) })
     }
 
-    // SAFETY: the caller upholds the trait's contract.
+    // SAFETY: the trait states what the caller must guarantee.
     #[inline(always)]
     unsafe fn scatter(self, [only, ..]: [*mut u8; LANES_MAX]) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the pointer is writable for a block.
         unsafe { vst1q_u8(only, self.0) }
     }
 
-    // SAFETY: the caller upholds the trait's contract.
+    // SAFETY: the trait states what the caller must guarantee.
     #[inline(always)]
     unsafe fn scatter_short(self, [only, ..]: [*mut u8; LANES_MAX], [size, ..]: [usize; LANES_MAX]) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the pointer is writable for as many bytes as the size, from 1 to 16.
         unsafe { short::store(halves(self.0), only, size) }
     }
 

@@ -1,4 +1,11 @@
-//! AES (FIPS 197) over many blocks at once: as many vectors in flight as hide the latency of a round.
+//! AES (FIPS 197) over many blocks at once, with enough vectors in flight to hide the latency of a round.
+//!
+//! ```text
+//! for each part of at most 8 vectors:
+//!   state = vector ⊕ key[0]
+//!   for each key but the first and the last:  state = round(state, key), for all vectors before the next key
+//!   vector = last round(state, last key)
+//! ```
 
 use super::vector::{Block, Vector};
 
@@ -15,7 +22,7 @@ pub(super) fn encrypt<V: Vector>(cpu: V::Cpu, round_keys: &[Block], vectors: &mu
         rest = after;
     }
     if rest.len() > WIDTH {
-        // In two parts of one size, so that the last is not a lonely vector.
+        // Two parts of similar size, so that the last one is not a single vector.
         let (part, after) = rest.split_at_mut(rest.len() / 2);
         some_rounds(cpu, round_keys, part);
         rest = after;
@@ -40,7 +47,7 @@ fn some_rounds<V: Vector>(cpu: V::Cpu, round_keys: &[Block], part: &mut [V]) {
 #[inline(always)]
 fn rounds<V: Vector, const COUNT: usize>(cpu: V::Cpu, round_keys: &[Block], vectors: &mut [V]) {
     let [first, middle @ .., last] = round_keys else { unreachable!("a schedule has more than two keys") };
-    let vectors: &mut [V; COUNT] = vectors.first_chunk_mut().expect("as many as were counted");
+    let vectors: &mut [V; COUNT] = vectors.first_chunk_mut().expect("the number that was counted");
     let mut states = *vectors;
     let key = V::broadcast(cpu, first);
     for state in &mut states {

@@ -34,7 +34,8 @@ fn sealed_size(texts: &[Vec<u8>]) -> usize {
     texts.iter().map(|text| text.len() + TAG_SIZE).sum()
 }
 
-/// Expands a secret key and seals secret texts with it; the same as without secrets, and what Valgrind complained about.
+/// Expands a secret key and seals secret texts with it. Compares the result with that of public ones and returns the number of errors that
+/// Valgrind reported.
 fn complaints_of_sealing(key_size: usize, texts: &[Vec<u8>], is_shared: bool) -> u64 {
     let kernel = kernel();
     let mut expected = vec![0; sealed_size(texts)];
@@ -49,7 +50,7 @@ fn complaints_of_sealing(key_size: usize, texts: &[Vec<u8>], is_shared: bool) ->
     count
 }
 
-/// Opens with a secret key, a third of the tags being wrong, each at another byte.
+/// Opens with a secret key, where a third of the tags are wrong, each at another byte.
 fn complaints_of_opening(key_size: usize, texts: &[Vec<u8>], is_shared: bool) -> u64 {
     let kernel = kernel();
     let mut sealed = vec![0; sealed_size(texts)];

@@ -1,8 +1,20 @@
 //! AES-GCM (SP 800-38D, 7.1 and 7.2) over a group of messages with the same number of blocks, each in its own lane: blocks of the
 //! same index are side by side in a vector, pass AES together, and use the same power of the hash key.
 //!
-//! A group's text and hash are worked on after the AES of the next group has been issued: neither waits for the other, and what a
-//! CPU looks ahead is enough to do both at once.
+//! ```text
+//! push(group):     stream = AES of all counters of the group
+//!                  complete the group before
+//! complete(group): for each vector of messages, with `blocks` blocks each:
+//!                    sum = 0; state = the hash after the associated data, for the first block (zero where `Common` has it)
+//!                    for i in 1..=blocks:
+//!                      output = input ⊕ stream[i]
+//!                      sum += (reverse(ciphertext i) ⊕ state) · H^(blocks + 2 − i); state = 0
+//!                    sum += lengths · H (or the contribution of `Common`, which has lengths and associated data)
+//!                    tag = reverse(reduce(sum)) ⊕ stream[0]
+//! ```
+//!
+//! A group is completed after the AES of the next one has been issued: neither depends on the other, and the CPU looks far enough ahead to
+//! run both at once.
 
 use std::mem::MaybeUninit;
 
@@ -25,7 +37,7 @@ const _: () = assert!(BLOCKS_MAX < u8::MAX as usize, "counters change in their l
 /// Room for the key stream of a group: [`group_size`] has fewer messages where they are longer.
 type Stream = Memory<{ (BLOCKS_MAX + 1) * LANES_MAX * BLOCK_SIZE }>;
 
-/// How many messages of so many blocks keep the AES units busy, as many as fill vectors.
+/// Number of messages of `blocks` blocks that keep the AES units busy, a multiple of the lanes.
 #[inline(always)]
 pub(super) fn group_size<V: Vector>(blocks: usize) -> usize {
     match blocks {
@@ -36,7 +48,7 @@ pub(super) fn group_size<V: Vector>(blocks: usize) -> usize {
     }
 }
 
-/// A message, and where its output goes: room for its text, and for its tag where it is to be sealed.
+/// A message and its output, with room for the text, and for the tag if it is to be sealed.
 pub(super) struct Lane<'a, M> {
     pub(super) message: &'a M,
     pub(super) output: &'a mut [u8],
@@ -66,7 +78,7 @@ impl<'a, M> Lanes<'a, M> {
 
     #[inline(always)]
     fn get(&mut self) -> &mut [Lane<'a, M>] {
-        // SAFETY: `push` has written as many.
+        // SAFETY: `push` has written the first `count` lanes.
         unsafe { self.lanes[..self.count].assume_init_mut() }
     }
 }
@@ -113,12 +125,15 @@ impl<'w, 'a, V: Vector, M: Message> Pipeline<'w, 'a, V, M> {
         lanes
     }
 
-    /// Issues the AES of the group that was begun, whose messages have as many blocks each, and completes the one before.
+    /// Issues the AES of the group that was begun, whose messages have the same number of blocks, and completes the one before.
     #[inline(always)]
     pub(super) fn push(&mut self, common: Option<&Common<V>>) {
         let (cpu, lanes) = (self.cpu, &*self.groups[self.current].get());
         let columns = lanes[0].message.blocks() + 1;
-        debug_assert!(lanes.iter().all(|lane| lane.message.blocks() + 1 == columns), "messages of as many blocks");
+        debug_assert!(
+            lanes.iter().all(|lane| lane.message.blocks() + 1 == columns),
+            "messages with the same number of blocks"
+        );
         let one = V::broadcast(cpu, &ONE);
         let count = lanes.len().div_ceil(V::LANES) * columns;
         let mut stream = self.streams[self.current].fill::<V>(count);
@@ -163,7 +178,7 @@ impl<'w, 'a, V: Vector, M: Message> Pipeline<'w, 'a, V, M> {
     }
 }
 
-/// The messages of a vector. Lanes that are left over repeat the first one: they read and write the same.
+/// The messages of a vector. Lanes without a message repeat the first one: they read and write the same bytes.
 struct Text<'l, 'a, M> {
     lanes: &'l [Lane<'a, M>],
     messages: [&'a M; LANES_MAX],
@@ -185,7 +200,7 @@ impl<'l, 'a, M: Message> Text<'l, 'a, M> {
         }
     }
 
-    /// Combines text and key stream and hashes the ciphertext. Writes the tags, or gives a bit for each that is right.
+    /// Combines text and key stream and hashes the ciphertext. Writes the tags, or returns a bit for each that is correct.
     #[inline(always)]
     fn complete<V: Vector>(&self, cpu: V::Cpu, key: &Expanded, stream: &[V], common: Option<&Common<V>>) -> u8 {
         let [mask, stream @ ..] = stream else { unreachable!("a block for the tag") };
@@ -196,7 +211,7 @@ impl<'l, 'a, M: Message> Text<'l, 'a, M> {
         if common.is_none() {
             let lengths = V::from_halves(cpu, self.messages.map(|message| message.lengths()));
             product = product.add(lengths, key.power(cpu, 1));
-            // SAFETY: pointers to blocks.
+            // SAFETY: each pointer is that of a block.
             state = unsafe { V::gather(cpu, spread(self.lanes, |lane| lane.state.as_ptr())) };
         }
         // Where sizes differ, so may the last blocks.
@@ -220,7 +235,7 @@ impl<'l, 'a, M: Message> Text<'l, 'a, M> {
         let hash = common.map_or(V::zero(cpu), |common| common.ends).xor(product.reduce(cpu));
         let tags = hash.reverse_bytes().xor(*mask);
         if M::IS_SEALED {
-            // SAFETY: the tag follows the text.
+            // SAFETY: the input of a sealed message has a tag after the text.
             let expected = unsafe { V::gather(cpu, add(self.inputs, sizes)) };
             tags.xor(expected).zero_lanes()
         } else {
@@ -230,13 +245,13 @@ impl<'l, 'a, M: Message> Text<'l, 'a, M> {
         }
     }
 
-    /// Combines a block of each message at the same place with the key stream. Gives the ciphertext.
+    /// Combines the block of each message at byte `at` with the key stream. Returns the ciphertext.
     ///
     /// # Safety
-    /// Each message has a whole block of text there.
+    /// - The text of each message must have at least `at` + 16 bytes.
     #[inline(always)]
     unsafe fn whole_blocks<V: Vector>(&self, cpu: V::Cpu, at: usize, stream: V) -> V {
-        // SAFETY: the caller's promise, and outputs are at least as long as inputs.
+        // SAFETY: the texts have a block there, and outputs are at least as long as texts.
         unsafe {
             let input = V::gather(cpu, add(self.inputs, [at; LANES_MAX]));
             let output = input.xor(stream);
@@ -248,21 +263,22 @@ impl<'l, 'a, M: Message> Text<'l, 'a, M> {
     /// The same for the last block of each message, whole or not. The ciphertext is padded with zeros.
     ///
     /// # Safety
-    /// Each message has from 1 to 16 bytes of text there.
+    /// - `sizes` must be those of the texts.
+    /// - Each must be from `at` + 1 to `at` + 16.
     #[inline(always)]
     unsafe fn last_blocks<V: Vector>(&self, cpu: V::Cpu, at: usize, stream: V, sizes: [usize; LANES_MAX]) -> V {
         let [a, b, c, d] = sizes;
         let rest = [a - at, b - at, c - at, d - at];
         let outputs = add_mut(self.outputs, [at; LANES_MAX]);
-        // SAFETY: the caller's promise.
+        // SAFETY: each text has `rest` bytes there, from 1 to 16.
         let input = unsafe { V::gather_short(cpu, add(self.inputs, [at; LANES_MAX]), rest) };
         let output = input.xor(stream);
         if M::IS_SEALED {
-            // SAFETY: the caller's promise.
+            // SAFETY: outputs are as long as texts.
             unsafe { output.scatter_short(outputs, rest) };
             input
         } else {
-            // SAFETY: the output has room for a tag after the text; what is written there now is overwritten by it.
+            // SAFETY: the output has room for a tag after the text, which overwrites what this block writes there.
             unsafe { output.scatter(outputs) };
             output.keep_short(rest)
         }
@@ -281,11 +297,11 @@ fn known(right: u8) -> u8 {
     right
 }
 
-/// Something of each lane, and of the first where there is none.
+/// Applies a function to each lane, and to the first one in place of missing lanes.
 #[inline(always)]
-fn spread<'l, 'a, M, T>(lanes: &'l [Lane<'a, M>], something: impl Fn(&'l Lane<'a, M>) -> T) -> [T; LANES_MAX] {
+fn spread<'l, 'a, M, T>(lanes: &'l [Lane<'a, M>], function: impl Fn(&'l Lane<'a, M>) -> T) -> [T; LANES_MAX] {
     let lane = |i| &lanes[if i < lanes.len() { i } else { 0 }];
-    [something(lane(0)), something(lane(1)), something(lane(2)), something(lane(3))]
+    [function(lane(0)), function(lane(1)), function(lane(2)), function(lane(3))]
 }
 
 #[inline(always)]

@@ -1,4 +1,11 @@
 //! An expanded key: the round keys of AES (FIPS 197, 5.2) and the powers of the hash key.
+//!
+//! ```text
+//! round keys:  the schedule of FIPS 197; `SubWord` is the last round of AES on four equal columns, so no table is read
+//! powers:      H = 2 · reverse(AES(0)) in POLYVAL's field
+//!              H² = H · H; H³, H⁴ = (H, H²) · H²; then from n to 2n powers: (H, …, H^n) · H^n, a vector at a time
+//!              folded[i] = the sum of the halves of power i, in both halves: Karatsuba's factor
+//! ```
 
 use super::BLOCKS_MAX;
 use super::cipher::encrypt;
@@ -59,7 +66,7 @@ impl Expanded {
         self.powers[..exponent].iter().zip(&self.folded[..exponent]).rev()
     }
 
-    /// Doubles how many powers there are until there are all: the products of one doubling do not wait for each other.
+    /// Doubles the number of powers until all are known. The products of one doubling do not depend on each other.
     #[inline(always)]
     fn fill_powers<V: Vector>(&mut self, cpu: V::Cpu) {
         let mut zero = [V::Single::zero(cpu.into())];
@@ -76,7 +83,7 @@ impl Expanded {
         }
     }
 
-    /// From the first `known` powers to twice as many, or to all.
+    /// Computes as many powers again as are `known`, at most up to [`POWERS`].
     #[inline(always)]
     fn double_powers<V: Vector>(&mut self, cpu: V::Cpu, known: usize) {
         let factor = self.power::<V>(cpu, known);

@@ -1,4 +1,4 @@
-//! Known answers that a kernel must give before it is used: test cases 3, 4, 15 and 16 of the GCM specification that SP 800-38D grew
+//! Known answers that a kernel must compute before it is used: test cases 3, 4, 15 and 16 of the GCM specification that SP 800-38D grew
 //! from (McGrew and Viega, "The Galois/Counter Mode of Operation (GCM)", appendix B).
 
 use super::{Kernel, Key, Nonce, OpenItem, SealItem, TAG_SIZE};
@@ -57,7 +57,7 @@ const fn block(front: u128, back: u128) -> [u8; 32] {
 
 /// Whether a kernel seals to the known answers, opens them, and refuses a wrong tag: messages alike and of two lengths, more than
 /// fit into a group.
-pub(super) fn hold(kernel: Kernel) -> bool {
+pub(super) fn are_given(kernel: Kernel) -> bool {
     let text = TEXT.as_flattened();
     let long = SealItem { nonce: NONCE, aad: &[], plaintext: text };
     let short = SealItem { nonce: NONCE, aad: &AAD[..AAD_SIZE], plaintext: &text[..SHORT] };
@@ -100,9 +100,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hold_on_every_kernel_of_this_cpu() {
+    fn are_given_by_every_kernel_of_this_cpu() {
         for kernel in Kernel::detect() {
-            assert!(hold(kernel), "{}", kernel.name());
+            assert!(are_given(kernel), "{}", kernel.name());
         }
     }
 

@@ -1,4 +1,4 @@
-//! Working memory on the stack that costs nothing where it is not used, and is wiped where it was.
+//! Working memory on the stack. It needs no initial value, and only the part that was used is wiped.
 
 use std::mem::MaybeUninit;
 
@@ -18,7 +18,7 @@ impl<const SIZE: usize> Memory<SIZE> {
         Self { bytes: [const { MaybeUninit::uninit() }; SIZE], used: 0 }
     }
 
-    /// The first `count` vectors, each of which is to be written.
+    /// The first `count` vectors, all of which must be written.
     #[inline(always)]
     pub(super) fn fill<V: Vector>(&mut self, count: usize) -> Filling<'_, V> {
         const { assert!(align_of::<V>() <= align_of::<Self>() && size_of::<V>() == V::SIZE) };
@@ -57,7 +57,7 @@ impl<'m, V: Vector> Filling<'m, V> {
     pub(super) fn finish(self) -> &'m mut [V] {
         assert_eq!(self.next, self.places.len(), "each vector is written");
         *self.used = (*self.used).max(self.places.len() * V::SIZE);
-        // SAFETY: `push` has written as many.
+        // SAFETY: `push` has written all of them, as asserted above.
         unsafe { self.places.assume_init_mut() }
     }
 }

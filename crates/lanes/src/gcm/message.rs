@@ -1,4 +1,4 @@
-//! Encryption and decryption differ in little: which side of the cipher is hashed, and the use of the tag.
+//! The differences between encryption and decryption: which side of the cipher is hashed, and the use of the tag.
 
 use super::vector::BLOCK_SIZE;
 use super::{Nonce, OpenItem, SealItem, TAG_SIZE};

@@ -1,8 +1,24 @@
 //! AES-GCM (SP 800-38D) for many messages under one key: 128- or 256-bit keys, 96-bit nonces, 128-bit tags, any associated data,
-//! messages of at most [`MESSAGE_SIZE_MAX`] bytes. Longer ones are a library's business: one of them fills the CPU by itself.
+//! messages of at most [`MESSAGE_SIZE_MAX`] bytes. Longer messages are left to a library: each keeps the CPU's units busy by itself.
 //!
-//! Timing depends only on lengths, on which messages share a slice of associated data, and on which tags were wrong.
-//! `docs/lanes.md` explains the steps from a naive loop to this.
+//! ```text
+//! key:      expand the round keys of AES                                                                  key
+//!           H = AES(0); powers H, H², … and for each the sum of its halves                                key, product
+//! call:     group messages with the same number of blocks                                                 run
+//!           for each group, with one message in each lane:                                                group
+//!             stream = AES(nonce ‖ 1), AES(nonce ‖ 2), …         all blocks of the group at once          cipher
+//!             issue the stream of the next group, then complete this one:
+//!               ciphertext = text ⊕ stream
+//!               hash = Σ block i · H^(blocks + 2 − i)            a sum of products, reduced once          product
+//!               add the hash of associated data and lengths      once for all messages that share it      hash
+//!               tag = hash ⊕ AES(nonce ‖ 1)                      written, or compared in every lane
+//! ```
+//!
+//! The right column names the module of each step. `vector` lists the operations on registers, which `aesni`, `vaes256`, `vaes512` and
+//! `armv8` implement.
+//!
+//! Timing depends only on lengths, on which messages share a slice of associated data, and on which tags were wrong. `docs/lanes.md` has
+//! the figures.
 #![cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(dead_code, unused_imports))]
 
 #[cfg(target_arch = "x86_64")]
@@ -39,7 +55,7 @@ pub const NONCE_SIZE: usize = 12;
 pub const TAG_SIZE: usize = 16;
 /// Longest message in bytes. `docs/lanes.md` states where a library's bulk code becomes faster than these kernels.
 pub const MESSAGE_SIZE_MAX: usize = 512;
-/// The same for kernels with one message a register.
+/// The same for kernels whose register has one message.
 const ONE_LANE_SIZE_MAX: usize = 384;
 
 /// Blocks of the longest message.
@@ -63,9 +79,9 @@ pub struct SealItem<'a> {
 /// One message to open.
 #[derive(Clone, Copy)]
 pub struct OpenItem<'a> {
-    /// The nonce it was sealed with.
+    /// The nonce of the encryption.
     pub nonce: Nonce,
-    /// The associated data it was sealed with. Items of one call that pass the same slice share its hashing.
+    /// The associated data of the encryption. Items of one call that pass the same slice share its hashing.
     pub aad: &'a [u8],
     /// Ciphertext followed by the tag.
     pub sealed: &'a [u8],
@@ -122,7 +138,7 @@ impl Kernel {
         }
     }
 
-    /// Longest messages in bytes of which several together take less time than by a library's code for long ones (`docs/lanes.md`).
+    /// Longest messages in bytes of which several take less time together than in a library's code for long messages (`docs/lanes.md`).
     pub fn size_max(self) -> usize {
         match self {
             #[cfg(target_arch = "x86_64")]
@@ -146,9 +162,9 @@ impl Kernel {
         }
     }
 
-    /// Whether it gives the known answers on this CPU: a compiler, a hypervisor or a CPU may be at fault. Microseconds.
+    /// Whether the kernel computes the known answers on this CPU: a compiler, a hypervisor or a CPU may be faulty. Takes microseconds.
     pub fn is_right(self) -> bool {
-        known_answers::hold(self)
+        known_answers::are_given(self)
     }
 }
 

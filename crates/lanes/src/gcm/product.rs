@@ -1,7 +1,13 @@
 //! Sums of products in GHASH's field (SP 800-38D, 6.3), reduced once.
 //!
-//! GHASH has the bits of a block in reverse. POLYVAL is the same in the order of the CPU (RFC 8452, appendix A): blocks are reversed
-//! byte by byte, the hash key is reversed and multiplied by x, and a product is divided by x^128, which reducing it does anyway.
+//! GHASH has the bits of a block in reverse. POLYVAL is the same function in the CPU's order (RFC 8452, appendix A): blocks are reversed
+//! byte by byte, the hash key is reversed and multiplied by x, and a product is divided by x^128, which its reduction does anyway.
+//!
+//! ```text
+//! add(a, b):  low += a.low · b.low;  high += a.high · b.high;  middle += (a.low + a.high) · (b.low + b.high)      (Karatsuba)
+//! reduce:     middle += low + high                              now low + middle · x^64 + high · x^128 is the sum
+//!             twice: add the multiple of the polynomial that clears the lowest 64 bits, and drop these
+//! ```
 
 use super::vector::{Block, Vector};
 

@@ -10,7 +10,7 @@ use super::{BLOCKS_MAX, MESSAGE_SIZE_MAX};
 /// Messages that are considered together for grouping.
 const BATCH: usize = 32;
 
-/// Slices of associated data whose states are kept during a call. An envelope's key has no more.
+/// Slices of associated data whose states are kept during a call: those of an envelope's key.
 const STATES: usize = 4;
 
 /// Encrypts or decrypts every message. `out` receives the outputs in order. `opened[i]` is whether the tag of message i was
@@ -32,7 +32,7 @@ pub(super) fn run<'a, V: Vector, M: Message>(
         is_uniform &= item.size() == size && std::ptr::eq(item.aad(), aad);
     }
     assert_eq!(out.len(), output_size, "room for exactly these messages");
-    assert!(!M::IS_SEALED || opened.len() == items.len(), "one result a message");
+    assert!(!M::IS_SEALED || opened.len() == items.len(), "a result for each message");
     if is_uniform {
         uniform::<V, M>(cpu, key, items, out, opened);
     } else {
@@ -94,7 +94,7 @@ fn mixed<'a, V: Vector, M: Message>(
                 let state = states.get::<V::Single>(cpu.into(), key, batch[i].aad());
                 lanes.push(Lane {
                     message: &batch[i],
-                    output: outputs[i].take().expect("each once"),
+                    output: outputs[i].take().expect("each message is taken once"),
                     state,
                     index: b * BATCH + i,
                 });

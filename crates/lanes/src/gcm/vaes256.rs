@@ -1,4 +1,5 @@
-//! VAES and VPCLMULQDQ on 256-bit registers: two lanes.
+//! VAES and VPCLMULQDQ on 256-bit registers: two lanes. An operation is one instruction. Reading loads each lane's block with the
+//! instructions of `aesni` and joins both; writing takes them apart.
 
 use std::arch::x86_64::*;
 
@@ -64,31 +65,31 @@ impl Vector for Lanes {
         unsafe { _mm256_storeu_si256(blocks.as_mut_ptr().cast(), self.0) }
     }
 
-    // SAFETY: the caller upholds the trait's contract.
+    // SAFETY: the trait states what the caller must guarantee.
     #[inline(always)]
     unsafe fn gather(_: Vaes256, [first, second, ..]: [*const u8; LANES_MAX]) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: each pointer is readable for a block.
         Self(unsafe { _mm256_loadu2_m128i(second.cast(), first.cast()) })
     }
 
-    // SAFETY: the caller upholds the trait's contract.
+    // SAFETY: the trait states what the caller must guarantee.
     #[inline(always)]
     unsafe fn gather_short(_: Vaes256, [first, second, ..]: [*const u8; LANES_MAX], sizes: [usize; LANES_MAX]) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: each pointer is readable for as many bytes as its size, from 1 to 16.
         Self(unsafe { _mm256_set_m128i(load_short(second, sizes[1]), load_short(first, sizes[0])) })
     }
 
-    // SAFETY: the caller upholds the trait's contract.
+    // SAFETY: the trait states what the caller must guarantee.
     #[inline(always)]
     unsafe fn scatter(self, [first, second, ..]: [*mut u8; LANES_MAX]) {
-        // SAFETY: the caller's promise.
+        // SAFETY: each pointer is writable for a block.
         unsafe { _mm256_storeu2_m128i(second.cast(), first.cast(), self.0) }
     }
 
-    // SAFETY: the caller upholds the trait's contract.
+    // SAFETY: the trait states what the caller must guarantee.
     #[inline(always)]
     unsafe fn scatter_short(self, [first, second, ..]: [*mut u8; LANES_MAX], sizes: [usize; LANES_MAX]) {
-        // SAFETY: the caller's promise.
+        // SAFETY: each pointer is writable for as many bytes as its size, from 1 to 16.
         unsafe {
             store_short(_mm256_castsi256_si128(self.0), first, sizes[0]);
             store_short(_mm256_extracti128_si256::<1>(self.0), second, sizes[1]);

@@ -1,4 +1,5 @@
-//! VAES and VPCLMULQDQ on 512-bit registers: four lanes, and masks for the bytes of a message's end.
+//! VAES and VPCLMULQDQ on 512-bit registers: four lanes. An operation is one instruction. Reading loads each lane's block and joins all
+//! four with three inserts; writing takes them apart with three extracts. Masks limit loads and stores to the bytes of a message's end.
 
 use std::arch::x86_64::*;
 
@@ -70,10 +71,10 @@ impl Vector for Lanes {
         unsafe { _mm512_storeu_si512(blocks.as_mut_ptr().cast(), self.0) }
     }
 
-    // SAFETY: the caller upholds the trait's contract.
+    // SAFETY: the trait states what the caller must guarantee.
     #[inline(always)]
     unsafe fn gather(_: Vaes512, [a, b, c, d]: [*const u8; LANES_MAX]) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: each pointer is readable for a block.
         Self(unsafe {
             join([
                 _mm_loadu_si128(a.cast()),
@@ -84,19 +85,19 @@ impl Vector for Lanes {
         })
     }
 
-    // SAFETY: the caller upholds the trait's contract.
+    // SAFETY: the trait states what the caller must guarantee.
     #[inline(always)]
     unsafe fn gather_short(_: Vaes512, [a, b, c, d]: [*const u8; LANES_MAX], sizes: [usize; LANES_MAX]) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: each pointer is readable for as many bytes as its size, from 1 to 16.
         Self(unsafe {
             join([load_short(a, sizes[0]), load_short(b, sizes[1]), load_short(c, sizes[2]), load_short(d, sizes[3])])
         })
     }
 
-    // SAFETY: the caller upholds the trait's contract.
+    // SAFETY: the trait states what the caller must guarantee.
     #[inline(always)]
     unsafe fn scatter(self, [a, b, c, d]: [*mut u8; LANES_MAX]) {
-        // SAFETY: the caller's promise.
+        // SAFETY: each pointer is writable for a block.
         unsafe {
             _mm_storeu_si128(a.cast(), _mm512_castsi512_si128(self.0));
             _mm_storeu_si128(b.cast(), _mm512_extracti32x4_epi32::<1>(self.0));
@@ -105,10 +106,10 @@ impl Vector for Lanes {
         }
     }
 
-    // SAFETY: the caller upholds the trait's contract.
+    // SAFETY: the trait states what the caller must guarantee.
     #[inline(always)]
     unsafe fn scatter_short(self, [a, b, c, d]: [*mut u8; LANES_MAX], sizes: [usize; LANES_MAX]) {
-        // SAFETY: the caller's promise; the masks let the stores touch nothing more.
+        // SAFETY: the masks limit each store to as many bytes as its size, for which its pointer is writable.
         unsafe {
             _mm_mask_storeu_epi8(a.cast(), front(sizes[0]) as __mmask16, _mm512_castsi512_si128(self.0));
             _mm_mask_storeu_epi8(b.cast(), front(sizes[1]) as __mmask16, _mm512_extracti32x4_epi32::<1>(self.0));
@@ -182,14 +183,15 @@ fn join([a, b, c, d]: [__m128i; LANES_MAX]) -> __m512i {
     _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(half, c), d)
 }
 
-/// The first bytes of a block, followed by zeros.
+/// Reads the first bytes of a block; the others are zeros.
 ///
 /// # Safety
-/// `bytes` is readable for `size` bytes.
+/// - `size` must be at most 16.
+/// - `bytes` must be readable for `size` bytes.
 #[inline]
 #[compiled_for(Vaes512)]
 unsafe fn load_short(bytes: *const u8, size: usize) -> __m128i {
-    // SAFETY: the mask lets the load touch no byte beyond.
+    // SAFETY: the mask limits the load to the first `size` bytes.
     unsafe { _mm_maskz_loadu_epi8(front(size) as __mmask16, bytes.cast()) }
 }
 

@@ -1,8 +1,8 @@
-//! The operations that the algorithm needs of a register: blocks of 16 bytes side by side. One file per instruction set implements
-//! it.
+//! The operations that the algorithm needs of a register, which has several blocks of 16 bytes side by side. One file per instruction set
+//! implements them.
 //!
-//! A value of a vector type can only be made with the token of its CPU, so that its other methods are safe to call. All are
-//! inlined into functions that [`entries`] compiles for the CPU: as calls they would pass through memory.
+//! A value of a vector type can only be made with the token of its CPU, so that its other methods are safe to call. All are inlined into
+//! functions that [`entries`] compiles for the CPU: calls would pass registers through memory.
 
 /// Bytes of an AES block.
 pub(super) const BLOCK_SIZE: usize = 16;
@@ -10,10 +10,11 @@ pub(super) const BLOCK_SIZE: usize = 16;
 /// An AES block.
 pub(super) type Block = [u8; BLOCK_SIZE];
 
-/// Most lanes that any vector has. Arrays of a thing a lane have this length; a vector uses the first [`Vector::LANES`].
+/// The largest number of lanes of a vector. Arrays with an element for each lane have this length; a vector uses the first
+/// [`Vector::LANES`].
 pub(super) const LANES_MAX: usize = 4;
 
-/// A register of [`Vector::LANES`] blocks, one a lane.
+/// A register with a block in each of its [`Vector::LANES`] lanes.
 pub(super) trait Vector: Copy {
     /// The token that proves the instructions.
     type Cpu: Copy;
@@ -21,16 +22,16 @@ pub(super) trait Vector: Copy {
     type Single: Vector<Cpu = Self::SingleCpu>;
     /// The token of [`Vector::Single`].
     type SingleCpu: Copy + From<Self::Cpu>;
-    /// How many blocks it holds.
+    /// Number of blocks.
     const LANES: usize;
-    /// How many bytes it holds.
+    /// Number of bytes.
     const SIZE: usize = Self::LANES * BLOCK_SIZE;
 
     /// Zero in every lane.
     fn zero(cpu: Self::Cpu) -> Self;
     /// The same block in every lane.
     fn broadcast(cpu: Self::Cpu, block: &Block) -> Self;
-    /// A block a lane, each as two little-endian halves, the lesser first.
+    /// The block of each lane, given as two little-endian halves, the lower first.
     fn from_halves(cpu: Self::Cpu, halves: [[u64; 2]; LANES_MAX]) -> Self;
     /// One nonce per lane, with zeros in place of the counter.
     fn gather_nonces(cpu: Self::Cpu, nonces: [&[u8; 12]; LANES_MAX]) -> Self;
@@ -39,27 +40,29 @@ pub(super) trait Vector: Copy {
     /// The reverse of [`Vector::load`].
     fn store(self, blocks: &mut [Block]);
 
-    /// A block a lane.
+    /// Reads the block of each lane.
     ///
     /// # Safety
-    /// Each pointer is readable for a block.
+    /// - Each of the first [`Vector::LANES`] pointers must be readable for a block.
     unsafe fn gather(cpu: Self::Cpu, blocks: [*const u8; LANES_MAX]) -> Self;
-    /// The first bytes of a block a lane, followed by zeros.
+    /// Reads the first bytes of each lane's block; the others are zeros.
     ///
     /// # Safety
-    /// Each pointer must be readable for the number of bytes of its size, from 1 to 16.
+    /// - Each of the first [`Vector::LANES`] sizes must be from 1 to 16.
+    /// - Each of their pointers must be readable for that many bytes.
     unsafe fn gather_short(cpu: Self::Cpu, blocks: [*const u8; LANES_MAX], sizes: [usize; LANES_MAX]) -> Self;
-    /// Writes a block a lane.
+    /// Writes the block of each lane.
     ///
     /// # Safety
-    /// Each pointer is writable for a block.
+    /// - Each of the first [`Vector::LANES`] pointers must be writable for a block.
     unsafe fn scatter(self, blocks: [*mut u8; LANES_MAX]);
-    /// Writes the first bytes of a block a lane.
+    /// Writes the first bytes of each lane's block.
     ///
     /// # Safety
-    /// Each pointer must be writable for the number of bytes of its size, from 1 to 16.
+    /// - Each of the first [`Vector::LANES`] sizes must be from 1 to 16.
+    /// - Each of their pointers must be writable for that many bytes.
     unsafe fn scatter_short(self, blocks: [*mut u8; LANES_MAX], sizes: [usize; LANES_MAX]);
-    /// The first bytes of each lane, from 1 to 16, followed by zeros.
+    /// The first bytes of each lane, whose number is from 1 to 16, followed by zeros.
     fn keep_short(self, sizes: [usize; LANES_MAX]) -> Self;
 
     /// Exclusive or: the sum in GF(2^128).
@@ -74,9 +77,9 @@ pub(super) trait Vector: Copy {
     fn reverse_bytes(self) -> Self;
     /// The halves of each lane swapped.
     fn swap_halves(self) -> Self;
-    /// Carry-less product of the lesser halves of each lane.
+    /// Carry-less product of the lower halves of each lane.
     fn multiply_low(self, other: Self) -> Self;
-    /// Carry-less product of the greater halves of each lane.
+    /// Carry-less product of the upper halves of each lane.
     fn multiply_high(self, other: Self) -> Self;
     /// Bit i is set where lane i is zero. Constant time.
     fn zero_lanes(self) -> u8;

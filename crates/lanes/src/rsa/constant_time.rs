@@ -1,4 +1,4 @@
-//! Tests with Valgrind that timing does not depend on a private key or on what it signs.
+//! Tests with Valgrind that timing does not depend on a private key or on the message.
 
 use super::faults::{components, vectors};
 use super::sign::{Key, private_powers};
@@ -24,7 +24,7 @@ fn the_model_does_not_look_at_keys_or_messages() {
     assert_eq!(count, 0);
 }
 
-/// What computes a key's numbers at its set-up.
+/// The computation of a key's numbers at its set-up.
 #[test]
 fn powers_of_two_do_not_look_at_primes() {
     let (numbers, _) = vectors();

@@ -1,8 +1,9 @@
 //! RSA's signature primitive (RFC 8017, 5.2.1), up to four signatures by one key side by side in AVX-512 IFMA lanes: a call costs the same
 //! for one and for four. For RSA-2048, RSA-3072 and RSA-4096 with two primes.
 //!
-//! Every signature is checked with the public exponent before it leaves, because a single wrong one would reveal the primes (Boneh,
-//! DeMillo and Lipton, 1997). Encodings of messages (PKCS #1, PSS) are the caller's. `docs/lanes-ifma.md` explains the steps.
+//! Every signature is checked with the public exponent before it is returned, because a single wrong one would reveal the primes (Boneh,
+//! DeMillo and Lipton, 1997). Encodings of messages (PKCS #1, PSS) are the caller's. `sign` and `montgomery`
+//! describe the steps, `docs/lanes-ifma.md` has the figures.
 
 #[cfg(all(test, feature = "valgrind", target_arch = "x86_64"))]
 mod constant_time;

@@ -3,8 +3,19 @@
 //! A number is blocks of five limbs of 52 bits, and R is 2 to the power of their bits, which are 16 to 64 more than a modulus has. So
 //! factors need not be below the modulus N: with factors of at most α·N and β·N, the result is at most (α·β/2^16 + 1)·N.
 //!
-//! Products are summed by columns of blocks, so that sums stay in registers: ten columns at a time, of which the lower five leave. The
-//! number of blocks is no constant of the types, because code for each length would be no faster.
+//! ```text
+//! product of a and b, of n blocks each; q are the blocks of the multiple of N that is added:
+//!   carried = 0
+//!   for column in 0 .. 2n − 1:
+//!     sums = carried + Σ a[i] · b[column − i] + Σ q[i] · N[column − i]        ten columns of limbs
+//!     if column < n:  q[column] = the factor that clears the lower five columns of sums with N[0]; add q[column] · N[0]
+//!     else:           result[column − n] = the lower five columns as limbs
+//!     carried = the upper five columns
+//!   result[n − 1] = carried
+//! ```
+//!
+//! The sums of a column of blocks stay in registers. A square adds the products of different blocks, and of different limbs, once and
+//! doubles them. The number of blocks is not a constant of the types, because code for each length is not faster.
 
 use super::words;
 use crate::u64x8::{LANES, LIMB_BITS, LIMB_MASK, U64x8};
@@ -15,18 +26,18 @@ pub(super) const BLOCK: usize = 5;
 /// Bits of a block.
 pub(super) const BLOCK_BITS: usize = BLOCK * LIMB_BITS as usize;
 
-/// Five limbs a lane.
+/// Five limbs in each lane.
 pub(super) type Block<V> = [V; BLOCK];
 
-/// A number a lane; each limb is below 2^52, except the highest.
+/// A number in each lane; each limb is below 2^52, except the highest.
 pub(super) type Number<V> = Vec<Block<V>>;
 
-/// A word a lane, in memory.
+/// A word of each lane, in memory.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub(super) struct Lanes(pub(super) [u64; LANES]);
 
-/// A number a lane, in memory. Wiped on drop.
+/// A number of each lane, in memory. Wiped on drop.
 #[derive(Debug)]
 pub(super) struct StoredNumber(Vec<[Lanes; BLOCK]>);
 
@@ -72,7 +83,7 @@ impl Drop for StoredNumber {
     }
 }
 
-/// Odd moduli, one a lane, in memory.
+/// The odd modulus of each lane, in memory.
 #[derive(Debug)]
 pub(super) struct StoredModulus {
     number: StoredNumber,
@@ -99,7 +110,7 @@ impl Drop for StoredModulus {
     }
 }
 
-/// Odd moduli, one a lane. Wiped on drop.
+/// The odd modulus of each lane. Wiped on drop.
 pub(super) struct Modulus<V: U64x8> {
     cpu: V::Cpu,
     number: Number<V>,
@@ -173,7 +184,7 @@ impl<V: U64x8> Sums<V> {
         }
     }
 
-    /// The columns, with what the columns before have carried over. With 16 blocks, a column is 320 halves of products: below 2^61.
+    /// The columns, with the carry of the columns before. With 16 blocks, a column is 320 halves of products: below 2^61.
     #[inline(always)]
     fn columns(&self, carried: &Block<V>) -> [V; 2 * BLOCK] {
         let mut columns = [carried[0]; 2 * BLOCK];
@@ -226,8 +237,7 @@ impl<V: U64x8> Modulus<V> {
         self.reduced_product::<true>(a, a, product);
     }
 
-    /// A product by Montgomery's method: block by block, adds the multiple of the modulus that clears the lowest block of what is left.
-    /// Without closures, which would not be compiled for the CPU's features.
+    /// A product by the steps above. Without closures, which would not be compiled for the CPU's features.
     #[inline(always)]
     fn reduced_product<const IS_SQUARE: bool>(&mut self, a: &Number<V>, b: &Number<V>, product: &mut Number<V>) {
         let zero = V::splat(self.cpu, 0);
@@ -279,7 +289,7 @@ impl<V: U64x8> Modulus<V> {
         factor
     }
 
-    /// The lowest five columns as limbs; what they exceed goes to the sixth.
+    /// The lowest five columns as limbs; the excess is added to the sixth.
     #[inline(always)]
     fn carry(&self, columns: &mut [V; 2 * BLOCK]) -> Block<V> {
         let mut block = [columns[0]; BLOCK];

@@ -1,5 +1,16 @@
-//! RSA's signature primitive by the Chinese remainder theorem, four signatures side by side: lane 2i computes modulo the first prime,
-//! lane 2i + 1 modulo the second. Every result is raised to the public exponent before it is returned.
+//! RSA's signature primitive by the Chinese remainder theorem, four signatures side by side: lane 2i computes modulo the first prime p,
+//! lane 2i + 1 modulo the second prime q.
+//!
+//! ```text
+//! m = the message representative modulo p or q
+//! table = m^0, m^1, … m^15
+//! power = 1
+//! for each window of four bits of the exponent, from the highest:
+//!   power = power^16 · table[window]                 the look-up reads the whole table
+//! s₁, s₂ = power in lanes 2i and 2i + 1
+//! signature = s₂ + q · ((s₁ − s₂) · q⁻¹ mod p)       (RFC 8017, 5.1.2)
+//! return it only if signature^e mod n is the representative
+//! ```
 //!
 //! Constant time in the primes, the exponents and the message representatives: windows of a fixed width, look-ups that read the whole
 //! table, and no branch on a value. Needs no blinding for that reason.
@@ -16,7 +27,7 @@ const ENTRIES: usize = 1 << WINDOW;
 /// Windows of a word.
 const WORD_WINDOWS: usize = 64 / WINDOW;
 
-/// What a key needs for signatures in lanes. Wiped on drop.
+/// The numbers of a key, as lanes use them. Wiped on drop.
 pub(super) struct Key {
     primes: StoredModulus,
     /// R² and R³ modulo the primes.
@@ -119,7 +130,7 @@ struct Work<V: U64x8> {
     powers: Vec<Number<V>>,
     power: Number<V>,
     selected: Number<V>,
-    /// Where the next power goes.
+    /// Room for the next power.
     next: Number<V>,
     zero: V,
 }

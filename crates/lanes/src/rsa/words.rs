@@ -29,7 +29,7 @@ pub(super) fn limb(words: &[u64], i: usize) -> u64 {
     (word(low) >> shift | high) & LIMB_MASK
 }
 
-/// The words of a number of limbs below 2^52, without what it has above `count` words.
+/// The lowest `count` words of a number, whose limbs are below 2^52.
 pub(super) fn from_limbs(limbs: impl Iterator<Item = u64>, count: usize) -> Vec<u64> {
     let mut words = vec![0; count];
     for (i, limb) in limbs.enumerate() {
@@ -53,7 +53,7 @@ pub(super) fn is_below(a: &[u64], b: &[u64]) -> bool {
     borrow
 }
 
-/// Takes the modulus away once if the number is not below it. The number may have words above those of the modulus.
+/// Subtracts the modulus once if the number is not below it. The number may have more words than the modulus.
 pub(super) fn reduce_once(a: &mut [u64], modulus: &[u64]) {
     let padded = || modulus.iter().copied().chain(std::iter::repeat(0));
     let mut borrow = false;

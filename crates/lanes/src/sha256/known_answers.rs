@@ -1,5 +1,5 @@
-//! Known answers that a kernel must give before it is used: the examples of FIPS 180-4 (NIST, "SHA256 examples") of one and of two blocks,
-//! each beside the other.
+//! Known answers that a kernel must compute before it is used: the examples of FIPS 180-4 (NIST, "SHA256 examples") of one and of two
+//! blocks, each beside the other.
 
 use super::{BLOCK_SIZE, INITIAL, Kernel, State};
 
@@ -19,8 +19,8 @@ fn padded(text: &[u8]) -> [u8; 2 * BLOCK_SIZE] {
     blocks
 }
 
-/// Whether a kernel gives the known answers.
-pub(super) fn hold(kernel: Kernel) -> bool {
+/// Whether a kernel computes the known answers.
+pub(super) fn are_given(kernel: Kernel) -> bool {
     let (short, long) = (padded(b"abc"), padded(TWO_BLOCKS_TEXT));
     let pairs = [[&short[..BLOCK_SIZE], &short[..BLOCK_SIZE]], [&long[..], &long[..]]];
     let expected = [ABC, TWO_BLOCKS];

@@ -1,7 +1,7 @@
-//! SHA-256's compression function (FIPS 180-4, 6.2.2) on two messages side by side. One message waits most of the time: its rounds depend
-//! on each other, and each takes four cycles, of which the CPU's unit is busy for two.
+//! SHA-256's compression function (FIPS 180-4, 6.2.2) on two messages side by side. The rounds of one message depend on each other: each
+//! takes four cycles, and the CPU's unit is busy for two of them.
 //!
-//! Padding, and messages on their own, are a library's business. Timing depends only on lengths.
+//! Padding and single messages are left to a library. Timing depends only on lengths. `sha_ni` describes the steps.
 
 mod known_answers;
 #[cfg(any(test, feature = "model"))]
@@ -45,9 +45,9 @@ kernel!(
 );
 
 impl Kernel {
-    /// Whether it gives the known answers on this CPU. Microseconds.
+    /// Whether the kernel computes the known answers on this CPU. Takes microseconds.
     pub fn is_right(self) -> bool {
-        known_answers::hold(self)
+        known_answers::are_given(self)
     }
 
     /// Takes as many blocks of each message as both have; returns their number.

@@ -1,4 +1,13 @@
-//! The SHA extensions: SHA256RNDS2 computes two rounds, SHA256MSG1 and SHA256MSG2 the schedule's next four words.
+//! The SHA extensions. SHA256RNDS2 computes two rounds, SHA256MSG1 and SHA256MSG2 the schedule's next four words.
+//!
+//! ```text
+//! for each block of both messages, x and y:
+//!   words = the block's sixteen words, big-endian
+//!   sixteen times, for x and y in turn, so that one runs while the other waits for its result:
+//!     four rounds with the next four words and constants      (two SHA256RNDS2, which exchange the halves of the state)
+//!     replace these words by those of sixteen rounds later    (not in the last four steps)
+//!   state += the state before the block
+//! ```
 
 use std::arch::x86_64::*;
 

@@ -1,4 +1,11 @@
-//! The steps of `ssse3` on 256-bit registers: 24 bytes, half of them in each lane.
+//! The steps of `ssse3` on 256-bit registers: 24 bytes, half of them in each half of the register.
+//!
+//! ```text
+//! encode: load bytes 0 to 15 and 8 to 23 into the halves, so that neither reads beyond the step
+//!         spread, separate and translate as `ssse3` does, in both halves at once
+//! decode: classify, translate and merge as `ssse3` does; each half then has 12 bytes in its first three words
+//!         move the six words together and store 16 + 8 bytes
+//! ```
 
 use std::arch::x86_64::*;
 
@@ -16,7 +23,7 @@ pub(super) struct Avx2Steps;
 
 entries!(entry, Avx2, Avx2Steps);
 
-/// The greater lane holds its bytes four places up, so that both can be loaded without a byte beyond a step.
+/// The upper half has its bytes four places up, so that both can be loaded without a byte beyond a step.
 const SPREAD_BOTH: [u8; 32] = {
     let mut both = [0; 32];
     let mut i = 0;
@@ -35,12 +42,15 @@ fn both(block: &[u8; 16]) -> __m256i {
     unsafe { _mm256_broadcastsi128_si256(_mm_loadu_si128(block.as_ptr().cast())) }
 }
 
+/// Encodes a step.
+///
 /// # Safety
-/// `bytes` is readable for 24 bytes, `out` writable for 32.
+/// - `bytes` must be readable for 24 bytes.
+/// - `out` must be writable for 32 bytes.
 #[inline]
 #[compiled_for(Avx2)]
 unsafe fn encode_block(bytes: *const u8, out: *mut u8) {
-    // SAFETY: the caller's promise; the table is as long as the load.
+    // SAFETY: the loads read bytes 0 to 15 and 8 to 23 of 24; the table is as long as its load.
     let (bytes, spread) = unsafe {
         let front = _mm_loadu_si128(bytes.cast());
         let bytes = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(front), _mm_loadu_si128(bytes.add(8).cast()));
@@ -55,16 +65,19 @@ unsafe fn encode_block(bytes: *const u8, out: *mut u8) {
     let rows = _mm256_subs_epu8(values, _mm256_set1_epi8(51));
     let rows = _mm256_or_si256(rows, _mm256_and_si256(is_first, _mm256_set1_epi8(13)));
     let text = _mm256_add_epi8(values, _mm256_shuffle_epi8(both(&ROWS), rows));
-    // SAFETY: the caller's promise.
+    // SAFETY: `out` is writable for the 32 bytes of the store.
     unsafe { _mm256_storeu_si256(out.cast(), text) }
 }
 
+/// Decodes a step. Returns whether it is base64.
+///
 /// # Safety
-/// `text` is readable for 32 bytes, `out` writable for 24.
+/// - `text` must be readable for 32 bytes.
+/// - `out` must be writable for 24 bytes.
 #[inline]
 #[compiled_for(Avx2)]
 unsafe fn decode_block(text: *const u8, out: *mut u8) -> bool {
-    // SAFETY: the caller's promise.
+    // SAFETY: `text` is readable for the 32 bytes of the load.
     let text = unsafe { _mm256_loadu_si256(text.cast()) };
     let upper = _mm256_and_si256(_mm256_srli_epi32::<4>(text), _mm256_set1_epi8(15));
     let lower = _mm256_and_si256(text, _mm256_set1_epi8(15));
@@ -76,9 +89,9 @@ unsafe fn decode_block(text: *const u8, out: *mut u8) -> bool {
     let pairs = _mm256_maddubs_epi16(values, _mm256_set1_epi32(0x0140_0140));
     let words = _mm256_madd_epi16(pairs, _mm256_set1_epi32(0x0001_1000));
     let packed = _mm256_shuffle_epi8(words, both(&PACK));
-    // Three words of each lane.
+    // Three words of each half.
     let bytes = _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 1, 2, 4, 5, 6, 3, 7));
-    // SAFETY: the caller's promise.
+    // SAFETY: the stores write 16 bytes and 8 more, for which `out` is writable.
     unsafe {
         _mm_storeu_si128(out.cast(), _mm256_castsi256_si128(bytes));
         _mm_storel_epi64(out.add(16).cast(), _mm256_extracti128_si256::<1>(bytes));
@@ -90,17 +103,17 @@ impl Steps for Avx2Steps {
     type Cpu = Avx2;
     const BYTES: usize = 24;
 
-    // SAFETY: the caller upholds the trait's contract.
+    // SAFETY: the trait states what the caller must guarantee.
     #[inline(always)]
     unsafe fn encode_step(_: Avx2, bytes: *const u8, out: *mut u8) {
-        // SAFETY: the caller's promise, and the token.
+        // SAFETY: a step is 24 bytes and 32 characters; the token proves the features.
         unsafe { encode_block(bytes, out) }
     }
 
-    // SAFETY: the caller upholds the trait's contract.
+    // SAFETY: the trait states what the caller must guarantee.
     #[inline(always)]
     unsafe fn encode_short(cpu: Avx2, bytes: *const u8, size: usize, out: *mut u8) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `bytes` is readable for `size` bytes, and `out` writable for their text.
         unsafe { steps::encode_to::<ssse3::Ssse3Steps>(cpu.into(), std::slice::from_raw_parts(bytes, size), out) }
     }
 
@@ -114,17 +127,17 @@ impl Steps for Avx2Steps {
         ssse3::Ssse3Steps::decode_nonce(cpu.into(), text, out)
     }
 
-    // SAFETY: the caller upholds the trait's contract.
+    // SAFETY: the trait states what the caller must guarantee.
     #[inline(always)]
     unsafe fn decode_step(_: Avx2, text: *const u8, out: *mut u8) -> bool {
-        // SAFETY: the caller's promise, and the token.
+        // SAFETY: a step is 32 characters and 24 bytes; the token proves the features.
         unsafe { decode_block(text, out) }
     }
 
-    // SAFETY: the caller upholds the trait's contract.
+    // SAFETY: the trait states what the caller must guarantee.
     #[inline(always)]
     unsafe fn decode_short(cpu: Avx2, text: *const u8, size: usize, out: *mut u8) -> bool {
-        // SAFETY: the caller's promise.
+        // SAFETY: `text` is readable for `size` bytes, which have a decoded size, and `out` is writable for it.
         unsafe { steps::decode_to::<ssse3::Ssse3Steps>(cpu.into(), std::slice::from_raw_parts(text, size), out) }
     }
 }

@@ -1,4 +1,10 @@
-//! The steps over registers of 16 bytes, 12 bytes of which are one step, alike for every set of instructions that has such registers.
+//! The steps over registers of 16 bytes, for every set of instructions that has such registers. A step is 12 bytes or 16 characters.
+//!
+//! ```text
+//! encode_short(bytes):  pad the bytes with zeros to a block, encode it, write the characters that the bytes need
+//! decode_short(text):   pad the text with `A`, whose value is zero, decode it, write the bytes that the text has;
+//!                       it is base64 if the bits after these bytes are zero
+//! ```
 
 /// Implements [`Steps`](super::steps::Steps) over the functions of the same file: `load`, `store`, `from_halves`, `halves`,
 /// `encode_block` and `decode_block`, called by `with_token!`.
@@ -8,20 +14,20 @@ macro_rules! block_steps {
             type Cpu = $cpu;
             const BYTES: usize = 12;
 
-            // SAFETY: the caller upholds the trait's contract.
+            // SAFETY: the trait states what the caller must guarantee.
             #[inline(always)]
             unsafe fn encode_step(cpu: $cpu, bytes: *const u8, out: *mut u8) {
-                // SAFETY: the caller's promise.
+                // SAFETY: a step is as long as a nonce and its text; both ranges are the caller's and do not overlap.
                 unsafe { Self::encode_nonce(cpu, &*bytes.cast(), &mut *out.cast::<NonceText>()) }
             }
 
-            // SAFETY: the caller upholds the trait's contract.
+            // SAFETY: the trait states what the caller must guarantee.
             #[inline(always)]
             unsafe fn encode_short(_: $cpu, bytes: *const u8, size: usize, out: *mut u8) {
-                // SAFETY: the caller's promise.
+                // SAFETY: `bytes` is readable for `size` bytes, from 1 to 11.
                 let bytes = unsafe { short::load(bytes, size) };
                 let text = with_token!(halves(encode_block(from_halves(bytes))));
-                // SAFETY: the caller's promise.
+                // SAFETY: `out` is writable for the encoded size, from 2 to 15.
                 unsafe { short::store(text, out, encoded_size(size)) }
             }
 
@@ -42,17 +48,17 @@ macro_rules! block_steps {
                 is_right
             }
 
-            // SAFETY: the caller upholds the trait's contract.
+            // SAFETY: the trait states what the caller must guarantee.
             #[inline(always)]
             unsafe fn decode_step(cpu: $cpu, text: *const u8, out: *mut u8) -> bool {
-                // SAFETY: the caller's promise.
+                // SAFETY: a step is as long as a nonce and its text; both ranges are the caller's and do not overlap.
                 unsafe { Self::decode_nonce(cpu, &*text.cast(), &mut *out.cast()) }
             }
 
-            // SAFETY: the caller upholds the trait's contract.
+            // SAFETY: the trait states what the caller must guarantee.
             #[inline(always)]
             unsafe fn decode_short(_: $cpu, text: *const u8, size: usize, out: *mut u8) -> bool {
-                // SAFETY: the caller's promise.
+                // SAFETY: `text` is readable for `size` bytes, from 2 to 15.
                 let [low, high] = unsafe { short::load(text, size) };
                 // `A` has the value zero.
                 let [kept_low, kept_high] = short::mask_halves(size);
@@ -61,7 +67,7 @@ macro_rules! block_steps {
                 let (bytes, is_right) = with_token!(decode_block(from_halves(padded)));
                 let [low, high] = with_token!(halves(bytes));
                 let count = decoded_size(size).unwrap_or(0);
-                // SAFETY: the caller's promise.
+                // SAFETY: `out` is writable for the decoded size, from 1 to 11.
                 unsafe { short::store([low, high], out, count) }
                 // Bits without a byte must be zero.
                 let [kept_low, kept_high] = short::mask_halves(count);

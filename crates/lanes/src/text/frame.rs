@@ -1,7 +1,17 @@
 //! The text around the base64 of an encrypted value, the same for many values: `head ‖ nonce ‖ middle ‖ sealed ‖ tail`.
 //!
-//! The parts are written in order, head and middle with as many bytes as the longest may have: the next part overwrites the excess.
-//! Every copy therefore has a constant length.
+//! The parts are written in order. Head and middle are written with their longest length, so that each copy is a few moves, and the next
+//! part overwrites the excess:
+//!
+//! ```text
+//! write 32 bytes of head,   advance by the head's length
+//! write 16 characters of nonce
+//! write 48 bytes of middle, advance by the middle's length
+//! write the base64 of the sealed value
+//! write 2 bytes of tail
+//! ```
+//!
+//! The excess never reaches beyond the text: [`Frame::new`] checks that for the shortest sealed value.
 
 use super::steps::{NonceText, Steps, encode_to};
 use super::{NONCE_TEXT_SIZE, encoded_size};
@@ -30,8 +40,8 @@ impl Frame {
     /// From its three parts.
     ///
     /// # Panics
-    /// When head or middle are longer than [`HEAD_SIZE_MAX`] or [`MIDDLE_SIZE_MAX`], or so short that what is written too much would
-    /// reach beyond the shortest text.
+    /// When head or middle are longer than [`HEAD_SIZE_MAX`] or [`MIDDLE_SIZE_MAX`], or so short that their excess would reach beyond the
+    /// shortest text.
     pub fn new(head: &[u8], middle: &[u8], tail: [u8; TAIL_SIZE]) -> Self {
         let rest = encoded_size(SEALED_SIZE_MIN) + TAIL_SIZE;
         assert!(head.len() + NONCE_TEXT_SIZE + middle.len() + rest >= HEAD_SIZE_MAX, "a text as long as a head");
@@ -85,11 +95,12 @@ impl Frame {
     /// Writes a text.
     ///
     /// # Safety
-    /// `out` is writable for [`Frame::text_size`] bytes.
+    /// - `out` must be writable for [`Frame::text_size`]`(sealed.len())` bytes, none of which `sealed` has.
     #[inline(always)]
     unsafe fn write<S: Steps>(&self, cpu: S::Cpu, nonce: &[u8; NONCE_SIZE], sealed: &[u8], out: *mut u8) {
         assert!(sealed.len() >= SEALED_SIZE_MIN, "a tag at least");
-        // SAFETY: the caller's promise. `new` has checked that the longest head and middle fit the shortest text.
+        // SAFETY: the parts together have the size for which `out` is writable. The excess of head and middle is within it too: `new` has
+        // checked that for the shortest sealed value, and this one is not shorter.
         unsafe {
             out.cast::<[u8; HEAD_SIZE_MAX]>().write_unaligned(self.head);
             let out = out.add(self.head_size.into());

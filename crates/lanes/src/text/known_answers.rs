@@ -1,5 +1,5 @@
-//! Known answers that a kernel must give before it is used: the test vectors of RFC 4648, section 10, the whole alphabet, and texts that
-//! are no base64.
+//! Known answers that a kernel must compute before it is used: the test vectors of RFC 4648, section 10, the whole alphabet, and texts that
+//! are not base64.
 
 use super::{Frame, Kernel, decoded_size, encoded_size};
 use crate::gcm::NONCE_SIZE;
@@ -33,8 +33,8 @@ const ANSWERS: [(&[u8], &[u8]); 7] = [
 /// More than two steps of any kernel, and every rest of one.
 const REPEATED: usize = 4;
 
-/// Whether a kernel writes and reads the known answers, and refuses what is none.
-pub(super) fn hold(kernel: Kernel) -> bool {
+/// Whether a kernel encodes and decodes the known answers, and refuses text that is not base64.
+pub(super) fn are_given(kernel: Kernel) -> bool {
     let long: (Vec<u8>, Vec<u8>) = (BYTES.repeat(REPEATED), TEXT.repeat(REPEATED));
     let ends = (0..=BYTES.len() / 3).map(|group| (&long.0[3 * group..], &long.1[4 * group..]));
     let shorter = ends.clone().map(|(bytes, text)| (&bytes[..bytes.len() - 96], &text[..text.len() - 128]));
@@ -76,9 +76,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hold_on_every_kernel_of_this_cpu() {
+    fn are_given_by_every_kernel_of_this_cpu() {
         for kernel in Kernel::detect() {
-            assert!(hold(kernel), "{}", kernel.name());
+            assert!(are_given(kernel), "{}", kernel.name());
         }
     }
 

@@ -103,9 +103,9 @@ impl Kernel {
         }
     }
 
-    /// Whether it gives the known answers on this CPU: a compiler, a hypervisor or a CPU may be at fault. Microseconds.
+    /// Whether the kernel computes the known answers on this CPU: a compiler, a hypervisor or a CPU may be faulty. Takes microseconds.
     pub fn is_right(self) -> bool {
-        known_answers::hold(self)
+        known_answers::are_given(self)
     }
 
     /// Writes the base64 of `bytes`.

@@ -1,4 +1,14 @@
-//! NEON: a look-up of 64 bytes holds the alphabet, two of them its reverse. 12 bytes a step, of which every three are a 32-bit word.
+//! NEON: a look-up selects from 64 bytes, which is the alphabet, and two of them from its reverse. A step has 12 bytes, of which each three
+//! are a 32-bit word.
+//!
+//! ```text
+//! encode: spread       the three bytes of each word in reverse, and a zero
+//!         separate     each six bits of a word to a byte, by shifts and masks
+//!         translate    character = alphabet[value]
+//! decode: translate    value = reverse[character], in two halves; a character above 127, or a value that is none, has a top bit
+//!         merge        the six bits of each byte into 24 bits of the word
+//!         pack         three bytes of each word
+//! ```
 
 use std::arch::aarch64::*;
 
@@ -41,14 +51,14 @@ fn load(block: &[u8; 16]) -> uint8x16_t {
 #[inline]
 #[compiled_for(Neon)]
 fn store(block: uint8x16_t, out: &mut NonceText) {
-    // SAFETY: as long as the store.
+    // SAFETY: the text is as long as the store.
     unsafe { vst1q_u8(out.as_mut_ptr().cast(), block) }
 }
 
 #[inline]
 #[compiled_for(Neon)]
 fn table(bytes: &[u8; 64]) -> uint8x16x4_t {
-    // SAFETY: as long as the loads.
+    // SAFETY: the table is as long as the four loads.
     unsafe { vld1q_u8_x4(bytes.as_ptr()) }
 }
 
@@ -65,7 +75,7 @@ fn halves(block: uint8x16_t) -> [u64; 2] {
     [vgetq_lane_u64::<0>(block), vgetq_lane_u64::<1>(block)]
 }
 
-/// The first 12 bytes to 16 characters.
+/// Encodes the first 12 bytes as 16 characters.
 #[inline]
 #[compiled_for(Neon)]
 fn encode_block(bytes: uint8x16_t) -> uint8x16_t {
@@ -78,13 +88,13 @@ fn encode_block(bytes: uint8x16_t) -> uint8x16_t {
     vqtbl4q_u8(table(&ALPHABET), vreinterpretq_u8_u32(values))
 }
 
-/// 16 characters to 12 bytes and 4 zeros, and whether all are base64.
+/// Decodes 16 characters to 12 bytes and 4 zeros. Returns whether all are base64.
 #[inline]
 #[compiled_for(Neon)]
 fn decode_block(text: uint8x16_t) -> (uint8x16_t, bool) {
     let (low, high) = VALUES.split_at(64);
     let (low, high) = (low.first_chunk().expect("64 bytes"), high.first_chunk().expect("64 bytes"));
-    // A place beyond a table gives zero by the first look-up and leaves what there is by the second.
+    // Beyond its table the first look-up returns zero, and the second leaves the value of the first.
     let values = vqtbx4q_u8(vqtbl4q_u8(table(low), text), table(high), vsubq_u8(text, vdupq_n_u8(64)));
     let is_right = vmaxvq_u8(vorrq_u8(text, values)) < NONE;
     let values = vreinterpretq_u32_u8(values);

@@ -1,7 +1,16 @@
-//! Shuffles of 128-bit registers: 12 bytes a step, of which every three are a 32-bit word of four characters.
+//! Shuffles of 128-bit registers. A step has 12 bytes, of which each three are a 32-bit word of four characters.
 //!
-//! The alphabet does not fit a shuffle of 16 bytes. It has five rows without gaps, so it is enough to look up by row what separates a
-//! character from its value.
+//! A shuffle looks up 16 bytes, and the alphabet has 64. But it has five rows without gaps (`A-Z`, `a-z`, `0-9`, `+`, `/`), in each of
+//! which the difference between a character and its value is the same.
+//!
+//! ```text
+//! encode: spread       words of bytes b a c b, for each three bytes a b c: the bits of two values are in each half
+//!         separate     two multiplications by powers of two shift the values of each half into bytes
+//!         translate    row from value (0 for a-z, 1 to 10 for digits, 11, 12, 13 for A-Z); character = value + difference[row]
+//! decode: classify     by the upper four bits of a character; it is invalid if its lower four bits exclude the class
+//!         translate    value = character + difference[upper bits]; `/` is told from `+` by comparison
+//!         merge        a·2^6 + b in 16 bits, then ·2^12 in 32 (two multiply-adds), then three bytes of each word
+//! ```
 
 use std::arch::x86_64::*;
 
@@ -29,7 +38,7 @@ macro_rules! with_token {
     };
 }
 
-/// The second and first, then the third and second byte of every three: each six bits of a word are then in one half of it.
+/// The second and first, then the third and second byte of every three: both halves of a word then have the bits of two values.
 pub(super) const SPREAD: [u8; 16] = [1, 0, 2, 1, 4, 3, 5, 4, 7, 6, 8, 7, 10, 9, 11, 10];
 /// The three lesser bytes of every word in reverse.
 pub(super) const PACK: [u8; 16] = [2, 1, 0, 6, 5, 4, 10, 9, 8, 14, 13, 12, 128, 128, 128, 128];
@@ -47,15 +56,15 @@ pub(super) const ROWS: [u8; 16] = {
     rows
 };
 
-/// Classes of characters by their upper four bits, as bits: characters of one class are base64 for the same lower four bits.
-/// The last class has none.
+/// The class of a character by its upper four bits, as a bit: in one class, the same lower four bits make a character of base64. The class
+/// 16 has none.
 pub(super) const CLASSES: [u8; 16] = {
     let mut classes = [16; 16];
     (classes[2], classes[3], classes[4], classes[5], classes[6], classes[7]) = (1, 2, 4, 8, 4, 8);
     classes
 };
 
-/// The classes of which no character with these lower four bits is base64.
+/// The classes that the lower four bits of a character exclude.
 pub(super) const EXCLUDED: [u8; 16] = {
     let mut excluded = [16; 16];
     let mut character = 0;
@@ -68,7 +77,7 @@ pub(super) const EXCLUDED: [u8; 16] = {
     excluded
 };
 
-/// The difference between values and characters by the upper four bits of a character. `/`, whose row is not that of `+`, has the
+/// The difference between values and characters by the upper four bits of a character. `/`, whose row differs from that of `+`, has
 /// index 1.
 pub(super) const SHIFTS: [u8; 16] = {
     let mut shifts = [0; 16];
@@ -90,7 +99,7 @@ fn load(block: &[u8; 16]) -> __m128i {
 #[inline]
 #[compiled_for(Ssse3)]
 fn store(block: __m128i, out: &mut NonceText) {
-    // SAFETY: as long as the unaligned store.
+    // SAFETY: the text is as long as the unaligned store.
     unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), block) }
 }
 
@@ -106,12 +115,12 @@ fn halves(block: __m128i) -> [u64; 2] {
     [_mm_cvtsi128_si64(block) as u64, _mm_extract_epi64::<1>(block) as u64]
 }
 
-/// The first 12 bytes to 16 characters.
+/// Encodes the first 12 bytes as 16 characters.
 #[inline]
 #[compiled_for(Ssse3)]
 fn encode_block(bytes: __m128i) -> __m128i {
     let spread = _mm_shuffle_epi8(bytes, load(&SPREAD));
-    // Products with powers of two are shifts by a distance of its own in each half.
+    // A product with a power of two is a shift; each half has its own.
     let even = _mm_mulhi_epu16(_mm_and_si128(spread, _mm_set1_epi32(0x0fc0_fc00)), _mm_set1_epi32(0x0400_0040));
     let odd = _mm_mullo_epi16(_mm_and_si128(spread, _mm_set1_epi32(0x003f_03f0)), _mm_set1_epi32(0x0100_0010));
     let values = _mm_or_si128(even, odd);
@@ -120,11 +129,11 @@ fn encode_block(bytes: __m128i) -> __m128i {
     _mm_add_epi8(values, _mm_shuffle_epi8(load(&ROWS), rows))
 }
 
-/// 16 characters to 12 bytes and 4 zeros, and whether all are base64.
+/// Decodes 16 characters to 12 bytes and 4 zeros. Returns whether all are base64.
 #[inline]
 #[compiled_for(Ssse3)]
 fn decode_block(text: __m128i) -> (__m128i, bool) {
-    // Bits 4 and up; a top bit is left out, and so is the neighbour's, so that a shuffle does not give zero.
+    // The upper four bits alone: a shuffle returns zero where the top bit of an index is set.
     let upper = _mm_and_si128(_mm_srli_epi32::<4>(text), _mm_set1_epi8(15));
     let lower = _mm_and_si128(text, _mm_set1_epi8(15));
     let faults = _mm_and_si128(_mm_shuffle_epi8(load(&CLASSES), upper), _mm_shuffle_epi8(load(&EXCLUDED), lower));

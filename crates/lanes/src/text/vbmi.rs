@@ -1,4 +1,14 @@
-//! AVX-512 VBMI: a shuffle of 64 bytes holds the alphabet, one of 128 its reverse, and masks leave out what a step has not.
+//! AVX-512 VBMI: a shuffle selects from 64 bytes, which is the alphabet, or from 128, its reverse. A step has 48 bytes. Masks exclude the
+//! bytes that a shorter step lacks, so that no length needs a loop over bytes.
+//!
+//! ```text
+//! encode: spread       words of bytes b a c b, for each three bytes a b c
+//!         separate     VPMULTISHIFTQB takes eight bits from any place: the six bits of each value, and two others
+//!         translate    character = alphabet[value], a shuffle, which ignores the two others
+//! decode: translate    value = reverse[character], a shuffle; a character above 127, or a value that is none, has a top bit
+//!         merge        a·2^6 + b in 16 bits, then ·2^12 in 32 (two multiply-adds)
+//!         pack         three bytes of each word
+//! ```
 
 use std::arch::x86_64::*;
 
@@ -45,7 +55,7 @@ const PACK: [u8; 64] = {
     pack
 };
 
-/// Where each six bits of a spread word begin, and the same again for the other word of a 64-bit lane.
+/// The first bit of each value in a spread word, and the same for the other word of a 64-bit lane.
 const PLACES: i64 = 0x3036_242a_1016_040a;
 
 #[inline]
@@ -55,14 +65,14 @@ fn load(table: &[u8; 64]) -> __m512i {
     unsafe { _mm512_loadu_si512(table.as_ptr().cast()) }
 }
 
-/// Ones for the first `size` bytes.
+/// A mask of the first `size` bytes.
 #[inline]
 #[compiled_for(Vbmi)]
 fn front(size: usize) -> u64 {
     _bzhi_u64(u64::MAX, size as u32)
 }
 
-/// The first 48 bytes to 64 characters.
+/// Encodes the first 48 bytes as 64 characters.
 #[inline]
 #[compiled_for(Vbmi)]
 fn encode_block(bytes: __m512i) -> __m512i {
@@ -72,21 +82,21 @@ fn encode_block(bytes: __m512i) -> __m512i {
     _mm512_permutexvar_epi8(values, load(&ALPHABET))
 }
 
-/// 64 characters to 48 bytes, and whether all are base64.
+/// Decodes 64 characters to 48 bytes. Returns whether all are base64.
 #[inline]
 #[compiled_for(Vbmi)]
 fn decode_block(text: __m512i) -> (__m512i, bool) {
     let (low, high) = VALUES.split_at(64);
     let (low, high) = (low.first_chunk().expect("64 bytes"), high.first_chunk().expect("64 bytes"));
     let values = _mm512_permutex2var_epi8(load(low), text, load(high));
-    // A shuffle uses only seven bits: the top bit of a character counts like that of a value.
+    // A shuffle uses seven bits, so the top bit of a character is tested together with that of its value.
     let is_right = _mm512_movepi8_mask(_mm512_or_si512(text, values)) == 0;
     let pairs = _mm512_maddubs_epi16(values, _mm512_set1_epi32(0x0140_0140));
     let words = _mm512_madd_epi16(pairs, _mm512_set1_epi32(0x0001_1000));
     (_mm512_permutexvar_epi8(load(&PACK), words), is_right)
 }
 
-/// The first 12 bytes to 16 characters.
+/// Encodes a nonce as 16 characters.
 #[inline]
 #[compiled_for(Vbmi)]
 fn nonce_block(nonce: &[u8; NONCE_SIZE]) -> __m128i {
@@ -99,31 +109,39 @@ fn nonce_block(nonce: &[u8; NONCE_SIZE]) -> __m128i {
     _mm512_castsi512_si128(_mm512_permutexvar_epi8(_mm512_castsi128_si512(values), load(&ALPHABET)))
 }
 
+/// Encodes up to a step.
+///
 /// # Safety
-/// As [`Steps::encode_short`].
+/// - `size` must be at most 48.
+/// - `bytes` must be readable for `size` bytes.
+/// - `out` must be writable for [`encoded_size`]`(size)` bytes.
 #[inline]
 #[compiled_for(Vbmi)]
 unsafe fn encode_masked(bytes: *const u8, size: usize, out: *mut u8) {
-    // SAFETY: the masks let loads and stores touch nothing beyond what the caller promises.
+    // SAFETY: the masks limit the load to `size` bytes and the store to their text.
     unsafe {
         let bytes = _mm512_maskz_loadu_epi8(front(size), bytes.cast());
         _mm512_mask_storeu_epi8(out.cast(), front(encoded_size(size)), encode_block(bytes));
     }
 }
 
+/// Decodes up to a step. Returns whether it is base64.
+///
 /// # Safety
-/// As [`Steps::decode_short`].
+/// - `size` must be at most 64 and have a [`decoded_size`].
+/// - `text` must be readable for `size` bytes.
+/// - `out` must be writable for [`decoded_size`]`(size)` bytes.
 #[inline]
 #[compiled_for(Vbmi)]
 unsafe fn decode_masked(text: *const u8, size: usize, out: *mut u8) -> bool {
     // `A` has the value zero.
     let zeros = _mm512_set1_epi8(b'A' as i8);
-    // SAFETY: the mask lets the load touch nothing beyond what the caller promises.
+    // SAFETY: the mask limits the load to `size` bytes.
     let (bytes, is_right) = decode_block(unsafe { _mm512_mask_loadu_epi8(zeros, front(size), text.cast()) });
     let kept = front(decoded_size(size).unwrap_or(0));
-    // SAFETY: likewise.
+    // SAFETY: the mask limits the store to the decoded size.
     unsafe { _mm512_mask_storeu_epi8(out.cast(), kept, bytes) }
-    // Bits without a byte must be zero. Beyond a step a shuffle repeats its first byte.
+    // The bits after the last byte must be zero. Beyond 48 bytes the shuffle repeats its first one.
     is_right && _mm512_test_epi8_mask(bytes, bytes) & !kept & front(STEP) == 0
 }
 
@@ -131,26 +149,27 @@ impl Steps for VbmiSteps {
     type Cpu = Vbmi;
     const BYTES: usize = STEP;
 
-    // SAFETY: the caller upholds the trait's contract.
+    // SAFETY: the trait states what the caller must guarantee.
     #[inline(always)]
     unsafe fn encode_step(_: Vbmi, bytes: *const u8, out: *mut u8) {
-        // SAFETY: the caller's guarantee, and the token; the mask excludes bytes beyond a step.
+        // SAFETY: the mask limits the load to the 48 bytes of a step, the store writes its 64 characters, and the token proves the
+        // features.
         unsafe {
             let bytes = _mm512_maskz_loadu_epi8((1 << STEP) - 1, bytes.cast());
             _mm512_storeu_si512(out.cast(), encode_block(bytes));
         }
     }
 
-    // SAFETY: the caller upholds the trait's contract.
+    // SAFETY: the trait states what the caller must guarantee.
     #[inline(always)]
     unsafe fn encode_short(_: Vbmi, bytes: *const u8, size: usize, out: *mut u8) {
-        // SAFETY: the caller's promise, and the token.
+        // SAFETY: the obligations are the same, for less than a step; the token proves the features.
         unsafe { encode_masked(bytes, size, out) }
     }
 
     #[inline(always)]
     fn encode_nonce(_: Vbmi, nonce: &[u8; NONCE_SIZE], out: &mut NonceText) {
-        // SAFETY: the token; the text is as long as the store.
+        // SAFETY: the text is as long as the store; the token proves the features.
         unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), nonce_block(nonce)) }
     }
 
@@ -159,10 +178,10 @@ impl Steps for VbmiSteps {
         ssse3::Ssse3Steps::decode_nonce(cpu.into(), text, out)
     }
 
-    // SAFETY: the caller upholds the trait's contract.
+    // SAFETY: the trait states what the caller must guarantee.
     #[inline(always)]
     unsafe fn decode_step(_: Vbmi, text: *const u8, out: *mut u8) -> bool {
-        // SAFETY: the caller's guarantee, and the token; the mask excludes bytes beyond a step.
+        // SAFETY: the load reads the 64 characters of a step, the mask limits the store to its 48 bytes, and the token proves the features.
         unsafe {
             let (bytes, is_right) = decode_block(_mm512_loadu_si512(text.cast()));
             _mm512_mask_storeu_epi8(out.cast(), (1 << STEP) - 1, bytes);
@@ -170,10 +189,10 @@ impl Steps for VbmiSteps {
         }
     }
 
-    // SAFETY: the caller upholds the trait's contract.
+    // SAFETY: the trait states what the caller must guarantee.
     #[inline(always)]
     unsafe fn decode_short(_: Vbmi, text: *const u8, size: usize, out: *mut u8) -> bool {
-        // SAFETY: the caller's promise, and the token.
+        // SAFETY: the obligations are the same, for less than a step; the token proves the features.
         unsafe { decode_masked(text, size, out) }
     }
 }

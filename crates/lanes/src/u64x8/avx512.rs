@@ -1,4 +1,13 @@
 //! The operations on a 512-bit register, with the products of VPMADD52 or, on CPUs without it, of the multiplication of doubles.
+//!
+//! ```text
+//! by VPMADD52:  low and high are one instruction each
+//! by doubles:   a, b = the lower 52 bits of each factor as doubles (exact)
+//!               high = fma(a, b, 2^104), rounded toward zero: 2^104 plus the product without its lower 52 bits
+//!               low  = fma(a, b, (2^104 + 2^52) − high): 2^52 plus the lower 52 bits, which is exact
+//!               sum += the fraction bits of high, or of low
+//! look up:      VPERMI2Q in both halves of the table by the lower four bits of the index, then a blend by its fifth bit
+//! ```
 
 use std::arch::x86_64::*;
 use std::marker::PhantomData;

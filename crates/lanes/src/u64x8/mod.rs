@@ -3,10 +3,11 @@
 //! of constant time.
 //!
 //! A value can only be made with the token of its CPU, so that its methods are safe to call. All are inlined into functions that are
-//! compiled for the CPU's features.
+//! compiled for the CPU (`cpu::entry`).
 //!
-//! Timing: every operation of [`Avx512`] is an addition, a logical operation, a shift, a permutation within registers, a blend, VPMADD52
-//! or VFMADD on normal numbers, none of which branches or forms an address from its operands (`docs/lanes-ifma.md` on what CPUs promise).
+//! Timing: every operation of [`Avx512`] is an addition, a logical operation, a shift, a permutation within registers, a blend, VPMADD52 or
+//! VFMADD on normal numbers, none of which branches or forms an address from its operands (`docs/lanes-ifma.md`: what CPU vendors
+//! guarantee).
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
@@ -33,7 +34,7 @@ pub(crate) const TABLE_LENGTH: usize = 32;
 #[repr(C, align(64))]
 pub(crate) struct Table(pub(crate) [u64; TABLE_LENGTH]);
 
-/// Eight numbers, one a lane. Constant time in all of them.
+/// A number in each of eight lanes. All operations are constant time in the numbers.
 pub(crate) trait U64x8: Copy {
     /// The token that proves the instructions.
     type Cpu: Copy;
@@ -42,7 +43,7 @@ pub(crate) trait U64x8: Copy {
 
     /// The same number in every lane.
     fn splat(cpu: Self::Cpu, number: u64) -> Self;
-    /// A number a lane.
+    /// The number of each lane.
     fn from_lanes(cpu: Self::Cpu, lanes: &[u64; LANES]) -> Self;
     /// The reverse of [`U64x8::from_lanes`].
     fn to_lanes(self) -> [u64; LANES];
@@ -70,9 +71,9 @@ pub(crate) trait U64x8: Copy {
     /// Lane i is that of lane i + `COUNT`, modulo eight.
     fn rotate_lanes<const COUNT: i32>(self) -> Self;
 
-    /// The lanes with even numbers of both: lane 2i is that of the first, and lane 2i + 1 lane 2i of the other.
+    /// The even lanes of both: lane 2i is that of the first, and lane 2i + 1 is lane 2i of the other.
     fn interleave_low(self, other: Self) -> Self;
-    /// The lanes with odd numbers of both, likewise.
+    /// The odd lanes of both: lane 2i is lane 2i + 1 of the first, and lane 2i + 1 is that of the other.
     fn interleave_high(self, other: Self) -> Self;
 
     /// Chooses the lanes that have none of these bits.

@@ -1,5 +1,13 @@
 //! Elements of a field, eight side by side: five limbs of 52 bits each, the lowest first.
 //!
+//! ```text
+//! product:  columns[i + j]     += lower 52 bits of a[i] · b[j]
+//!           columns[i + j + 1] += upper 52 bits of a[i] · b[j]         50 instructions
+//! square:   products of different limbs once, doubled, then the squares of the limbs; 30 instructions
+//! reduce:   by the curve, from ten columns to five, plus an addend
+//! carry:    limb[i + 1] += limb[i] >> 52
+//! ```
+//!
 //! A value need not be below the prime p. Comments give bounds as multiples of p: a value of at most α·p is "below α". Every value is
 //! below 2^260, or 16, so that it fits the limbs. Products and squares are columns of 2^(52·i) first; a curve reduces columns,
 //! and may add something to the result at no cost.
@@ -11,7 +19,7 @@ use crate::u64x8::{LANES, LIMB_BITS, LIMB_MASK, U64x8};
 /// Limbs of an element.
 pub(super) const LIMBS: usize = 5;
 
-/// An element a lane; each limb is below 2^52.
+/// The element of each lane; each limb is below 2^52.
 pub(in crate::ec) type Element<V> = [V; LIMBS];
 
 /// A sum of products before its reduction.
@@ -23,7 +31,7 @@ pub(in crate::ec) struct Constants<V> {
     pub(super) curve: [V; 3],
 }
 
-/// What differs between the curves.
+/// The differences between the curves.
 pub(in crate::ec) trait WideCurve: Curve {
     /// The numbers of [`Constants`].
     const CONSTANTS: [u64; 3];
@@ -146,7 +154,7 @@ impl<C: WideCurve, V: U64x8> Field<C, V> {
         carry(&self.constants, sums)
     }
 
-    /// The element of a number below 2^256 a lane.
+    /// The elements of numbers below 2^256.
     #[inline(always)]
     pub(super) fn to_element(&self, number: &Element<V>) -> Element<V> {
         match C::MONTGOMERY {
@@ -159,7 +167,7 @@ impl<C: WideCurve, V: U64x8> Field<C, V> {
     #[inline(always)]
     pub(super) fn to_numbers(&self, a: &Element<V>) -> [Words; LANES] {
         let number = match C::MONTGOMERY {
-            // At most p, because the product with 1 adds nothing to what the reduction does.
+            // At most p: the product with 1 adds nothing to the bound of the reduction.
             Some(_) => self.multiply(a, &self.splat(&[1, 0, 0, 0])),
             None => *a,
         };
@@ -231,7 +239,7 @@ fn square<V: U64x8>(zero: V, a: &Element<V>) -> Columns<V> {
     columns
 }
 
-/// Moves what exceeds 52 bits of a limb to the next. The highest keeps what it has.
+/// Adds the excess of each limb over 52 bits to the next one. The highest keeps its excess.
 #[inline(always)]
 pub(super) fn carry<V: U64x8>(constants: &Constants<V>, mut sums: Element<V>) -> Element<V> {
     for i in 0..LIMBS - 1 {
@@ -263,7 +271,7 @@ pub(super) const fn limbs(number: &Words) -> [u64; LIMBS] {
     ]
 }
 
-/// The number of limbs that are below 2^52, without what it has above 2^256.
+/// The number of these limbs, which are below 2^52, modulo 2^256.
 pub(super) const fn words(limbs: &[u64; LIMBS]) -> Words {
     let [a, b, c, d, e] = *limbs;
     [a | b << 52, b >> 12 | c << 40, c >> 24 | d << 28, d >> 36 | e << 16]
@@ -292,7 +300,7 @@ const fn multiple(prime: &Words, factor: u64, summands: u64) -> [u64; LIMBS] {
     sums
 }
 
-/// Words a lane, from numbers.
+/// Takes the number of each lane to four vectors of words.
 #[inline(always)]
 pub(super) fn transpose<V: U64x8>(cpu: V::Cpu, numbers: [&Words; LANES]) -> [V; 4] {
     let mut words = [V::splat(cpu, 0); 4];
@@ -308,7 +316,7 @@ pub(super) fn transpose<V: U64x8>(cpu: V::Cpu, numbers: [&Words; LANES]) -> [V; 
 
 /// The number below the prime, of limbs that are at most 2^256 + 2^254 together. Constant time.
 fn below_prime<C: Curve>(limbs: &[u64; LIMBS]) -> Words {
-    // The difference of 2^256 and the prime: what 2^256 is.
+    // 2^256 minus the prime, which equals 2^256 modulo the prime.
     let (rest, _) = subtract([0; 4], C::PRIME);
     let (folded, _) = add(words(limbs), select(mask(limbs[LIMBS - 1] >> 48 != 0), [0; 4], rest));
     let (reduced, borrow) = subtract(folded, C::PRIME);
@@ -335,7 +343,7 @@ mod tests {
         std::array::from_fn(|_| std::array::from_fn(|_| limb()))
     }
 
-    /// What a lane's limbs stand for, by the field's other implementation, which is held against fiat-crypto.
+    /// The element of a lane's limbs in the field's other implementation, which is compared with fiat-crypto.
     fn single<C: WideCurve>(limbs: [u64; LIMBS]) -> Single<C, Portable> {
         let number = |number: Words| Single::<C, Portable>::from_number(Portable, &number);
         let [low, top] = [words(&limbs), [limbs[LIMBS - 1] >> 48, 0, 0, 0]];
@@ -343,7 +351,7 @@ mod tests {
         let two_256 = number(subtract([0; 4], C::PRIME).0);
         let value = number(select(mask(borrow), reduced, low)) + number(top) * two_256;
         match C::MONTGOMERY {
-            // The factor is the square of 2^260: its root is what an element of one is.
+            // The factor is the square of 2^260, and 2^260 is the element of one.
             Some(square) => {
                 value * number(square).invert() * (0..260).fold(number([1, 0, 0, 0]), |power, _| power + power)
             }
@@ -386,7 +394,7 @@ mod tests {
                 let [a, b, other] = [lane(&inputs[0], i), lane(&inputs[1], i), lane(&inputs[0], (i + 4) % LANES)];
                 let [x, y, z, w] = small.each_ref().map(|input| lane(input, i));
                 let from_number = match C::MONTGOMERY {
-                    // The element of what x is as a number, and not as an element.
+                    // The element of the number that the limbs of x form.
                     Some(square) => x * Single::from_number(Portable, &root::<C>(&square)),
                     None => x,
                 };

@@ -1,5 +1,18 @@
-//! Products of scalars and fixed points, eight a vector: for each, a walk over its table from the highest window down, one addition a
-//! window, no doubling; then one inversion for the whole group.
+//! Products of scalars and fixed points, eight in a vector, up to two vectors in a group.
+//!
+//! ```text
+//! sum = entry(highest window)
+//! for each window below, from the highest:
+//!   sum = sum + entry(window)                        for one vector, then for the other, so that neither waits
+//! invert all Z together: products across vectors, then across lanes; one inversion; back
+//! x, y = X / Z², ± Y / Z³
+//!
+//! entry(window):
+//!   bits = the digit's bits of each lane's scalar
+//!   index, sign = the upper half of the values upwards, or the lower half downwards
+//!   x, y = the table's limbs at index                look-ups in registers; a mixed vector reads both tables and blends
+//!   y = −y where the sign is negative
+//! ```
 
 use super::super::element::Element as Single;
 use super::super::path::Path;

@@ -1,5 +1,13 @@
-//! Products in eight lanes, over [`U64x8`]: one source for AVX-512 IFMA and for its model. Bounds of values are at the functions that keep
-//! them; `docs/lanes-ifma.md` explains the steps.
+//! Products in eight lanes, over [`U64x8`](crate::u64x8::U64x8): one source for AVX-512 IFMA, for AVX-512 without it, and for their model.
+//! Each module begins with its steps, and each function states the bounds of its values.
+//!
+//! ```text
+//! field     elements of five limbs; p256 and secp256k1 reduce products
+//! point     addition and doubling
+//! table     a fixed point's multiples, limb by limb
+//! fixed     products with fixed points: look-ups and additions
+//! variable  products of one scalar with eight unknown points: square roots, tables, doublings and additions
+//! ```
 
 mod field;
 mod fixed;

@@ -1,7 +1,16 @@
 //! The field of P-256, eight elements side by side, in Montgomery form with the factor 2^260.
 //!
-//! p + 1 is 2^256 − 2^224 + 2^192 + 2^96, so the multiple of p that clears a column is the column's own lowest 52 bits, and p + 1 has
-//! three limbs that are not zero: six multiply-adds a row, where a general prime needs ten and one more for the multiple.
+//! p + 1 is 2^256 − 2^224 + 2^192 + 2^96, so the multiple of p that clears a column is the column's own lowest 52 bits, and p + 1 has three
+//! limbs that are not zero:
+//!
+//! ```text
+//! columns 5 to 9 += addend
+//! for i in 0 .. 5:
+//!   m = lowest 52 bits of columns[i]
+//!   columns[i + 1] += columns[i] >> 52               m − m · 1 is zero, and the rest moves up
+//!   columns[i + 1 ..] += m · (p + 1)                 six multiply-adds; a general prime needs ten, and one for m
+//! result = carry(columns 5 to 9)
+//! ```
 
 use super::super::p256::P256;
 use super::super::words::{Words, from_hex};
@@ -23,8 +32,8 @@ impl WideCurve for P256 {
         carry(constants, montgomery(constants, columns, addend))
     }
 
-    /// 2^256 is 2^224 − 2^192 − 2^96 + 1. What is above it is taken before the limbs are carried, so what the highest limb receives from
-    /// below stays: less than 2^12 of its units.
+    /// 2^256 is 2^224 − 2^192 − 2^96 + 1 modulo p. The bits above it are folded before the limbs are carried, so the carry into the highest
+    /// limb stays: less than 2^12 of its units.
     #[inline(always)]
     fn reduce_tightly<V: U64x8>(constants: &Constants<V>, columns: Columns<V>, addend: &Element<V>) -> Element<V> {
         let [a, b, c, d, e] = montgomery(constants, columns, addend);

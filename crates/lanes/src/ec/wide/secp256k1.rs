@@ -1,5 +1,12 @@
-//! The field of secp256k1, eight elements side by side, as plain numbers: p is 2^256 − 2^32 − 977, so what is above 2^260 is folded by five
-//! limbs' products with a small number, and what is then above 2^256 by one.
+//! The field of secp256k1, eight elements side by side, as plain numbers. p is 2^256 − c for the small number c = 2^32 + 977:
+//!
+//! ```text
+//! high = carry(columns 5 to 9)
+//! sums = addend + columns 0 to 4 + high · 16c        2^260 is 16c modulo p
+//! top = the bits of sums above 2^256
+//! sums += top · c                                    2^256 is c modulo p
+//! result = carry(sums)
+//! ```
 
 use super::super::secp256k1::{FOLD, Secp256k1};
 use super::super::words::Words;

@@ -14,7 +14,7 @@ pub(in crate::ec) struct Window(pub(super) [Table; 2 * LIMBS]);
 /// Bytes of a table.
 pub(in crate::ec) const SIZE: usize = WINDOWS * size_of::<Window>();
 
-/// A table on its way.
+/// A table in progress.
 pub(in crate::ec) struct Work(Vec<Window>);
 
 impl Work {
@@ -22,7 +22,7 @@ impl Work {
         Self(Vec::with_capacity(WINDOWS))
     }
 
-    /// Takes the entries of some more windows, which the curve's other paths have computed.
+    /// Appends the entries of further windows, which another path of the curve has computed.
     pub(in crate::ec) fn extend<C: WideCurve>(&mut self, mut entries: &[Entry]) {
         while !entries.is_empty() {
             let (window, rest) = entries.split_at(window_entries(self.0.len()));

@@ -1,5 +1,14 @@
-//! Products of one secret scalar and up to eight public points, which are given compressed: square roots for their y, a table of odd
-//! multiples in every lane, then five doublings and an addition a window.
+//! Products of one secret scalar and up to eight public points, which are given compressed.
+//!
+//! ```text
+//! y = square root of x³ + a·x + b, with the given parity       lanes without a point take the generator
+//! table = 1, 3, 5, … 31 times the point of each lane           additions of twice the point, then one inversion
+//! sum = table[digit of the highest window]
+//! for each window below, from the highest:
+//!   five times:  sum = 2 · sum
+//!   sum = sum + table[digit]                                   reads the whole table; all lanes have the same digit
+//! x = X / Z²                                                   one inversion for all lanes
+//! ```
 //!
 //! The digits are odd and signed as those of fixed points, in windows of five bits, so that no addition is exceptional: the proof at
 //! `scalar` holds for points of the same order, with the lowest window of five bits.
@@ -30,8 +39,8 @@ impl<V: U64x8> Drop for Sum<V> {
     }
 }
 
-/// The product of the scalar with each point, up to eight; none where the bytes are no point. `single` inverts. Constant time in the
-/// scalar.
+/// The product of the scalar with each point, up to eight; `None` where the bytes are not a point. `single` inverts. Constant time in
+/// the scalar.
 #[inline(always)]
 pub(in crate::ec) fn agree<C: WideCurve, V: U64x8, P: Path>(
     cpu: V::Cpu,
