@@ -4,13 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"time"
-)
-
-const (
-	// retryCost is the cost of retrying a refused call, if an answer earns 1: at most a tenth more calls reach an overloaded engine.
-	retryCost = 10
-	creditMax = 100 * retryCost
 )
 
 func isEOF(err error) bool {
@@ -19,15 +14,11 @@ func isEOF(err error) bool {
 
 // waiter is a call that waits for a connection or its turn. Its channel receives a ticket or an error, once.
 type waiter struct {
-	request  *request
-	deadline time.Time
-	retries  *int
-	turn     chan turn
-	// attemptsFailed is the client's when the wait began, or when it last counted as a retry.
-	attemptsFailed int
+	request *request
+	turn    chan turn
 }
 
-// waiters is the set of calls that wait; Client.order has their order, and some that no longer wait.
+// waiters is the set of calls that wait; Client.queue has their order, and some that no longer wait.
 type waiters map[*waiter]struct{}
 
 func (w waiters) remove(one *waiter) bool {
@@ -57,8 +48,7 @@ func (c *Client) effect(work func()) {
 	c.effects = append(c.effects, work)
 }
 
-// call makes a call. It is retried only if no engine executes it: no connection could be opened, the connection ended before the engine
-// read the request, or it answered unavailable or overloaded. Retries of refused calls are limited over all calls.
+// call makes a call, and retries it as vectors/client/rules.json says: only if no engine executes it.
 func (c *Client) call(ctx context.Context, request *request, timeout time.Duration) (*response, error) {
 	if timeout == 0 {
 		timeout = c.settings.Timeout
@@ -68,27 +58,36 @@ func (c *Client) call(ctx context.Context, request *request, timeout time.Durati
 	}
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	request.begin(limited)
 	if err := c.enter(); err != nil {
 		return nil, err
 	}
 	defer c.exit()
 	retries := 0
 	for {
-		ticket, err := c.begin(limited, request, &retries)
+		result, err := c.attempt(limited, request)
 		if err != nil {
 			return nil, err
 		}
-		outcome, err := c.await(limited, ticket)
-		if err != nil {
-			return nil, err
+		if result.response != nil && result.response.err == nil {
+			return result.response, nil
 		}
-		if outcome.response != nil && outcome.response.err == nil {
-			return outcome.response, nil
-		}
-		if err := c.pauseBeforeRetry(limited, request, outcome, &retries); err != nil {
+		if err := c.pauseBeforeRetry(limited, request, result, &retries); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// attempt returns how a request ended; an error if the call is over.
+func (c *Client) attempt(ctx context.Context, request *request) (outcome, error) {
+	turn, err := c.begin(ctx, request)
+	if err != nil {
+		return outcome{}, err
+	}
+	if turn.err != nil {
+		return outcome{err: turn.err}, nil
+	}
+	return c.await(ctx, turn.ticket)
 }
 
 func (c *Client) enter() error {
@@ -120,38 +119,30 @@ func stopped(ctx context.Context, where string) *Error {
 }
 
 // begin waits for a connection and the call's turn, and sends the request.
-func (c *Client) begin(ctx context.Context, request *request, retries *int) (*ticket, error) {
+func (c *Client) begin(ctx context.Context, request *request) (turn, error) {
 	if ctx.Err() != nil {
-		return nil, stopped(ctx, "no connection was available")
+		return turn{}, stopped(ctx, "no connection was available")
 	}
-	deadline, _ := ctx.Deadline()
-	w := &waiter{request: request, deadline: deadline, retries: retries, turn: make(chan turn, 1)}
+	w := &waiter{request: request, turn: make(chan turn, 1)}
 	var refusal *Error
 	c.locked(func() {
 		if refusal = c.refusal(request); refusal == nil {
-			w.attemptsFailed = c.attemptsFailed
-			c.waiting[w] = struct{}{}
-			c.order = append(c.order, w)
-			c.bytesWaiting += request.size()
-			c.pump()
+			c.wait(w)
 		}
 	})
 	if refusal != nil {
-		return nil, refusal
+		return turn{}, refusal
 	}
 	select {
 	case turn := <-w.turn:
-		if turn.err != nil {
-			return nil, turn.err
-		}
-		return turn.ticket, nil
+		return turn, nil
 	case <-ctx.Done():
-		return c.leaveQueue(ctx, w)
+		return turn{}, c.leaveQueue(ctx, w)
 	}
 }
 
 // leaveQueue ends the wait of a call, which may have got its turn meanwhile.
-func (c *Client) leaveQueue(ctx context.Context, w *waiter) (*ticket, error) {
+func (c *Client) leaveQueue(ctx context.Context, w *waiter) error {
 	c.locked(func() {
 		if c.waiting.remove(w) {
 			c.bytesWaiting -= w.request.size()
@@ -161,10 +152,9 @@ func (c *Client) leaveQueue(ctx context.Context, w *waiter) (*ticket, error) {
 		if turn := <-w.turn; turn.ticket != nil {
 			c.release(turn.ticket)
 			turn.ticket.conn.cancel(turn.ticket)
-			c.pump()
 		}
 	})
-	return nil, stopped(ctx, "no connection was available")
+	return stopped(ctx, "no connection was available")
 }
 
 func (c *Client) refusal(request *request) *Error {
@@ -172,7 +162,7 @@ func (c *Client) refusal(request *request) *Error {
 		return newError(CodeClosed, RetryNever, nil, "the client was closed")
 	}
 	waiting := len(c.waiting)
-	isNext := waiting == 0 && c.bytesInFlight < c.settings.BytesInFlightMax && c.pick(request) != nil
+	isNext := waiting == 0 && c.bytesInFlight < c.settings.BytesInFlightMax && c.hasRoom(request)
 	hasRoom := waiting < c.settings.RequestsWaitingMax && (waiting == 0 || c.bytesWaiting+request.size() <= c.settings.BytesWaitingMax)
 	if isNext || hasRoom {
 		return nil
@@ -181,22 +171,30 @@ func (c *Client) refusal(request *request) *Error {
 		waiting, c.bytesWaiting, c.settings.RequestsWaitingMax, c.settings.BytesWaitingMax)
 }
 
-// first returns the first call that waits, or nil.
+// hasRoom returns whether a request would be sent now.
+func (c *Client) hasRoom(request *request) bool {
+	best := c.best(request)
+	return best != nil && !c.isFull(best)
+}
+
+// first returns the first call that waits for its turn, or nil.
 func (c *Client) first() *waiter {
-	for len(c.order) > 0 {
-		if _, waits := c.waiting[c.order[0]]; waits {
-			return c.order[0]
+	for len(c.queue) > 0 {
+		if _, waits := c.waiting[c.queue[0]]; waits {
+			return c.queue[0]
 		}
-		c.order[0] = nil
-		c.order = c.order[1:]
+		c.queue[0] = nil
+		c.queue = c.queue[1:]
 	}
+	c.queue = nil
 	return nil
 }
 
-// next is first, and removes the call.
-func (c *Client) next() *waiter {
+// takeFirst removes that call from those that wait.
+func (c *Client) takeFirst() *waiter {
 	w := c.first()
 	if w != nil {
+		c.queue = c.queue[1:]
 		c.waiting.remove(w)
 		c.bytesWaiting -= w.request.size()
 	}
@@ -205,70 +203,42 @@ func (c *Client) next() *waiter {
 
 // compact removes calls that no longer wait, once they are the majority.
 func (c *Client) compact() {
-	if len(c.order) < 1024 || len(c.order) < 2*len(c.waiting) {
+	if len(c.queue) < 1024 || len(c.queue) < 2*len(c.waiting) {
 		return
 	}
-	var order []*waiter
-	for _, w := range c.order {
-		if _, waits := c.waiting[w]; waits {
-			order = append(order, w)
-		}
-	}
-	c.order = order
+	c.queue = slices.DeleteFunc(c.queue, func(w *waiter) bool { _, waits := c.waiting[w]; return !waits })
 }
 
-// pump begins waiting calls while there is a connection for them.
+// wait begins a call, or lets it wait.
+func (c *Client) wait(w *waiter) {
+	if c.bytesInFlight < c.settings.BytesInFlightMax && c.tryBegin(w) {
+		return
+	}
+	c.waiting[w] = struct{}{}
+	c.queue = append(c.queue, w)
+	c.bytesWaiting += w.request.size()
+}
+
+// pump begins waiting calls while there is a connection for them. Where the first one waits, all others would.
 func (c *Client) pump() {
-	for len(c.waiting) > 0 && c.bytesInFlight < c.settings.BytesInFlightMax {
-		conn := c.pick(c.first().request)
-		if conn == nil {
-			if !c.isHopeful(true) {
-				c.disappoint()
-			}
-			return
-		}
-		w := c.next()
-		c.bytesInFlight += w.request.size()
-		w.turn <- turn{ticket: conn.send(w.request, w.deadline)}
-	}
-	if len(c.waiting) == 0 {
-		c.order = nil
+	for w := c.first(); w != nil && c.bytesInFlight < c.settings.BytesInFlightMax && c.tryBegin(w); w = c.first() {
+		c.takeFirst()
 	}
 }
 
-// disappoint is called while no engine is connected or being connected to: calls wait for the next attempt if that may help, others fail.
-// It is called for every new call, too, but a retry counts only after an attempt has failed.
-func (c *Client) disappoint() {
-	pause := c.retryIn()
-	if pause <= 0 {
-		c.grow()
-		return
+// tryBegin passes a connection or an error to a call, or returns false.
+func (c *Client) tryBegin(w *waiter) bool {
+	conn, err := c.choose(w.request)
+	switch {
+	case err != nil:
+		w.turn <- turn{err: err}
+	case conn != nil:
+		c.bytesInFlight += w.request.size()
+		w.turn <- turn{ticket: conn.send(w.request)}
+	default:
+		return false
 	}
-	err := c.poolError()
-	isFinal := err.Code == CodeTLSFailed || err.Code == "forbidden"
-	order := c.order
-	for _, w := range order {
-		if _, waits := c.waiting[w]; !waits {
-			continue
-		}
-		hasFailed := w.attemptsFailed < c.attemptsFailed
-		if isFinal || (hasFailed && *w.retries >= c.settings.RetriesMax) || time.Now().Add(pause).After(w.deadline) {
-			c.waiting.remove(w)
-			c.bytesWaiting -= w.request.size()
-			w.turn <- turn{err: err}
-		} else if hasFailed {
-			w.attemptsFailed = c.attemptsFailed
-			*w.retries++
-		}
-	}
-	if len(c.waiting) > 0 && c.wakeTimer == nil {
-		c.wakeTimer = time.AfterFunc(pause+time.Millisecond, func() {
-			c.locked(func() {
-				c.wakeTimer = nil
-				c.pump()
-			})
-		})
-	}
+	return true
 }
 
 // await waits for the outcome of a request in flight.
@@ -277,48 +247,47 @@ func (c *Client) await(ctx context.Context, t *ticket) (outcome, error) {
 	case result := <-t.done:
 		c.locked(func() {
 			c.release(t)
-			if result.response != nil && result.response.err == nil {
-				c.credit = min(c.credit+1, creditMax)
+			if result.response != nil && result.response.err == nil && earns(t.request.method) {
+				c.credit = min(c.credit+ruleCreditEarned, ruleCreditMax)
 			}
-			c.pump()
 		})
 		return result, nil
 	case <-ctx.Done():
 		c.locked(func() {
 			c.release(t)
 			t.conn.cancel(t)
-			c.pump()
 		})
 		return outcome{}, stopped(ctx, "the engine did not answer")
 	}
 }
 
+// release ends a request's share of the bytes in flight. Calls that waited for it begin.
 func (c *Client) release(t *ticket) {
+	wasFull := c.bytesInFlight >= c.settings.BytesInFlightMax
 	c.bytesInFlight -= t.request.size()
+	if wasFull {
+		c.pump()
+	}
 }
 
 // pauseBeforeRetry returns the error of a request that is not retried.
-func (c *Client) pauseBeforeRetry(ctx context.Context, request *request, outcome outcome, retries *int) error {
-	err := outcome.err
-	isCharged := false
-	if outcome.response != nil {
-		err = outcome.response.err
-		if err.Code != "overloaded" && err.Code != "unavailable" {
-			return err
-		}
-		isCharged = err.Code == "overloaded" || !(outcome.isLeaving || c.hasOther(request))
-	} else if err.Retry != RetryElsewhere || (err.Code != CodeGoingAway && outcome.isStarted) {
-		return err
+func (c *Client) pauseBeforeRetry(ctx context.Context, request *request, failed outcome, retries *int) error {
+	err := failed.err
+	if failed.response != nil {
+		err = failed.response.err
 	}
-	pause := time.Duration(0)
-	if isCharged || *retries > 0 {
-		pause = max(c.backoff(*retries), err.RetryAfter)
+	action := failed.action(err)
+	pause := c.pause(action, *retries, err)
+	limit, _ := ctx.Deadline()
+	if request.deadline.Before(limit) {
+		limit = request.deadline
 	}
-	deadline, _ := ctx.Deadline()
-	if *retries >= c.settings.RetriesMax || time.Now().Add(pause).After(deadline) || (isCharged && !c.pay()) {
+	isOver := action == actionFail || *retries >= c.settings.RetriesMax || !time.Now().Add(pause).Before(limit)
+	if isOver || (action == actionRetryCharged && !c.pay()) {
 		return err
 	}
 	*retries++
+	request.isRetried = true
 	if notify := c.settings.OnRetry; notify != nil {
 		notify(request.method, err)
 	}
@@ -334,25 +303,25 @@ func (c *Client) pauseBeforeRetry(ctx context.Context, request *request, outcome
 	}
 }
 
-// hasOther returns whether another engine than the one that refused a request may be asked.
-func (c *Client) hasOther(request *request) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := time.Now()
-	for _, engine := range c.engines() {
-		if engine != request.refusedBy && !engine.isLastResort(now) && !engine.ejectedUntil.After(now) {
-			return true
-		}
+func (c *Client) pause(action action, retries int, err *Error) time.Duration {
+	switch {
+	case action == actionFail, action == actionRetryElsewhere && retries == 0:
+		return 0
+	case action == actionRetryLater:
+		// Before the next attempt to connect the call would only get the same error.
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return max(c.backoff(retries), time.Until(c.failedUntil))
 	}
-	return false
+	return max(c.backoff(retries), err.RetryAfter)
 }
 
 func (c *Client) pay() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.credit < retryCost {
+	if c.credit < ruleRetryCost {
 		return false
 	}
-	c.credit -= retryCost
+	c.credit -= ruleRetryCost
 	return true
 }

@@ -312,13 +312,11 @@ func TestCalls(t *testing.T) {
 		most := 0
 		for done := false; !done; {
 			bounded.locked(func() {
-				for _, engine := range bounded.engines() {
-					if len(engine.conns) > 2 {
-						t.Error("too many connections")
-					}
-					for _, conn := range engine.conns {
-						most = max(most, conn.inFlight)
-					}
+				if len(bounded.open) > 2 {
+					t.Error("too many connections")
+				}
+				for conn := range bounded.open {
+					most = max(most, conn.inFlight)
 				}
 			})
 			select {

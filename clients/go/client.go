@@ -12,25 +12,24 @@ type Client struct {
 	settings Settings
 
 	// mu guards everything below, and the state of connections. Nothing blocks and no foreign code runs under it.
-	mu            sync.Mutex
-	effects       []func()
-	hosts         []*host
-	turn          int
+	mu      sync.Mutex
+	effects []func()
+	pool
 	waiting       waiters
-	order         []*waiter
+	queue         []*waiter
 	bytesWaiting  int64
 	bytesInFlight int64
 	active        int
 	credit        int
-	// attemptsFailed is the number of failed attempts to connect, of look-ups included.
-	attemptsFailed int
-	wakeTimer      *time.Timer
-	isClosed       bool
-	isAbandoned    bool
-	isPoolClosed   bool
+	isClosed      bool
+	isAbandoned   bool
+	isPoolClosed  bool
 
 	idle     chan struct{}
 	idleOnce sync.Once
+	// network connects to an address, and random returns a number from 0 to 1; tests replace them.
+	network func(ctx context.Context, address int) (connected, *Error)
+	random  func() float64
 	// closing is done when the client is closed; cancelling ends attempts to connect.
 	closing context.Context
 	stop    context.CancelFunc
@@ -38,15 +37,20 @@ type Client struct {
 
 // New checks the settings and returns a client, which connects on its first call.
 func New(settings Settings) (*Client, error) {
-	checked, hosts, err := settings.checked()
+	checked, addresses, err := settings.checked()
 	if err != nil {
 		return nil, err
 	}
 	closing, stop := context.WithCancel(context.Background())
-	return &Client{
-		settings: checked, hosts: hosts, turn: rand.IntN(1 << 16), waiting: waiters{}, credit: 10 * retryCost,
-		idle: make(chan struct{}), closing: closing, stop: stop,
-	}, nil
+	c := &Client{
+		settings: checked, waiting: waiters{}, credit: ruleCreditStart, random: rand.Float64, idle: make(chan struct{}), closing: closing, stop: stop,
+		// A random address first: otherwise all clients would connect to the same engine first.
+		pool: pool{
+			addresses: addresses, nextAddress: rand.IntN(len(addresses)), open: map[*conn]struct{}{}, avoided: map[place]avoidance{},
+		},
+	}
+	c.network = c.overTLS
+	return c, nil
 }
 
 // Connect is New, and connects: a wrong address or certificate is reported here.
@@ -78,7 +82,7 @@ func (c *Client) Close() {
 func (c *Client) CloseNow() {
 	c.locked(func() {
 		c.isClosed, c.isAbandoned = true, true
-		for w := c.next(); w != nil; w = c.next() {
+		for w := c.takeFirst(); w != nil; w = c.takeFirst() {
 			w.turn <- turn{err: newError(CodeClosed, RetryNever, nil, "the client was closed")}
 		}
 	})
@@ -90,13 +94,8 @@ func (c *Client) closePool() {
 	c.stop()
 	c.locked(func() {
 		c.isPoolClosed = true
-		for _, engine := range c.engines() {
-			for _, conn := range append([]*conn(nil), engine.conns...) {
-				conn.end(newError(CodeClosed, RetryNever, nil, "the client was closed"))
-			}
-		}
-		if c.wakeTimer != nil {
-			c.wakeTimer.Stop()
+		for conn := range c.open {
+			conn.end(newError(CodeClosed, RetryNever, nil, "the client was closed"))
 		}
 	})
 }

@@ -1,7 +1,6 @@
 package leafseal
 
 import (
-	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -19,13 +18,14 @@ const (
 	reasonTime = time.Second
 )
 
-// outcome is what a request in flight ends with: a response, or the error that ended its connection. A request that was not started has
-// had no effect.
+// outcome is what a request in flight ends with: a response, or the error that ended its connection.
 type outcome struct {
-	response  *response
-	err       *Error
-	isStarted bool
-	isLeaving bool
+	response *response
+	err      *Error
+	// isSent: at least a byte of the request was written.
+	isSent bool
+	// isElsewhere: the connection is no longer usable, or another engine may serve what this one refused.
+	isElsewhere bool
 }
 
 func (o outcome) wipe() {
@@ -36,15 +36,17 @@ func (o outcome) wipe() {
 
 // ticket is a request in flight. Its channel receives exactly one outcome, unless the caller cancels it.
 type ticket struct {
-	id       uint32
-	conn     *conn
-	request  *request
-	deadline time.Time
-	done     chan outcome
+	id      uint32
+	conn    *conn
+	request *request
+	// deadlineMS is what is left of the request's deadline, if it has one.
+	deadlineMS uint32
+	done       chan outcome
 	// isWanted: the caller waits for the outcome.
 	isWanted  bool
 	isStarted bool
 	isUsed    bool
+	sent      time.Time
 	watch     *time.Timer
 }
 
@@ -58,10 +60,12 @@ type outgoing struct {
 // in the network. State is guarded by the client's mutex.
 type conn struct {
 	client *Client
-	engine *engine
-	raw    net.Conn
-	secure *tls.Conn
-	wake   chan struct{}
+	place  place
+	name   string
+	// raw is below TLS, which is secure.
+	raw, secure net.Conn
+	expires     time.Time
+	wake        chan struct{}
 
 	output      []outgoing
 	tickets     []*ticket
@@ -69,20 +73,25 @@ type conn struct {
 	inFlight    int
 	hasAnswered bool
 	isLeaving   bool
-	isShutdown  bool
 	// expiry leaves the connection when the engine's chain expires.
 	expiry     *time.Timer
 	hasExpired bool
 	err        *Error
 }
 
-func (c *conn) takesRequests() bool {
-	return c.err == nil && !c.isLeaving && c.inFlight < c.client.settings.RequestsInFlightMax
+func (c *conn) start() {
+	go c.read()
+	go c.write()
+	if !c.expires.IsZero() {
+		c.leaveAt(c.expires)
+	}
 }
 
-// send queues a request; takesRequests holds.
-func (c *conn) send(request *request, deadline time.Time) *ticket {
-	t := &ticket{conn: c, request: request, deadline: deadline, done: make(chan outcome, 1), isWanted: true, isUsed: true}
+// send queues a request; the connection is usable and has room.
+func (c *conn) send(request *request) *ticket {
+	t := &ticket{
+		conn: c, request: request, deadlineMS: request.deadlineMS(), sent: time.Now(), done: make(chan outcome, 1), isWanted: true, isUsed: true,
+	}
 	if last := len(c.free) - 1; last >= 0 {
 		t.id = c.free[last]
 		c.free = c.free[:last]
@@ -150,9 +159,7 @@ func (c *conn) vacate(t *ticket) {
 	c.tickets[t.id] = nil
 	c.free = append(c.free, t.id)
 	c.inFlight--
-	if c.isLeaving && c.inFlight == 0 {
-		c.leave("closed")
-	}
+	c.endIfUnused()
 	c.client.pump()
 }
 
@@ -172,6 +179,11 @@ func (c *conn) endWith(err *Error, id int64, own *Error) {
 	}
 	c.output = nil
 	c.signal()
+	wasUsable := c.client.retire(c)
+	if err.FromEngine {
+		c.client.avoid(c.place, "connection_error", err.Code)
+	}
+	isElsewhere := isRefusal(err) && c.client.mayLeave()
 	// Not that of TLS: its Close may wait for a write.
 	c.raw.Close()
 	for _, t := range c.tickets {
@@ -187,13 +199,15 @@ func (c *conn) endWith(err *Error, id int64, own *Error) {
 			if int64(t.id) == id {
 				reason = own
 			}
-			t.isWanted = false
-			t.done <- outcome{err: reason, isStarted: t.isStarted}
+			t.finish(outcome{err: reason, isSent: t.isStarted, isElsewhere: isElsewhere})
 		}
 	}
 	c.tickets = nil
 	c.inFlight = 0
-	c.client.ended(c.engine, c, err)
+	c.client.ended(c, err)
+	if wasUsable {
+		c.client.pump()
+	}
 }
 
 func (c *conn) read() {
@@ -307,33 +321,74 @@ func (c *conn) deliver(response *response) {
 		return
 	}
 	c.hasAnswered = true
-	if err := response.err; err != nil && err.Code == "unavailable" && !c.isLeaving {
-		t.request.refusedBy = c.engine
-		c.client.refused(c.engine)
-	} else if err == nil && t.request.method != "health" && t.request.method != "info" {
-		// Those two succeed without the key store.
-		c.engine.refusedUntil, c.engine.refusals = time.Time{}, 0
-	}
 	if t.isWanted {
-		t.isWanted = false
-		t.done <- outcome{response: response, isStarted: true, isLeaving: c.isLeaving}
+		t.finish(outcome{response: response, isSent: true, isElsewhere: c.judge(t, response.err)})
 	} else {
 		clear(response.frame)
 	}
 	c.vacate(t)
 }
 
+// judge notes what an answer says about the engine, and returns whether another one may serve the request.
+func (c *conn) judge(t *ticket, err *Error) bool {
+	if err == nil {
+		if earns(t.request.method) {
+			c.client.served(c.place, t.sent)
+		}
+		return false
+	}
+	c.client.avoid(c.place, "answer", err.Code)
+	return c.isLeaving || (isRefusal(err) && c.client.mayLeave())
+}
+
+// isRefusal returns whether an engine cannot serve requests, unlike others perhaps.
+func isRefusal(err *Error) bool {
+	return err != nil && err.FromEngine && err.Code == "unavailable"
+}
+
+// finish passes the outcome to the caller, who waits for it.
+func (t *ticket) finish(outcome outcome) {
+	t.isWanted = false
+	if t.isStarted {
+		t.request.refusedBy = t.conn
+	}
+	t.done <- outcome
+}
+
+// leave begins no more requests: the engine has announced that it leaves the connection, or its chain has expired. Requests of which nothing
+// is written go elsewhere; those in flight are finished.
 func (c *conn) leave(reason string) {
 	if c.err != nil {
 		return
 	}
-	c.isShutdown = c.isShutdown || reason == "shutdown"
-	isNew := !c.isLeaving
-	c.isLeaving = true
-	if reason == "closed" || c.inFlight == 0 {
+	if reason == "closed" {
+		c.isLeaving = true
 		c.end(c.left())
-	} else if isNew {
-		c.client.pump()
+		return
+	}
+	c.client.avoid(c.place, "going_away", reason)
+	c.client.retire(c)
+	c.isLeaving = true
+	for _, t := range slices.Clone(c.tickets) {
+		if t == nil || t.isStarted {
+			continue
+		}
+		c.output = slices.DeleteFunc(c.output, func(message outgoing) bool { return message.ticket == t })
+		t.finish(outcome{err: c.left()})
+		c.vacate(t)
+	}
+	c.endIfUnused()
+	c.client.pump()
+}
+
+// endIfUnused ends a connection that is left, once no call waits for an answer on it.
+func (c *conn) endIfUnused() {
+	if !c.isLeaving || len(c.output) > 0 {
+		return
+	}
+	isWaited := slices.ContainsFunc(c.tickets, func(t *ticket) bool { return t != nil && t.isWanted })
+	if c.err == nil && !isWaited {
+		c.end(c.left())
 	}
 }
 
@@ -350,22 +405,10 @@ func (c *conn) leaveAt(expiry time.Time) {
 	c.expiry = time.AfterFunc(time.Until(expiry.Add(time.Second)), func() { c.client.locked(c.expire) })
 }
 
-// expire leaves the connection because a certificate of the engine's chain has expired. Requests of which nothing is written go elsewhere;
-// those in flight are finished.
 func (c *conn) expire() {
-	if c.err != nil {
-		return
-	}
-	c.hasExpired = true
-	c.leave("age")
-	for _, t := range slices.Clone(c.tickets) {
-		if t == nil || t.isStarted {
-			continue
-		}
-		c.output = slices.DeleteFunc(c.output, func(message outgoing) bool { return message.ticket == t })
-		t.isWanted = false
-		t.done <- outcome{err: c.left()}
-		c.vacate(t)
+	if c.err == nil {
+		c.hasExpired = true
+		c.leave("age")
 	}
 }
 
@@ -392,6 +435,7 @@ func (c *conn) write() {
 			if err == nil && len(buffer) > 0 {
 				buffer, err = c.flush(buffer)
 			}
+			c.client.locked(c.endIfUnused)
 			if err != nil {
 				// The other goroutine can usually read why: a refused certificate, or a notification.
 				time.AfterFunc(reasonTime, func() { c.client.locked(func() { c.end(c.lost(err)) }) })
@@ -426,8 +470,7 @@ func (c *conn) writeMessage(buffer []byte, message outgoing) ([]byte, error) {
 	}
 	parts := [][]byte{start(t.id), t.request.head, nil, t.request.tail}
 	if t.request.hasDeadline {
-		left := time.Until(t.deadline).Milliseconds() + 1
-		parts[2] = deadline(uint32(max(1, min(left, 1<<32-1))))
+		parts[2] = deadline(t.deadlineMS)
 	}
 	var err error
 	for _, part := range parts {

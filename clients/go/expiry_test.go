@@ -164,10 +164,8 @@ func TestRequestsInFlightAreFinishedAfterTheChainHasExpired(t *testing.T) {
 	until(t, "it is being written", func() bool {
 		client.mu.Lock()
 		defer client.mu.Unlock()
-		for _, engine := range client.engines() {
-			for _, conn := range engine.conns {
-				return conn.inFlight == 1 && conn.tickets[0].isStarted
-			}
+		for conn := range client.open {
+			return conn.inFlight == 1 && conn.tickets[0].isStarted
 		}
 		return false
 	})

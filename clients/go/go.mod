@@ -1,6 +1,6 @@
 module github.com/leafseal/leafseal/clients/go
 
-go 1.24
+go 1.25
 
 require github.com/tinylib/msgp v1.6.5
 

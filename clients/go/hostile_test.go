@@ -154,7 +154,7 @@ func TestHostilePeers(t *testing.T) {
 		until(t, "the connections are given up", func() bool {
 			blocked.mu.Lock()
 			defer blocked.mu.Unlock()
-			return len(blocked.engines()[0].conns) == 0
+			return len(blocked.open) == 0
 		})
 	})
 }

@@ -1,12 +1,12 @@
 package leafseal
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"math"
-	"math/rand/v2"
 	"net"
 	"net/netip"
 	"slices"
@@ -15,277 +15,422 @@ import (
 )
 
 const (
-	alpn = "leafseal/1"
-	// resolvedTime is how long the records of a host name are used; after a failure they are looked up earlier.
-	resolvedTime    = 30 * time.Second
-	resolvedTimeMin = time.Second
-	keepAlive       = 30 * time.Second
+	alpn      = "leafseal/1"
+	keepAlive = 30 * time.Second
 )
 
-// ejectable can fail: an engine, or the look-up of a host name.
-type ejectable struct {
-	failures     int
-	ejectedUntil time.Time
-	lastError    *Error
+// address is one of the settings.
+type address struct {
+	name string
+	port int
+	// records is the number of DNS records at the last look-up.
+	records int
 }
 
-// host is a configured address.
-type host struct {
-	ejectable
-	name        string
-	port        int
-	engines     []*engine
-	isResolving bool
-	isStale     bool
-	resolvedAt  time.Time
+func (a *address) String() string {
+	return net.JoinHostPort(a.name, strconv.Itoa(a.port))
 }
 
-// engine is one record of a host.
-type engine struct {
-	ejectable
-	host      *host
-	address   netip.AddrPort
-	conns     []*conn
-	isDialing bool
-	// isGone: the host name no longer resolves to it.
-	isGone bool
-	// avoidedUntil: used only if no other engine is available before this time.
-	avoidedUntil time.Time
-	// refusedUntil is the same after an answer of unavailable; refusals counts those without a success between them.
-	refusedUntil time.Time
-	refusals     int
+// place is what a connection leads to: the index of an address, and the DNS record that was connected to.
+type place struct {
+	address int
+	record  netip.AddrPort
 }
 
-func (e *engine) usable() int {
+// avoidance is for how long a place is used only if there is no other: from since, until a time, or until a request that was sent later
+// has succeeded.
+type avoidance struct {
+	since, until time.Time
+	untilSuccess bool
+}
+
+// pool is the connections of a client: vectors/client/README.md has the algorithm, which every client follows. The client's mutex guards it.
+type pool struct {
+	addresses []*address
+	// usable are the connections on which calls may begin, oldest first; open are all that have not ended.
+	usable  []*conn
+	open    map[*conn]struct{}
+	avoided map[place]avoidance
+
+	isDialing      bool
+	dialsElsewhere bool
+	nextAddress    int
+	// dialFailures is the number of dials in a row of which every address failed, with the last error.
+	dialFailures int
+	failedUntil  time.Time
+	failedError  *Error
+	// stuckFailures is the number of dials in a row that missed every address that was not avoided.
+	stuckFailures int
+	stuckUntil    time.Time
+	renewedUntil  time.Time
+	// lastLeft: a connection has left since the last dial began, and whether the last one had answered.
+	lastLeft    leftState
+	unusedInRow int
+}
+
+// leftState is what is known of the last connection that left.
+type leftState int
+
+const (
+	noneLeft leftState = iota
+	leftAnswered
+	leftUnanswered
+)
+
+// retire removes a connection from those on which calls may begin; returns false if that has happened already.
+func (c *Client) retire(conn *conn) bool {
+	index := slices.Index(c.usable, conn)
+	if index >= 0 {
+		c.usable = slices.Delete(c.usable, index, index+1)
+		c.lastLeft = leftUnanswered
+		if conn.hasAnswered {
+			c.lastLeft = leftAnswered
+		}
+	}
+	return index >= 0
+}
+
+// avoid uses a place only if there is no other, if the rules say so of an event there.
+func (c *Client) avoid(place place, event, code string) {
+	untilSuccess, isAvoided := avoids(event, code)
+	if !isAvoided {
+		return
+	}
+	if c.isAvoided(place) {
+		untilSuccess = untilSuccess && c.avoided[place].untilSuccess
+	}
+	now := time.Now()
+	c.avoided[place] = avoidance{since: now, until: now.Add(ruleAvoided), untilSuccess: untilSuccess}
+}
+
+// served ends the avoidance of a place that refused requests before this one was sent.
+func (c *Client) served(place place, sent time.Time) {
+	if avoided, found := c.avoided[place]; found && avoided.untilSuccess && !avoided.since.After(sent) {
+		delete(c.avoided, place)
+	}
+}
+
+func (c *Client) isAvoided(place place) bool {
+	avoided, found := c.avoided[place]
+	if found && !avoided.until.After(time.Now()) {
+		delete(c.avoided, place)
+		return false
+	}
+	return found
+}
+
+// isAddressAvoided returns whether all known places of an address are avoided.
+func (c *Client) isAddressAvoided(index int) bool {
 	count := 0
-	for _, conn := range e.conns {
-		if conn.err == nil && !conn.isLeaving {
+	for place := range c.avoided {
+		if place.address == index && c.isAvoided(place) {
 			count++
 		}
 	}
-	return count
+	return count >= max(1, c.addresses[index].records)
 }
 
-func (e *engine) isLastResort(now time.Time) bool {
-	return e.avoidedUntil.After(now) || e.refusedUntil.After(now)
-}
-
-func (c *Client) engines() []*engine {
-	var all []*engine
-	for _, host := range c.hosts {
-		all = append(all, host.engines...)
+// mayLeave returns whether a new connection may reach an engine that is not avoided: at another address, or behind a balancer.
+func (c *Client) mayLeave() bool {
+	if c.isDialing && c.dialsElsewhere {
+		return true
 	}
-	return all
-}
-
-// pick returns the open connection for a request, or nil: that with the fewest requests in flight, if possible to an engine that has not
-// refused this one and does not refuse others. While there is no such connection, or all are busy, another is opened.
-func (c *Client) pick(request *request) *conn {
 	now := time.Now()
-	rank := func(conn *conn) int {
-		if conn.engine == request.refusedBy || conn.engine.refusedUntil.After(now) {
-			return conn.inFlight + c.settings.RequestsInFlightMax
-		}
-		return conn.inFlight
+	if c.stuckUntil.After(now) || c.failedUntil.After(now) {
+		return false
 	}
+	return !c.renewedUntil.After(now) || len(c.fresh(c.order())) > 0
+}
+
+// fresh returns the addresses that are not avoided.
+func (c *Client) fresh(addresses []int) []int {
+	return slices.DeleteFunc(slices.Clone(addresses), c.isAddressAvoided)
+}
+
+// best returns the connection for a request: to a place that is not avoided, other than the one that refused it, with the fewest requests
+// in flight, the oldest; nil if there is none.
+func (c *Client) best(request *request) *conn {
 	var best *conn
-	for _, host := range c.hosts {
-		for _, engine := range host.engines {
-			for _, conn := range engine.conns {
-				if conn.takesRequests() && (best == nil || rank(conn) < rank(best)) {
-					best = conn
-				}
-			}
+	for _, conn := range c.usable {
+		if best == nil || cmp.Or(
+			cmp.Compare(boolean(c.isAvoided(conn.place)), boolean(c.isAvoided(best.place))),
+			cmp.Compare(boolean(c.isFull(conn)), boolean(c.isFull(best))),
+			cmp.Compare(boolean(conn == request.refusedBy), boolean(best == request.refusedBy)),
+			cmp.Compare(conn.inFlight, best.inFlight),
+		) < 0 {
+			best = conn
 		}
-	}
-	if best == nil || rank(best) > 0 {
-		c.grow()
-	}
-	// Another engine may be about to take requests; the wait ends with refusedUntil.
-	if best != nil && best.engine.refusedUntil.After(now) && c.isHopeful(false) {
-		return nil
 	}
 	return best
 }
 
-// isHopeful returns whether a connection is open or being opened; engines that refuse requests count only with all.
-func (c *Client) isHopeful(all bool) bool {
-	now := time.Now()
-	for _, host := range c.hosts {
-		if host.isResolving && len(host.engines) == 0 {
-			return true
-		}
-		for _, engine := range host.engines {
-			if (all || !engine.refusedUntil.After(now)) && (engine.isDialing || engine.usable() > 0) {
-				return true
-			}
-		}
-	}
-	return false
+func (c *Client) isFull(conn *conn) bool {
+	return conn.inFlight >= c.settings.RequestsInFlightMax
 }
 
-// retryIn returns the time until an ejected address is tried again; 0 if one may be tried now.
-func (c *Client) retryIn() time.Duration {
-	least := time.Duration(math.MaxInt64)
-	for _, host := range c.hosts {
-		if len(host.engines) == 0 {
-			least = min(least, time.Until(host.ejectedUntil))
-		}
-		for _, engine := range host.engines {
-			least = min(least, time.Until(engine.ejectedUntil))
-		}
+// choose returns the connection that a request begins on, or why it must not; with neither it waits.
+func (c *Client) choose(request *request) (*conn, *Error) {
+	best := c.best(request)
+	switch {
+	case best == nil && c.failedUntil.After(time.Now()):
+		return nil, c.failedError
+	case best == nil:
+		c.dial(false)
+		return nil, nil
+	case c.isAvoided(best.place) && c.mayLeave():
+		c.dial(true)
+		return nil, nil
 	}
-	return max(0, least)
+	if best.inFlight > 0 && len(c.usable) < c.settings.ConnectionsMax {
+		c.dial(false)
+	}
+	if c.isFull(best) {
+		return nil, nil
+	}
+	return best, nil
 }
 
-// poolError returns why no connection is available. A network error is preferred to one of certificates, because it may pass.
-func (c *Client) poolError() *Error {
-	var best *Error
-	note := func(err *Error) {
-		if err != nil && (best == nil || best.Code == CodeTLSFailed) {
-			best = err
-		}
+// order returns the addresses from the next one on; those that are avoided come last.
+func (c *Client) order() []int {
+	count := len(c.addresses)
+	order := make([]int, count)
+	for step := range order {
+		order[step] = (c.nextAddress + step) % count
 	}
-	for _, engine := range c.engines() {
-		note(engine.lastError)
-	}
-	for _, host := range c.hosts {
-		note(host.lastError)
-	}
-	if best == nil {
-		best = newError(CodeConnectFailed, RetryElsewhere, nil, "no engine is available")
-	}
-	return best
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(boolean(c.isAddressAvoided(a)), boolean(c.isAddressAvoided(b)))
+	})
+	return order
 }
 
-// grow opens a connection to the engine with the fewest, if one may get another.
-func (c *Client) grow() {
-	if c.isPoolClosed {
+// dial opens a connection, unless that is under way or has failed recently. isElsewhere: not to an avoided place, if possible.
+func (c *Client) dial(isElsewhere bool) {
+	if c.isDialing || c.isPoolClosed || c.failedUntil.After(time.Now()) {
 		return
 	}
-	now := time.Now()
-	for _, host := range c.hosts {
-		c.resolve(host, now)
+	c.isDialing, c.dialsElsewhere = true, isElsewhere
+	if pause := c.pauseBeforeDial(); pause > 0 {
+		time.AfterFunc(pause, func() { c.locked(func() { c.dialInTurn(isElsewhere) }) })
+	} else {
+		c.dialInTurn(isElsewhere)
 	}
-	engines := c.engines()
-	rank := func(engine *engine) int {
-		if engine.isLastResort(now) {
-			return engine.usable() + c.settings.ConnectionsMax
-		}
-		return engine.usable()
-	}
-	best := -1
-	for step := range engines {
-		index := (c.turn + step) % len(engines)
-		engine := engines[index]
-		most := c.settings.ConnectionsMax
-		if engine.refusedUntil.After(now) {
-			most = 1
-		}
-		may := !engine.isDialing && !engine.isGone && !engine.ejectedUntil.After(now) && engine.usable() < most
-		if may && (best < 0 || rank(engine) < rank(engines[best])) {
-			best = index
-		}
-	}
-	if best < 0 {
-		return
-	}
-	// An engine that shuts down or refuses requests accepts connections; it is a last resort.
-	if engines[best].isLastResort(now) {
-		for index, other := range engines {
-			if index != best && (other.usable() > 0 || other.isDialing) {
-				return
-			}
-		}
-	}
-	c.turn = best + 1
-	engines[best].isDialing = true
-	go c.dial(engines[best])
 }
 
-// resolve looks a host name up, if that is due.
-func (c *Client) resolve(host *host, now time.Time) {
-	age := now.Sub(host.resolvedAt)
-	literal, err := netip.ParseAddr(host.name)
-	isDue := age > resolvedTime && err != nil
-	if host.isStale {
-		isDue = len(host.engines) == 0 || (age > resolvedTimeMin && err != nil)
+// pauseBeforeDial is longer each time while engines end connections before they answer anything: otherwise a client would reconnect to such
+// an engine in a busy loop.
+func (c *Client) pauseBeforeDial() time.Duration {
+	left := c.lastLeft
+	c.lastLeft = noneLeft
+	switch left {
+	case noneLeft:
+		return 0
+	case leftAnswered:
+		c.unusedInRow = 0
+		return 0
 	}
-	if !isDue || host.isResolving || host.ejectedUntil.After(now) {
-		return
+	c.unusedInRow++
+	if c.unusedInRow == 1 {
+		// Engines end idle connections, too.
+		return 0
 	}
-	if err == nil {
-		host.isStale = false
-		host.engines = []*engine{{host: host, address: netip.AddrPortFrom(literal, uint16(host.port))}}
-		return
-	}
-	host.isResolving = true
-	go func() {
-		ctx, cancel := context.WithTimeout(c.closing, c.settings.ConnectTimeout)
-		defer cancel()
-		found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host.name)
-		c.locked(func() { c.resolved(host, found, err) })
-	}()
+	return c.backoff(c.unusedInRow - 2)
 }
 
-func (c *Client) resolved(host *host, found []netip.Addr, err error) {
-	host.isResolving = false
-	if err != nil {
-		c.eject(&host.ejectable, newError(CodeConnectFailed, RetryElsewhere, err, "%s: the host name cannot be resolved", host.name))
-		c.notice(net.JoinHostPort(host.name, strconv.Itoa(host.port)), false, host.lastError)
+// dialInTurn chooses the addresses of a dial, and begins with the first.
+func (c *Client) dialInTurn(isElsewhere bool) {
+	order := c.order()
+	fresh := c.fresh(order)
+	if len(fresh) == 0 {
+		c.renewedUntil = time.Now().Add(ruleAvoided)
+	} else if isElsewhere {
+		order = fresh
+	}
+	c.nextAddress = order[0] + 1
+	go c.connectInTurn(order, fresh)
+}
+
+// connectInTurn connects to the first address that can be reached.
+func (c *Client) connectInTurn(order, fresh []int) {
+	var failure *Error
+	for _, index := range order {
+		c.locked(func() { c.nextAddress = index + 1 })
+		conn, err := c.connectTo(index)
+		if err == nil {
+			c.locked(func() {
+				c.missed(fresh, index)
+				c.dialled(conn)
+			})
+			return
+		}
+		// An error of the network may pass, one of certificates does not.
+		if failure == nil || err.Code == CodeConnectFailed || failure.Code != CodeConnectFailed {
+			failure = err
+		}
+		c.locked(func() { c.notice(c.addresses[index].String(), false, err) })
+	}
+	c.locked(func() {
+		c.missed(fresh, -1)
+		if len(order) == len(c.addresses) {
+			c.failedError = failure
+			c.failedUntil = time.Now().Add(c.backoff(c.dialFailures))
+			c.dialFailures++
+		}
+		c.isDialing = false
 		c.pump()
-		return
+	})
+}
+
+// missed records whether a dial has reached one of the addresses that were not avoided.
+func (c *Client) missed(fresh []int, reached int) {
+	switch {
+	case len(fresh) == 0:
+	case slices.Contains(fresh, reached):
+		c.stuckFailures, c.stuckUntil = 0, time.Time{}
+	default:
+		c.stuckUntil = time.Now().Add(c.backoff(c.stuckFailures))
+		c.stuckFailures++
 	}
-	host.ejectable = ejectable{}
-	host.isStale = false
-	host.resolvedAt = time.Now()
-	known := map[netip.AddrPort]*engine{}
-	for _, engine := range host.engines {
-		engine.isGone = true
-		known[engine.address] = engine
+}
+
+func (c *Client) dialled(conn *conn) {
+	c.isDialing = false
+	c.dialFailures, c.failedUntil, c.failedError = 0, time.Time{}, nil
+	c.open[conn] = struct{}{}
+	c.notice(conn.name, true, nil)
+	conn.start()
+	if c.isPoolClosed {
+		conn.end(newError(CodeClosed, RetryNever, nil, "the client is closed"))
+	} else {
+		c.usable = append(c.usable, conn)
+		c.replaceAvoided(conn)
 	}
-	for _, record := range found {
-		address := netip.AddrPortFrom(record.Unmap(), uint16(host.port))
-		if known[address] == nil {
-			known[address] = &engine{host: host, address: address}
-			host.engines = append(host.engines, known[address])
-		}
-		known[address].isGone = false
-	}
-	kept := host.engines[:0]
-	for _, engine := range host.engines {
-		if !engine.isGone || engine.isDialing || len(engine.conns) > 0 {
-			kept = append(kept, engine)
-		}
-	}
-	host.engines = kept
-	c.grow()
 	c.pump()
 }
 
-func (c *Client) dial(engine *engine) {
-	raw, secure, failure := c.connect(engine)
+// replaceAvoided removes connections to avoided places that a new one replaces: all to the same place, and one more if there are too many.
+// They close when the calls in flight have ended.
+func (c *Client) replaceAvoided(opened *conn) {
+	var replaced []*conn
+	drop := func(dropped *conn) {
+		c.usable = slices.DeleteFunc(c.usable, func(other *conn) bool { return other == dropped })
+		dropped.isLeaving = true
+		replaced = append(replaced, dropped)
+	}
+	if c.isAvoided(opened.place) {
+		for _, other := range slices.Clone(c.usable) {
+			if other != opened && other.place == opened.place {
+				drop(other)
+			}
+		}
+		delete(c.avoided, opened.place)
+	}
+	var least *conn
+	for _, conn := range c.usable {
+		if c.isAvoided(conn.place) && (least == nil || conn.inFlight < least.inFlight) {
+			least = conn
+		}
+	}
+	if least != nil && len(c.usable) > c.settings.ConnectionsMax {
+		drop(least)
+	}
+	for _, conn := range replaced {
+		conn.endIfUnused()
+	}
+}
+
+// connectTo connects to a record of an address, within ConnectTimeout.
+func (c *Client) connectTo(index int) (*conn, *Error) {
+	ctx, cancel := context.WithTimeout(c.closing, c.settings.ConnectTimeout)
+	defer cancel()
+	connected, failure := c.network(ctx, index)
+	if failure != nil {
+		failure.Message = c.addresses[index].String() + ": " + failure.Message
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			failure = newError(CodeConnectFailed, RetryElsewhere, ctx.Err(), "%s: no connection within %v", c.addresses[index], c.settings.ConnectTimeout)
+		}
+		return nil, failure
+	}
+	name := c.addresses[index].String()
+	if connected.record.IsValid() {
+		name = connected.record.String()
+	}
+	return &conn{
+		client: c, place: place{index, connected.record}, name: name, raw: connected.raw, secure: connected.secure, expires: connected.expires,
+		wake: make(chan struct{}, 1),
+	}, nil
+}
+
+// connected is a new connection.
+type connected struct {
+	record netip.AddrPort
+	// raw is below TLS, which is secure.
+	raw, secure net.Conn
+	// expires is when the engine's chain does.
+	expires time.Time
+}
+
+// overTLS connects to the first record of an address that can be reached, beginning at a random one; avoided ones come last. Each gets an
+// equal part of the time.
+func (c *Client) overTLS(ctx context.Context, index int) (connected, *Error) {
+	config, failure := c.tlsConfig(c.addresses[index].name)
+	if failure != nil {
+		return connected{}, failure
+	}
+	records, err := c.records(ctx, index)
+	if err != nil {
+		return connected{}, newError(CodeConnectFailed, RetryElsewhere, err, "the host name cannot be resolved: %v", err)
+	}
+	var raw net.Conn
+	var record netip.AddrPort
+	dialer := net.Dialer{KeepAlive: keepAlive, Timeout: c.settings.ConnectTimeout / time.Duration(len(records))}
+	for _, record = range records {
+		if raw, err = dialer.DialContext(ctx, "tcp", record.String()); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		return connected{}, newError(CodeConnectFailed, RetryElsewhere, err, "%v", err)
+	}
+	secure := tls.Client(raw, config)
+	if err = secure.HandshakeContext(ctx); err != nil {
+		raw.Close()
+		if isCertificateError(err) {
+			return connected{}, newError(CodeTLSFailed, RetryNever, err, "%v", err)
+		}
+		return connected{}, newError(CodeConnectFailed, RetryElsewhere, err, "%v", err)
+	}
+	if secure.ConnectionState().NegotiatedProtocol != alpn {
+		raw.Close()
+		return connected{}, newError(CodeTLSFailed, RetryNever, nil, "the server does not support %s; connect to the engine's RPC port", alpn)
+	}
+	return connected{record, raw, secure, chainExpiry(secure.ConnectionState().VerifiedChains)}, nil
+}
+
+// records looks an address up, and returns its places in the order in which they are tried.
+func (c *Client) records(ctx context.Context, index int) ([]netip.AddrPort, error) {
+	address := c.addresses[index]
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", address.name)
+	if err != nil {
+		return nil, err
+	}
+	var records []netip.AddrPort
+	for _, ip := range found {
+		if record := netip.AddrPortFrom(ip.Unmap(), uint16(address.port)); !slices.Contains(records, record) {
+			records = append(records, record)
+		}
+	}
+	begin := int(c.random()*float64(len(records))) % max(1, len(records))
+	records = append(records[begin:len(records):len(records)], records[:begin]...)
 	c.locked(func() {
-		engine.isDialing = false
-		if failure != nil {
-			c.eject(&engine.ejectable, failure)
-			engine.host.isStale = true
-			c.notice(engine.address.String(), false, failure)
-			c.pump()
-			return
-		}
-		conn := &conn{client: c, engine: engine, raw: raw, secure: secure, wake: make(chan struct{}, 1)}
-		engine.conns = append(engine.conns, conn)
-		c.notice(engine.address.String(), true, nil)
-		go conn.read()
-		go conn.write()
-		if c.isPoolClosed {
-			conn.end(newError(CodeClosed, RetryNever, nil, "the client is closed"))
-		} else {
-			conn.leaveAt(chainExpiry(secure.ConnectionState().VerifiedChains))
-		}
-		c.pump()
+		address.records = len(records)
+		slices.SortStableFunc(records, func(a, b netip.AddrPort) int {
+			return cmp.Compare(boolean(c.isAvoided(place{index, a})), boolean(c.isAvoided(place{index, b})))
+		})
 	})
+	if len(records) == 0 {
+		return nil, errors.New("it has no address")
+	}
+	return records, nil
 }
 
 // chainExpiry returns when the first certificate of the engine's verified chain expires, its authority included. If several chains were
@@ -301,45 +446,6 @@ func chainExpiry(chains [][]*x509.Certificate) time.Time {
 	return last
 }
 
-func (c *Client) connect(engine *engine) (net.Conn, *tls.Conn, *Error) {
-	address := engine.address.String()
-	config, failure := c.tlsConfig()
-	if failure != nil {
-		failure.Message = address + ": " + failure.Message
-		return nil, nil, failure
-	}
-	config.ServerName = c.settings.ServerName
-	if config.ServerName == "" {
-		config.ServerName = engine.host.name
-	}
-	ctx, cancel := context.WithTimeout(c.closing, c.settings.ConnectTimeout)
-	defer cancel()
-	failed := func(err error) (net.Conn, *tls.Conn, *Error) {
-		if errors.Is(err, context.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return nil, nil, newError(CodeConnectFailed, RetryElsewhere, err, "%s: no connection within %v", address, c.settings.ConnectTimeout)
-		}
-		return nil, nil, newError(CodeConnectFailed, RetryElsewhere, err, "%s: %v", address, err)
-	}
-	dialer := net.Dialer{KeepAlive: keepAlive}
-	raw, err := dialer.DialContext(ctx, "tcp", address)
-	if err != nil {
-		return failed(err)
-	}
-	secure := tls.Client(raw, config)
-	if err = secure.HandshakeContext(ctx); err != nil {
-		raw.Close()
-		if isCertificateError(err) {
-			return nil, nil, newError(CodeTLSFailed, RetryNever, err, "%s: %v", address, err)
-		}
-		return failed(err)
-	}
-	if secure.ConnectionState().NegotiatedProtocol != alpn {
-		raw.Close()
-		return nil, nil, newError(CodeTLSFailed, RetryNever, nil, "%s: the server does not support %s; connect to the engine's RPC port", address, alpn)
-	}
-	return raw, secure, nil
-}
-
 // isCertificateError returns whether TLS failed, rather than the network.
 func isCertificateError(err error) bool {
 	var network net.Error
@@ -352,7 +458,7 @@ func isCertificateError(err error) bool {
 }
 
 // tlsConfig reads the files again, so that renewed ones are used.
-func (c *Client) tlsConfig() (*tls.Config, *Error) {
+func (c *Client) tlsConfig(host string) (*tls.Config, *Error) {
 	var parts [3][]byte
 	for index, pem := range []struct {
 		name string
@@ -377,61 +483,30 @@ func (c *Client) tlsConfig() (*tls.Config, *Error) {
 	}
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, RootCAs: roots, NextProtos: []string{alpn}, ClientSessionCache: nil,
+		ServerName: cmp.Or(c.settings.ServerName, host),
 		// Whatever authorities the server names: this is the only certificate.
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &certificate, nil },
 	}, nil
 }
 
 // ended removes a connection.
-func (c *Client) ended(engine *engine, ended *conn, err *Error) {
-	for index, conn := range engine.conns {
-		if conn == ended {
-			engine.conns = append(engine.conns[:index], engine.conns[index+1:]...)
-			break
-		}
-	}
-	if ended.isShutdown {
-		engine.avoidedUntil = time.Now().Add(c.settings.ShutdownAvoid)
-	}
-	if ended.hasAnswered {
-		engine.failures = 0
-	} else if err.Code != CodeClosed {
-		// An engine that ends connections before it answers must not be reconnected to in a busy loop.
-		c.eject(&engine.ejectable, err)
-		engine.host.isStale = true
-	}
-	c.notice(engine.address.String(), false, err)
-	c.pump()
+func (c *Client) ended(ended *conn, err *Error) {
+	delete(c.open, ended)
+	c.notice(ended.name, false, err)
 }
 
-func (c *Client) eject(place *ejectable, err *Error) {
-	place.lastError = err
-	place.ejectedUntil = time.Now().Add(c.backoff(place.failures))
-	place.failures++
-	c.attemptsFailed++
-}
-
-// refused makes an engine that answered unavailable a last resort, for as long as one that cannot be connected to is not used. The answers
-// of requests that were in flight together count once.
-func (c *Client) refused(engine *engine) {
-	now := time.Now()
-	if engine.refusedUntil.After(now) {
-		return
-	}
-	pause := c.backoff(engine.refusals)
-	engine.refusedUntil = now.Add(pause)
-	engine.refusals++
-	time.AfterFunc(pause, func() { c.locked(c.pump) })
-	// During the pause before the retry.
-	if !c.isHopeful(false) {
-		c.grow()
-	}
-}
-
-// backoff returns the pause after earlier failures. Jitter over its upper half, so that clients do not all return at once.
+// backoff returns the pause after earlier failures. Jitter over its upper part, so that clients do not all return at once.
 func (c *Client) backoff(failures int) time.Duration {
-	pause := min(float64(c.settings.BackoffMin)*math.Pow(2, float64(min(failures, 30))), float64(c.settings.BackoffMax))
-	return time.Duration(pause * (0.5 + rand.Float64()/2))
+	longest := float64(c.settings.BackoffMin) * math.Pow(ruleBackoffFactor, float64(min(failures, 30)))
+	pause := min(longest, float64(c.settings.BackoffMax))
+	return time.Duration(pause * (ruleJitterFrom + (ruleJitterTo-ruleJitterFrom)*c.random()))
+}
+
+func boolean(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 func (c *Client) notice(address string, isOpen bool, err *Error) {

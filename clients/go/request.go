@@ -1,10 +1,12 @@
 package leafseal
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/big"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"github.com/tinylib/msgp/msgp"
@@ -17,8 +19,11 @@ type request struct {
 	head, tail  []byte
 	// data follows the tail; it is the caller's and is neither copied nor wiped.
 	data []byte
-	// refusedBy is the engine that answered the last attempt with unavailable. The client's mutex guards it.
-	refusedBy *engine
+	// began and deadline are when the call was made, and when the engine may stop working on it.
+	began, deadline time.Time
+	isRetried       bool
+	// refusedBy is the connection of the last attempt. The client's mutex guards it.
+	refusedBy *conn
 
 	// mu guards what follows. isOver: the call has returned, so that the caller may change data.
 	mu     sync.Mutex
@@ -29,6 +34,25 @@ type request struct {
 
 func (r *request) size() int64 {
 	return int64(len(r.head) + len(r.tail) + len(r.data) + 24)
+}
+
+// begin is called when the call is made. The engine gives up when the caller does.
+func (r *request) begin(ctx context.Context) {
+	r.began = time.Now()
+	if limit, _ := ctx.Deadline(); r.deadline.IsZero() {
+		r.deadline = limit
+	}
+}
+
+// deadlineMS is what is left of the deadline. The engine counts it from when it has read the request, so the first attempt has all of it,
+// however long it waited for a connection.
+func (r *request) deadlineMS() uint32 {
+	from := r.began
+	if r.isRetried {
+		from = time.Now()
+	}
+	left := (r.deadline.Sub(from) + time.Millisecond - 1).Milliseconds()
+	return uint32(max(1, min(left, 1<<32-1)))
 }
 
 // start returns what comes first: the message's own array with the id.

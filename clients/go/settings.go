@@ -51,8 +51,8 @@ func (p PEM) read(name string) ([]byte, error) {
 
 // Settings of a client. The first four are required; zero values stand for the defaults.
 type Settings struct {
-	// Addresses has HOST:PORT of one or more engines that serve the same apps. The port defaults to 3443. Each record of a host name is an
-	// engine.
+	// Addresses has HOST:PORT of one or more engines that serve the same apps. The port defaults to 3443. The
+	// records of a host name are tried one after another.
 	Addresses []string
 	// CA is the authority that signs the engines' certificates.
 	CA PEM
@@ -68,7 +68,7 @@ type Settings struct {
 	Timeout time.Duration
 	// ConnectTimeout limits a connection attempt, TLS included. Default 5 s.
 	ConnectTimeout time.Duration
-	// ConnectionsMax is the maximum of connections to each engine. Default 2.
+	// ConnectionsMax is the maximum of open connections, at least 1. Another one is opened while all are busy. Default 2.
 	ConnectionsMax int
 	// RequestsInFlightMax is the maximum of requests in flight on each connection. Default 128; the engine stops reading at 256.
 	RequestsInFlightMax int
@@ -86,10 +86,8 @@ type Settings struct {
 	RetriesMax int
 	// BackoffMin is the first pause after a failed connection and before a retry; it doubles each time. Default 50 ms.
 	BackoffMin time.Duration
-	// BackoffMax is the longest such pause, and the longest time that an engine that fails or refuses requests is avoided. Default 5 s.
+	// BackoffMax is the longest such pause. Default 5 s.
 	BackoffMax time.Duration
-	// ShutdownAvoid is how long an engine that announced its shutdown is used only if no other is available. Default 10 s.
-	ShutdownAvoid time.Duration
 	// AbandonedTimeout is how long a cancelled request may stay unanswered before its connection counts as dead. Default 30 s.
 	AbandonedTimeout time.Duration
 	// OnRetry is called before a call is retried because of an error. It must not block.
@@ -98,20 +96,20 @@ type Settings struct {
 	OnConnection func(address string, isOpen bool, err *Error)
 }
 
-func (s Settings) checked() (Settings, []*host, error) {
-	invalid := func(message string) (Settings, []*host, error) {
+func (s Settings) checked() (Settings, []*address, error) {
+	invalid := func(message string) (Settings, []*address, error) {
 		return Settings{}, nil, newError(CodeInvalidSettings, RetryNever, nil, "%s", message)
 	}
 	if len(s.Addresses) == 0 {
 		return invalid("Addresses: expected at least one HOST:PORT")
 	}
-	var hosts []*host
-	for _, address := range s.Addresses {
-		parsed := parseAddress(address)
+	var addresses []*address
+	for _, text := range s.Addresses {
+		parsed := parseAddress(text)
 		if parsed == nil {
 			return invalid("Addresses: expected HOST:PORT, such as engine.internal:3443")
 		}
-		hosts = append(hosts, parsed)
+		addresses = append(addresses, parsed)
 	}
 	for name, pem := range map[string]PEM{"CA": s.CA, "Certificate": s.Certificate, "Key": s.Key} {
 		if pem.path == "" && len(pem.content) == 0 {
@@ -123,9 +121,9 @@ func (s Settings) checked() (Settings, []*host, error) {
 		value *time.Duration
 		zero  time.Duration
 	}{
-		{"Timeout", &s.Timeout, 30 * time.Second}, {"ConnectTimeout", &s.ConnectTimeout, 5 * time.Second},
-		{"BackoffMin", &s.BackoffMin, 50 * time.Millisecond}, {"BackoffMax", &s.BackoffMax, 5 * time.Second},
-		{"ShutdownAvoid", &s.ShutdownAvoid, 10 * time.Second}, {"AbandonedTimeout", &s.AbandonedTimeout, 30 * time.Second},
+		{"Timeout", &s.Timeout, ruleRequestTimeout}, {"ConnectTimeout", &s.ConnectTimeout, ruleConnectTimeout},
+		{"BackoffMin", &s.BackoffMin, ruleBackoffMin}, {"BackoffMax", &s.BackoffMax, ruleBackoffMax},
+		{"AbandonedTimeout", &s.AbandonedTimeout, ruleAbandonedTimeout},
 	} {
 		if *duration.value == 0 {
 			*duration.value = duration.zero
@@ -140,13 +138,13 @@ func (s Settings) checked() (Settings, []*host, error) {
 	if name := s.checkNumbers(); name != "" {
 		return invalid(name + " is out of range")
 	}
-	return s, hosts, nil
+	return s, addresses, nil
 }
 
 // checkNumbers sets defaults, and returns the name of a number that is out of range.
 func (s *Settings) checkNumbers() string {
 	if s.RetriesMax == 0 {
-		s.RetriesMax = 4
+		s.RetriesMax = ruleRetriesMax
 	}
 	if s.RetriesMax < -1 || s.RetriesMax > 1000 {
 		return "RetriesMax"
@@ -156,7 +154,7 @@ func (s *Settings) checkNumbers() string {
 		value     *int
 		zero, max int
 	}{
-		{"ConnectionsMax", &s.ConnectionsMax, 2, 1024}, {"RequestsInFlightMax", &s.RequestsInFlightMax, 128, 65536},
+		{"ConnectionsMax", &s.ConnectionsMax, ruleConnectionsMax, 1024}, {"RequestsInFlightMax", &s.RequestsInFlightMax, ruleRequestsInFlightMax, 65536},
 		{"RequestsWaitingMax", &s.RequestsWaitingMax, 16384, 1 << 30}, {"RequestSizeMax", &s.RequestSizeMax, sizeMax, sizeMax},
 		{"AnswerSizeMax", &s.AnswerSizeMax, sizeMax, sizeMax},
 	} {
@@ -183,7 +181,7 @@ func (s *Settings) checkNumbers() string {
 }
 
 // parseAddress parses HOST, HOST:PORT, [IPV6] or [IPV6]:PORT; nil if it is none of these.
-func parseAddress(text string) *host {
+func parseAddress(text string) *address {
 	name, port := text, defaultPort
 	if strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") {
 		name = text[1 : len(text)-1]
@@ -200,5 +198,5 @@ func parseAddress(text string) *host {
 	if name == "" || port < 1 || port > 65535 || strings.ContainsAny(name, " /[]\t\n") {
 		return nil
 	}
-	return &host{name: name, port: port, isStale: true}
+	return &address{name: name, port: port}
 }

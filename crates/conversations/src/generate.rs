@@ -6,7 +6,7 @@ use crate::rules::Rules;
 use crate::script::{Address, Attempt, Call, Conversation, Settings};
 
 /// How many orders of the events of a millisecond must all lead to the same transcript.
-const ORDERS: u64 = 12;
+const ORDERS: u64 = 48;
 
 /// The conversations of the seeds from `seed` on, as JSON Lines.
 ///
