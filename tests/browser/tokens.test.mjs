@@ -95,7 +95,7 @@ test('a token opens nothing of another app', { skip }, async () => {
   assert.deepEqual(await refusal(`Token ${token}`, foreign), [403, 'forbidden']);
   // A token of this app for the other app's payload passes the check of the payload, and decryption fails.
   const { token: own } = await tokenFor(foreign);
-  assert.deepEqual(await refusal(`Token ${own}`, foreign), [422, 'decrypt-failed']);
+  assert.deepEqual(await refusal(`Token ${own}`, foreign), [422, 'decrypt_failed']);
 });
 
 test('a token ends with its time', { skip }, async () => {

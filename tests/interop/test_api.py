@@ -113,7 +113,7 @@ def test_a_body_that_is_too_large_is_refused_and_curl_shows_it(api: Api, key: st
         if version == "--http2" and len(arguments) > len(BYTES):
             continue
         answer = api.curl("/encrypt", *basic(key), *arguments, data=bytes(20 * BODY_SIZE_MAX), version=version)
-        assert problem(answer) == (413, "too-large")
+        assert problem(answer) == (413, "too_large")
 
 
 def test_who_may_do_what(api: Api, key: str) -> None:
@@ -189,32 +189,32 @@ def test_bodies_that_are_wrong_are_refused(api: Api, key: str) -> None:
     envelope = sealed(api, key, "value")
     forged = envelope[:-10] + ("A" if envelope[-10] != "A" else "B") + envelope[-9:]
     rows = [
-        ("/encrypt", JSON, b"{", (400, "invalid-json")),
-        ("/encrypt", JSON, b"", (400, "invalid-json")),
-        ("/encrypt", JSON, b'"\\ud800"', (400, "invalid-json")),
-        ("/encrypt", ("-H", "Content-Type: text/plain"), b"x", (415, "unsupported-media-type")),
-        ("/encrypt", ("-H", "Content-Type:"), b"x", (415, "unsupported-media-type")),
-        ("/encrypt", (*JSON, "-H", "Content-Encoding: gzip"), b"x", (415, "unsupported-media-type")),
-        ("/inspect", BYTES, b"x", (415, "unsupported-media-type")),
-        ("/encrypt?role=UPPER", JSON, b"1", (400, "invalid-request")),
-        ("/encrypt?colour=red", JSON, b"1", (400, "invalid-request")),
-        ("/decrypt", JSON, json.dumps(forged).encode(), (422, "decrypt-failed")),
-        ("/decrypt", BYTES, b"no file", (422, "invalid-envelope")),
-        ("/inspect", JSON, b'{"token": 1}', (400, "invalid-request")),
-        ("/inspect", JSON, json.dumps("x" * 100_000).encode(), (413, "too-large")),
-        ("/client-side-tokens", JSON, b'{"action": "api:encrypt", "payload": "x"}', (400, "invalid-request")),
-        ("/client-side-tokens", JSON, b'{"action": "api:decrypt"}', (400, "invalid-request")),
-        ("/client-side-tokens", JSON, b'{"action": "api:decrypt", "payload": "x", "expiry": 12}', (400, "invalid-request")),
-        ("/client-side-tokens", JSON, b'{"action": "api:decrypt", "payload": "x", "expiry": 99999999999999}', (400, "invalid-request")),
+        ("/encrypt", JSON, b"{", (400, "invalid_document")),
+        ("/encrypt", JSON, b"", (400, "invalid_document")),
+        ("/encrypt", JSON, b'"\\ud800"', (400, "invalid_document")),
+        ("/encrypt", ("-H", "Content-Type: text/plain"), b"x", (415, "unsupported_media_type")),
+        ("/encrypt", ("-H", "Content-Type:"), b"x", (415, "unsupported_media_type")),
+        ("/encrypt", (*JSON, "-H", "Content-Encoding: gzip"), b"x", (415, "unsupported_media_type")),
+        ("/inspect", BYTES, b"x", (415, "unsupported_media_type")),
+        ("/encrypt?role=UPPER", JSON, b"1", (400, "invalid_params")),
+        ("/encrypt?colour=red", JSON, b"1", (400, "invalid_params")),
+        ("/decrypt", JSON, json.dumps(forged).encode(), (422, "decrypt_failed")),
+        ("/decrypt", BYTES, b"no file", (422, "invalid_envelope")),
+        ("/inspect", JSON, b'{"token": 1}', (400, "invalid_params")),
+        ("/inspect", JSON, json.dumps("x" * 100_000).encode(), (413, "too_large")),
+        ("/client-side-tokens", JSON, b'{"action": "api:encrypt", "payload": "x"}', (400, "invalid_params")),
+        ("/client-side-tokens", JSON, b'{"action": "api:decrypt"}', (400, "invalid_params")),
+        ("/client-side-tokens", JSON, b'{"action": "api:decrypt", "payload": "x", "expiry": 12}', (400, "invalid_params")),
+        ("/client-side-tokens", JSON, b'{"action": "api:decrypt", "payload": "x", "expiry": 99999999999999}', (400, "invalid_params")),
     ]
     for path, arguments, data, expected in rows:
         assert problem(api.curl(path, *basic(key), *arguments, data=data)) == expected, (path, data[:40])
 
 
 def test_paths_and_methods(api: Api, key: str) -> None:
-    assert problem(api.curl("/nothing")) == (404, "not-found")
+    assert problem(api.curl("/nothing")) == (404, "not_found")
     answer = api.curl("/encrypt", *basic(key))
-    assert problem(answer) == (405, "method-not-allowed") and answer.headers["allow"] == "POST"
+    assert problem(answer) == (405, "method_not_allowed") and answer.headers["allow"] == "POST"
     assert problem(api.curl("/keys", "-X", "DELETE", "-H", f"x-evervault-app-id: {APP}"))[0] == 405
     head = api.curl("/keys", "--head", "-H", f"x-evervault-app-id: {APP}")
     assert (head.status, head.body) == (200, b"") and int(head.headers["content-length"]) > 100
@@ -224,7 +224,7 @@ def test_a_base_url_may_end_in_a_slash(api: Api, key: str) -> None:
     answer = api.curl("//encrypt", *basic(key), *JSON, data=b'"x"')
     assert answer.status == 200
     assert api.curl("//decrypt", *basic(key), *JSON, data=answer.body).json == "x"
-    assert problem(api.curl("///decrypt", *basic(key), *JSON, data=answer.body)) == (404, "not-found")
+    assert problem(api.curl("///decrypt", *basic(key), *JSON, data=answer.body)) == (404, "not_found")
 
 
 def report(answer: apis.Answer) -> dict[str, object] | None:
@@ -244,9 +244,9 @@ def test_selectors_are_repeated_options_and_report_what_they_matched(api: Api, k
     opened = call("/decrypt?select=$.card&strict=true", answer.body)
     assert (opened.json["card"], report(opened)) == ({"number": "4242", "cvc": "1"}, {"count": 1, "matched": [2]})
     assert opened.json["é"].startswith("ev:")
-    assert problem(call("/encrypt?select=$.card&select=$.none&strict=true")) == (422, "unmatched-selector")
-    assert problem(call("/encrypt?select=$.card%5B")) == (400, "invalid-request")
-    assert problem(call("/encrypt?" + "&".join(["select=$"] * 65))) == (400, "invalid-request")
+    assert problem(call("/encrypt?select=$.card&select=$.none&strict=true")) == (422, "unmatched_selector")
+    assert problem(call("/encrypt?select=$.card%5B")) == (400, "invalid_params")
+    assert problem(call("/encrypt?" + "&".join(["select=$"] * 65))) == (400, "invalid_params")
     assert report(call("/encrypt")) is None
 
 
@@ -259,7 +259,7 @@ def test_strict_selectors_match_in_each_line(api: Api, key: str, kind: str) -> N
     assert (answer.status, answer.headers["content-type"]) == (200, f"application/{kind}")
     assert [line[:13] for line in answer.body.split(b"\n")] == [b"", b'{"card": "ev:', b"", b'{"card": "ev:']
     refused = call(b'{"card": "1"}\n\n{"cards": [{"card": "2"}]}\n')
-    assert problem(refused) == (422, "unmatched-selector") and refused.json["detail"].startswith("line 3: ")
+    assert problem(refused) == (422, "unmatched_selector") and refused.json["detail"].startswith("line 3: ")
     assert call(b"\n" * (1 << 20)).body == b"\n" * (1 << 20)
 
 
@@ -279,7 +279,7 @@ def test_a_planted_string_does_not_spoil_a_document(api: Api, key: str) -> None:
     sealed = api.curl("/encrypt", *basic(key), *JSON, data=b'"x"').json
     planted = "ev:Tk9D:planted:$"
     body = json.dumps({"a": sealed, "né": [planted], "c": planted}).encode()
-    assert problem(api.curl("/decrypt", *basic(key), *JSON, data=body)) == (422, "invalid-envelope")
+    assert problem(api.curl("/decrypt", *basic(key), *JSON, data=body)) == (422, "invalid_envelope")
     for on_failure, left in (("leave", planted), ("null", None)):
         answer = api.curl(f"/decrypt?on_failure={on_failure}", *basic(key), *JSON, data=body)
         assert answer.json == {"a": "x", "né": [left], "c": left}
@@ -300,8 +300,8 @@ def test_key_endpoints_agree(api: Api, key: str) -> None:
     decoded = {name: base64.b64decode(by_key[name]) for name in ("ecdhKey", "ecdhP256Key", "ecdhP256KeyUncompressed")}
     assert (decoded["ecdhKey"].hex(), decoded["ecdhP256Key"].hex()) == (public["k1"], public["r1"])
     assert len(decoded["ecdhP256KeyUncompressed"]) == 65 and by_key["teamUuid"] == "leafseal"
-    assert problem(api.curl("/keys", "-H", "x-evervault-app-id: app_nobody")) == (404, "unknown-app")
-    assert problem(api.curl("/keys")) == (400, "invalid-request")
+    assert problem(api.curl("/keys", "-H", "x-evervault-app-id: app_nobody")) == (404, "unknown_app")
+    assert problem(api.curl("/keys")) == (400, "invalid_params")
     assert problem(api.curl("/cages/key")) == (401, "unauthorized")
 
 

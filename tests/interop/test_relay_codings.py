@@ -122,7 +122,7 @@ def test_a_forged_envelope_is_not_passed_on(
     forged = sealed[:-6] + ("A" if sealed[-6] != "A" else "B") + sealed[-5:]
     plain_upstream.answer = lambda _: ok(json.dumps({"a": forged, "b": "plain"}).encode(), JSON)
     answer = simple("/opened/a")
-    assert (answer.status, answer.json()["code"]) == (502, "decrypt-failed")
+    assert (answer.status, answer.json()["code"]) == (502, "decrypt_failed")
 
 
 @pytest.mark.parametrize("on_failure", ["leave", "null"])

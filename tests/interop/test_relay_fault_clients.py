@@ -99,7 +99,7 @@ def test_slow_heads_and_bodies_and_handshakes_are_ended(place: Place, relay: Rel
     samples = {
         'leafseal_relay_connections_total{listener="plain",event="cut"}': 1,
         'leafseal_relay_connections_total{listener="tls",event="failed"}': 1,
-        'leafseal_relay_refusals_total{listener="plain",code="slow-body"}': len(bodies),
+        'leafseal_relay_refusals_total{listener="plain",code="slow_body"}': len(bodies),
     }
     before = {sample: relay.metric(sample) for sample in samples}
     cuts = relay.log.read_text().count(SLOW_HEAD)
@@ -136,9 +136,9 @@ def test_slow_heads_and_bodies_and_handshakes_are_ended(place: Place, relay: Rel
         if name not in bodies:
             assert data == b"" or name == "handshake", (name, data)
             continue
-        assert data.startswith(b"HTTP/1.1 408 ") and b'"slow-body"' in data, (name, data)
+        assert data.startswith(b"HTTP/1.1 408 ") and b'"slow_body"' in data, (name, data)
         (line,) = relay.logged(bodies[name])
-        assert (line["status"], line["refused"]) == (408, "slow-body"), line
+        assert (line["status"], line["refused"]) == (408, "slow_body"), line
         assert 0 < line["received"] < 1000, line
     assert {sample: relay.metric(sample) - before[sample] for sample in samples} == samples
     assert relay.log.read_text().count(SLOW_HEAD) == cuts + 1

@@ -59,7 +59,7 @@ def test_without_an_engine_nothing_passes_that_needs_one(place: Place, relay: Re
         answer = post(relay, path, {"note": MARKER})
         assert (answer.status, answer.header("content-type")) == (503, "application/problem+json")
         assert int(answer.header("retry-after")) >= 1
-        assert answer.json()["code"] == "engine-unavailable"
+        assert answer.json()["code"] == "unavailable"
         assert place.plain.saw_nothing()
         # A response that cannot be encrypted is not forwarded.
         place.plain.answer = lambda _: ok(json.dumps({"secret": MARKER}).encode(), JSON)
@@ -75,7 +75,7 @@ def test_without_an_engine_nothing_passes_that_needs_one(place: Place, relay: Re
         place.start_engine()
     wait_until(lambda: post(relay, path, {"note": MARKER}).status == 200)
     wait_until(lambda: relay.operator("/readyz")[0] == 200)
-    assert relay.logged(path)[0]["refused"] == "engine-unavailable"
+    assert relay.logged(path)[0]["refused"] == "unavailable"
     assert no_plaintext(place) and MARKER not in relay.written()
 
 
@@ -96,7 +96,7 @@ def test_a_request_that_is_done_is_not_asked_for_again(place: Place, relay: Rela
 
     try:
         wait_until(is_done)
-        assert (answers[-1].status, answers[-1].json()["code"]) == (502, "answer-lost")
+        assert (answers[-1].status, answers[-1].json()["code"]) == (502, "answer_lost")
         assert answers[-1].header("retry-after") is None
         assert len(place.plain.requests) == 1
         assert MARKER.encode() not in answers[-1].body and MARKER not in relay.written()
@@ -147,7 +147,7 @@ def _overload(place: Place, relay: Relay, path: str) -> None:
         statuses = [answer.status for answer in answers]
         assert set(statuses) == {200, 503}, statuses
         refused = [answer for answer in answers if answer.status == 503]
-        assert {answer.json()["code"] for answer in refused} == {"engine-overloaded"}
+        assert {answer.json()["code"] for answer in refused} == {"overloaded"}
         assert all(answer.header("retry-after") for answer in refused)
         assert len(place.plain.requests) == statuses.count(200)
         assert no_plaintext(place)
@@ -207,7 +207,7 @@ def test_an_upstream_that_takes_too_long(place: Place, relay: Relay, path: str) 
     assert answer.status == 504
     assert time.monotonic() - begin > 1.5
     released.set()
-    assert relay.logged(path)[0]["refused"] == "upstream-timeout"
+    assert relay.logged(path)[0]["refused"] == "upstream_timeout"
 
 
 def test_no_upstream(place: Place, relay: Relay, text: str) -> None:
@@ -216,7 +216,7 @@ def test_no_upstream(place: Place, relay: Relay, text: str) -> None:
     relay.reload(text.replace(f"127.0.0.1:{place.plain.port}", f"127.0.0.1:{port}"))
     try:
         answer = curl(relay.at("plain", False).url("/elsewhere"))
-        assert (answer.status, answer.json()["code"]) == (502, "upstream-unreachable")
+        assert (answer.status, answer.json()["code"]) == (502, "upstream_unreachable")
     finally:
         relay.reload(text)
 
@@ -232,8 +232,8 @@ def test_certificates_of_upstreams(place: Place, relay: Relay, text: str, tmp_pa
             path = f"/tls/sealed/{fault}"
             answer = post(relay, path, {"note": MARKER})
             assert (answer.status, answer.header("content-type")) == (502, "application/problem+json")
-            assert answer.json()["code"] == "upstream-certificate"
+            assert answer.json()["code"] == "upstream_certificate"
             assert wrong.saw_nothing()
-            assert relay.logged(path)[0]["refused"] == "upstream-certificate"
+            assert relay.logged(path)[0]["refused"] == "upstream_certificate"
         finally:
             relay.reload(text)

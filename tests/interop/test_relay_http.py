@@ -143,7 +143,7 @@ def test_trailers_pass_where_the_body_does(relay: Relay, plain_upstream: Upstrea
 
 
 def test_what_is_to_be_hidden_in_headers_does_not_pass_in_trailers(relay: Relay, plain_upstream: Upstream) -> None:
-    sample = 'leafseal_relay_refusals_total{listener="plain",code="hidden-trailer"}'
+    sample = 'leafseal_relay_refusals_total{listener="plain",code="hidden_trailer"}'
     before = relay.metric(sample)
     assert through_with_trailers(relay, plain_upstream, "/trailers/a") == ({("x-own", "1")}, {("x-sum", "6")})
     assert relay.metric(sample) == before + 3

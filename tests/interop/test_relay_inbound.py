@@ -69,7 +69,7 @@ def test_answers_that_a_decrypting_rule_cannot_read_pass_or_keep_their_meaning(
             if status == 200:
                 assert closed.status == 502
             else:
-                assert (closed.status, closed.body, closed.header("leafseal-withheld")) == (status, b"", "unsupported-body")
+                assert (closed.status, closed.body, closed.header("leafseal-withheld")) == (status, b"", "unsupported_media_type")
                 assert (closed.header("location"), closed.header("retry-after")) == ("/next", "7")
             path = f"/opened/{status}/{kind.partition(';')[0].replace('/', '-')}"
             passed = answers(path, b"<a>" + sealed)

@@ -61,7 +61,7 @@ def test_an_answer_for_which_there_is_no_room_is_dropped_as_it_arrives(front: Re
     before = peak(front)
     for _ in range(3):
         answer = post(front, "application/json", document)
-        assert (answer.status, answer.json()["code"]) == (503, "relay-overloaded")
+        assert (answer.status, answer.json()["code"]) == (503, "relay_overloaded")
     # Without the limit each of these answers takes 40 MB.
     assert peak(front) - before < BODIES_SIZE_MAX + BESIDE_MAX
     assert upstream.saw_nothing
@@ -85,5 +85,5 @@ def test_answers_for_forms_are_charged_too(front: Relay, upstream: Upstream) -> 
     upstream.answer = echo
     padding = b"&x=" + b"x" * (700 << 10)
     answer = post(front, form, fields + padding)
-    assert (answer.status, answer.json()["code"]) == (503, "relay-overloaded")
+    assert (answer.status, answer.json()["code"]) == (503, "relay_overloaded")
     assert upstream.saw_nothing

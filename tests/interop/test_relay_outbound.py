@@ -125,7 +125,7 @@ def test_a_path_in_another_case_does_not_pass_a_rule_by(setting: Setting, upstre
     """The upstream may treat the path as equal and respond with values that must be encrypted."""
     upstream.answer = lambda _: ok(b'{"token":"tok_1"}', JSON, ("X-Token", "tok_1"))
     answer = through_proxy(setting, setting.url(path))
-    assert (answer.status, answer.json()["code"]) == (400, "ambiguous-path")
+    assert (answer.status, answer.json()["code"]) == (400, "ambiguous_path")
     assert upstream.saw_nothing()
 
 
@@ -142,7 +142,7 @@ def test_a_forged_envelope_does_not_leave(setting: Setting, upstream: Upstream) 
     answer = through_proxy(
         setting, setting.url("/charge/1"), "--header", f"Content-Type: {JSON}", data=json.dumps([forged]).encode()
     )
-    assert (answer.status, answer.json()["code"]) == (400, "decrypt-failed")
+    assert (answer.status, answer.json()["code"]) == (422, "decrypt_failed")
     assert upstream.saw_nothing()
 
 
@@ -152,7 +152,7 @@ def test_the_destinations_certificate_is_verified(setting: Setting, tmp_path: Pa
         answer = through_proxy(
             setting, f"https://localhost:{wrong.port}/charge/1", "--header", f"Content-Type: {JSON}", data=b"{}"
         )
-        assert (answer.status, answer.json()["code"]) == (502, "upstream-certificate")
+        assert (answer.status, answer.json()["code"]) == (502, "upstream_certificate")
         assert wrong.saw_nothing()
 
 

@@ -148,5 +148,5 @@ def test_a_key_that_is_limited_to_a_role_takes_the_default_rule(
         assert outcome["status"] == 200, outcome
         assert json.loads(upstream.only().body) == DATA
     else:
-        assert (outcome["status"], json.loads(outcome["body"])["code"]) == (400, "wrong-role"), outcome
+        assert (outcome["status"], json.loads(outcome["body"])["code"]) == (422, "wrong_role"), outcome
         assert upstream.saw_nothing()

@@ -84,13 +84,13 @@ def test_a_reload_takes_up_new_authorities_under_the_same_path(
         changed = changed.replace(str(place.pki.ca), str(believed))
         try:
             relay.reload(changed)
-            assert post(relay, "/tls/sealed/a", {"note": MARKER}).json()["code"] == "upstream-certificate"
+            assert post(relay, "/tls/sealed/a", {"note": MARKER}).json()["code"] == "upstream_certificate"
             believed.write_bytes(stranger.ca.read_bytes())
             relay.reload(changed)
             assert post(relay, "/tls/sealed/a", {"note": MARKER}).status == 200
             believed.write_bytes(place.pki.ca.read_bytes())
             relay.reload(changed)
-            assert post(relay, "/tls/sealed/a", {"note": MARKER}).json()["code"] == "upstream-certificate"
+            assert post(relay, "/tls/sealed/a", {"note": MARKER}).json()["code"] == "upstream_certificate"
         finally:
             relay.reload(text)
         assert len(other.requests) == 1

@@ -116,7 +116,7 @@ def test_a_role_is_not_passed_by_as_a_file(
     plain, sealed = folder / "plain", folder / "sealed"
     plain.write_bytes(b"4111 in a file")
     answer = call("/role/a", "--form", f"card=@{plain}", "--form", "open=1")
-    assert (answer.status, answer.json()["code"], upstream.saw_nothing()) == (415, "unsupported-body", True)
+    assert (answer.status, answer.json()["code"], upstream.saw_nothing()) == (415, "unsupported_media_type", True)
     # A file that the rule does not select passes.
     assert call("/role/b", "--form", f"open=@{plain}", "--form", "card=4111").status == 200
     call("/sealed/a", "--form", f"doc=@{plain}")
@@ -124,7 +124,7 @@ def test_a_role_is_not_passed_by_as_a_file(
     sealed.write_bytes(parts(received.header("Content-Type"), received.body)["doc"])
     assert leafseal.decrypt_file(APP, sealed.read_bytes()) == plain.read_bytes()
     answer = call("/other-role", "--form", f"doc=@{sealed}")
-    assert (answer.status, answer.json()["code"]) == (502, "unsupported-body")
+    assert (answer.status, answer.json()["code"]) == (502, "unsupported_media_type")
     assert call("/other-role", "--form", f"doc=@{plain}").status == 200
 
 
@@ -133,7 +133,7 @@ def test_forms_are_redacted(call: Callable[..., Result], upstream: Upstream) -> 
     assert upstream.only().body == b"card=gone+%26+done&name=Ann&card=gone+%26+done"
     upstream.clear()
     refused = call("/redact/a", "--data", "card=4111&Card=4242")
-    assert (refused.status, refused.json()["code"]) == (400, "ambiguous-name")
+    assert (refused.status, refused.json()["code"]) == (400, "ambiguous_name")
     assert upstream.saw_nothing()
     upstream.clear()
     upstream.answer = echo

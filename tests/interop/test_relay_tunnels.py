@@ -116,7 +116,7 @@ def test_paths_of_a_destination_without_paths_are_forwarded_unchanged(setting: S
         # The name does not resolve here: a path that is refused has another answer.
         with connect(setting, target, authorization(setting.key)).inside(setting.relay_ca, "a.example.test") as stream:
             status, body = ask(stream, path=path, host=target)
-            assert (status, json.loads(body)["code"]) == (502, "upstream-unreachable"), path
+            assert (status, json.loads(body)["code"]) == (502, "upstream_unreachable"), path
     tunnel.stream.close()
 
 
@@ -133,7 +133,7 @@ def test_unusual_paths_that_lead_to_no_rule_are_forwarded_unchanged(
 def test_unusual_paths_that_may_lead_to_a_rule_are_refused(setting: Setting, upstream: Upstream, path: str) -> None:
     with connect(setting, f"localhost:{upstream.port}", authorization(setting.key)).inside(setting.relay_ca) as stream:
         status, body = ask(stream, path=path)
-    assert (status, json.loads(body)["code"]) == (400, "ambiguous-path")
+    assert (status, json.loads(body)["code"]) == (400, "ambiguous_path")
     assert upstream.saw_nothing()
 
 
@@ -189,7 +189,7 @@ def test_a_destination_that_a_reload_takes_out_is_refused_in_open_tunnels(settin
         try:
             setting.relay.reload(before.replace('["localhost"]', '["elsewhere.test"]'))
             status, body = ask(stream)
-            assert (status, json.loads(body)["code"]) == (403, "unlisted-destination")
+            assert (status, json.loads(body)["code"]) == (403, "unlisted_destination")
             assert upstream.saw_nothing()
             # A new connection uses the current configuration.
             assert stream.recv(1) == b""
@@ -217,7 +217,7 @@ def test_internal_addresses_are_not_tunnelled_to(setting: Setting, upstream: Ups
     tunnel = connect(setting, target, authorization(setting.key), proxy="public")
     with tunnel.stream:
         assert tunnel.status == 403
-        wait_until(lambda: b"internal-destination" in tunnel.stream.recv(4096, socket.MSG_PEEK))
+        wait_until(lambda: b"internal_destination" in tunnel.stream.recv(4096, socket.MSG_PEEK))
     assert upstream.saw_nothing()
 
 

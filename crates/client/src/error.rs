@@ -81,7 +81,8 @@ impl ClientError {
             ErrorKind::UnknownEngineError => ErrorCode::UnknownError,
             ErrorKind::GoingAway => ErrorCode::GoingAway,
             ErrorKind::Protocol => ErrorCode::ProtocolError,
-            ErrorKind::RequestTooLarge | ErrorKind::AnswerMemory => ErrorCode::TooLarge,
+            ErrorKind::RequestTooLarge => ErrorCode::TooLarge,
+            ErrorKind::AnswerMemory => ErrorCode::NoMemory,
         }
     }
 

@@ -12,7 +12,7 @@ macro_rules! codes {
     ($(#[doc = $about:literal] $variant:ident $name:literal $side:ident $retry:ident $status:literal [$($interface:ident)+]
         $remedy:literal;)+) => {
         /// The stable codes of errors. New ones may join in a later version; none changes its meaning.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum ErrorCode {
             $(#[doc = $about] $variant),+
         }
@@ -96,7 +96,7 @@ codes! {
     DecryptFailed "decrypt_failed" Data Never 422 [Rpc Api Relay]
         "There is one code for all causes, on purpose. `leafseal inspect --app` shows whether a key version fits.";
     /// A decrypted number is beyond what MessagePack can carry.
-    NumberOutOfRange "number_out_of_range" Data Never 422 [Rpc]
+    NumberOutOfRange "number_out_of_range" Data Never 422 [Rpc Relay]
         "Use `decrypt_document`.";
     /// The engine has no such app.
     UnknownApp "unknown_app" Permission Never 404 [Rpc Api]
@@ -118,7 +118,8 @@ codes! {
         "";
     /// The frame, document, body, list, path or answer exceeds a size limit.
     TooLarge "too_large" Caller Never 413 [Rpc Api Relay Client]
-        "Raise the limit that the message names, or send less at a time.";
+        "Raise the limit that the message names, or send less at a time. Also if a request has tried more key versions than \
+         `engine.request_key_trials_max` on values that they do not open.";
     /// The engine is shutting down, unreachable, or lost its key store.
     Unavailable "unavailable" Temporary Elsewhere 503 [Rpc Api Relay]
         "Use another engine. Also if the key store has not answered within `engine.store_wait_max`.";
@@ -137,7 +138,7 @@ codes! {
         "Send JSON, or for the relay a type that a rule of the route reads, in gzip, br or zstd: see [types](relay.md#types-of-bodies).";
     /// The body arrives too slowly.
     SlowBody "slow_body" Caller Never 408 [Api Relay]
-        "A network problem of the client; or raise `api.body_timeout` or `limits.body_timeout`.";
+        "A network problem of the client; or raise `api.body_timeout`, and for the relay `body_timeout` or `buffered_body_timeout`.";
     /// The API key or token is missing, wrong, revoked or expired, or belongs to another app.
     Unauthorized "unauthorized" Permission Never 401 [Api Relay]
         "`leafseal api-keys list`. The relay's outbound listener answers 407.";
@@ -148,6 +149,9 @@ codes! {
     /// The upstream could read a header field as one that a rule hides.
     AmbiguousHeader "ambiguous_header" Caller Never 400 [Relay]
         "Leave the field out, or set `other_case`.";
+    /// Finding the route takes too many steps: the path is long, or can be read in many ways.
+    PathTooLong "path_too_long" Caller Never 414 [Relay]
+        "Raise `routing_steps_max`.";
     /// The client disconnected before the body of its request was complete.
     ClientBroke "client_broke" Caller Never 400 [Relay]
         "";
@@ -183,7 +187,7 @@ codes! {
         "Check `ca_certificate` and `ca_private_key`.";
     /// The relay reached a limit of memory or connections.
     RelayOverloaded "relay_overloaded" Temporary Later 503 [Relay]
-        "`bodies_size_max`, `client_bodies_size_max` or `upstream.connections_max`.";
+        "`bodies_size_max`, `client_bodies_size_max`, or `connections_max` of an upstream.";
     /// The relay has no connection to an engine yet.
     Starting "starting" Temporary Later 503 [Relay]
         "";
@@ -202,6 +206,12 @@ codes! {
     /// The upstream has processed the request, but its response could not be protected or forwarded.
     AnswerLost "answer_lost" Temporary Never 502 [Relay]
         "Repeat only idempotent requests.";
+    /// A response ended early. Only in metrics and the access log.
+    AnswerBroke "answer_broke" Upstream Never 502 [Relay]
+        "";
+    /// A field was removed from trailers. Only in metrics.
+    HiddenTrailer "hidden_trailer" Upstream Never 502 [Relay]
+        "";
 
     /// A setting, a certificate, a key or a folder cannot be used; nothing was sent.
     InvalidSettings "invalid_settings" Service Never 500 [Client]
@@ -233,6 +243,9 @@ codes! {
     /// More calls, or bytes of calls, wait in the client than its settings allow.
     Busy "busy" Temporary Later 503 [Client]
         "Call less at a time, or raise the limit.";
+    /// The answer exceeds the memory that the call allows for it.
+    NoMemory "no_memory" Temporary Never 503 [Client]
+        "Only with calls that bound the memory of their answers.";
     /// The client is closed.
     Closed "closed" Service Never 500 [Client]
         "";

@@ -27,7 +27,7 @@ pub use body::{BodyError, Buffers, RequestBody, ResponseBody, bytes, empty};
 pub use connection::{Handler, Peer, Protocol, StreamServer};
 pub use listener::{Event, Listener, ListenerOptions, Observer, protocol_of};
 pub use pieces::{BODY_PIECE_SIZE, Pieces};
-pub use problem::Problem;
+pub use problem::{Problem, status};
 pub use settings::{HttpSettings, SettingsError};
 
 /// The media types of JSON Lines, a JSON document on each line. Not among them: `application/json-seq` (RFC 7464), whose texts begin with

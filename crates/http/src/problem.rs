@@ -5,16 +5,22 @@ use std::time::Duration;
 use hyper::body::Bytes;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode};
+use leafseal_errors::ErrorCode;
 
 use crate::body::{self, ResponseBody};
+
+/// The status that goes with a code.
+pub fn status(code: ErrorCode) -> StatusCode {
+    StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}
 
 /// An error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The status, which also gives the title.
+    /// The status, which also gives the title: that of the code, unless HTTP asks for another.
     pub status: StatusCode,
-    /// A stable name for programs, such as `too-large`.
-    pub code: &'static str,
+    /// The code, for programs.
+    pub code: ErrorCode,
     /// One sentence for people; contains no secret.
     pub detail: String,
     /// How long to wait before a retry, if a retry may succeed.
@@ -23,8 +29,8 @@ pub struct Problem {
 
 impl Problem {
     /// Creates an error response.
-    pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
-        Problem { status, code, detail: detail.into(), retry_after: None }
+    pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
+        Problem { status: status(code), code, detail: detail.into(), retry_after: None }
     }
 
     /// Adds a delay before a retry.
@@ -37,7 +43,7 @@ impl Problem {
     pub fn response(&self) -> Response<ResponseBody> {
         let title = self.status.canonical_reason().unwrap_or("Error");
         let content = serde_json::json!({
-            "code": self.code,
+            "code": self.code.as_str(),
             "title": title,
             "status": self.status.as_u16(),
             "detail": self.detail,

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::{Method, Version};
+use leafseal_errors::ErrorCode;
 use leafseal_http::{BodyError, Peer, Received};
 use leafseal_net::{LogFormat, LogLine};
 
@@ -60,8 +61,8 @@ pub(crate) struct Record {
     /// What searches for envelopes have found, if there were any.
     sealed: Option<Arc<SealedPlaces>>,
     /// Why the body of the answer was withheld.
-    withheld: Option<(&'static str, String)>,
-    refusal: Option<(&'static str, String)>,
+    withheld: Option<(ErrorCode, String)>,
+    refusal: Option<(ErrorCode, String)>,
     is_whole: bool,
 }
 
@@ -191,7 +192,7 @@ impl Record {
         }
         for (name, reason) in [("withheld", &self.withheld), ("refused", &self.refusal)] {
             if let Some((code, detail)) = reason {
-                line.text(name, code);
+                line.text(name, code.as_str());
                 line.text("detail", &self.cut(detail));
             }
         }
@@ -245,7 +246,7 @@ impl<B: Body<Data = Bytes, Error = BodyError> + Unpin> Body for Recorded<B> {
                 let (listener, client) = (&self.record.listener, self.record.client());
                 let write = || tracing::info!(%listener, %client, %error, "an answer ended early");
                 self.record.refusals.line(Some(client), write);
-                self.record.metrics.refused("answer-broke");
+                self.record.metrics.refused(ErrorCode::AnswerBroke);
             }
             None => {}
         }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use http_body_util::{BodyExt, Limited};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
-use hyper::{Request, Response, StatusCode};
+use hyper::{Request, Response};
+use leafseal_errors::ErrorCode;
 use leafseal_http::{
     Event, Handler, HttpSettings, Listener, ListenerOptions, Observer, Peer, Problem, RequestBody, ResponseBody, bytes,
 };
@@ -36,7 +37,7 @@ impl Handler for Echo {
         let (head, body) = request.into_parts();
         let Ok(body) = Limited::new(body, BODY_SIZE_MAX).collect().await else {
             let detail = format!("the body cannot be read, or has more than {BODY_SIZE_MAX} bytes");
-            return Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail).response();
+            return Problem::new(ErrorCode::TooLarge, detail).response();
         };
         let body = body.to_bytes();
         let text = || Value::String(String::from_utf8_lossy(&body).into_owned());

@@ -11,6 +11,7 @@ use hyper::http::{request, response};
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use hyper_util::rt::TokioIo;
+use leafseal_errors::ErrorCode;
 use leafseal_http::{Buffers, RequestBody, ResponseBody};
 
 use crate::access::{Record, Recorded};
@@ -113,7 +114,7 @@ pub(crate) fn refuse(refusal: &Refusal, mut record: Record) -> Response<Response
     if refusal.status.is_server_error() {
         let (client, status) = (record.client(), refusal.status.as_u16());
         record.refusals.line(Some(client), || {
-            tracing::warn!(listener = %record.listener, %client, status, code = refusal.code, "{}", refusal.detail);
+            tracing::warn!(listener = %record.listener, %client, status, code = refusal.code.as_str(), "{}", refusal.detail);
         });
     }
     refusal.problem().response().map(|body| Recorded::new(body, record).boxed_unsync())
@@ -348,11 +349,11 @@ fn has_meaning_without_body(status: StatusCode) -> bool {
 /// Returns the answer without its body, to which the rules cannot be applied.
 fn withhold(mut head: response::Parts, refusal: &Refusal, record: &mut Record) -> Answer {
     validators::update_for_withheld_body(&mut head.headers);
-    head.headers.insert(WITHHELD, HeaderValue::from_static(refusal.code));
+    head.headers.insert(WITHHELD, HeaderValue::from_static(refusal.code.as_str()));
     record.withheld(refusal);
     let (client, status) = (record.client(), head.status.as_u16());
     record.refusals.line(Some(client), || {
-        let (listener, code) = (&record.listener, refusal.code);
+        let (listener, code) = (&record.listener, refusal.code.as_str());
         tracing::info!(%listener, %client, status, code, "withheld the body of an answer: {}", refusal.detail);
     });
     Answer::Whole(response(head, Bytes::new()))
@@ -376,15 +377,14 @@ fn note(record: &mut Record, job: &Job<'_>) {
 }
 
 fn broke(what: &str) -> Refusal {
-    Refusal::new(StatusCode::BAD_GATEWAY, "upstream-broke", format!("the upstream broke off: {what}"))
+    Refusal::new(ErrorCode::UpstreamBroke, format!("the upstream broke off: {what}"))
 }
 
 /// Returns the refusal of a request that the upstream did not answer.
 pub(crate) fn of_upstream(error: UpstreamError) -> Refusal {
-    let (status, code) = (error.status(), error.code());
-    match status {
-        StatusCode::SERVICE_UNAVAILABLE => Refusal::unavailable(code, error.to_string(), None),
-        status => Refusal::new(status, code, error.to_string()),
+    match error.code() {
+        code @ ErrorCode::RelayOverloaded => Refusal::unavailable(code, error.to_string(), None),
+        code => Refusal::new(code, error.to_string()),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{StatusCode, Version};
+use leafseal_errors::ErrorCode;
 use leafseal_http::Peer;
 
 use crate::config::Forwarded;
@@ -81,11 +82,11 @@ fn strip_named(headers: &mut HeaderMap) -> Result<(), Refusal> {
     let values: Vec<HeaderValue> = headers.get_all(header::CONNECTION).iter().cloned().collect();
     for token in values.iter().flat_map(tokens).filter(|token| !token.is_empty()) {
         let Ok(name) = HeaderName::from_bytes(token.as_bytes()) else {
-            return Err(Refusal::request("malformed", "the Connection field is malformed"));
+            return Err(Refusal::new(ErrorCode::InvalidRequest, "the Connection field is malformed"));
         };
         if END_TO_END.contains(&name) {
-            return Err(Refusal::request(
-                "malformed",
+            return Err(Refusal::new(
+                ErrorCode::InvalidRequest,
                 "the Connection field names a field that belongs to the message",
             ));
         }
@@ -113,7 +114,7 @@ pub(crate) fn prepare_request(headers: &mut HeaderMap) -> Result<(), Refusal> {
     if headers.keys().any(is_taken_for_framing) {
         let detail =
             "the header has a field that software which takes _ for - reads as Content-Length or Transfer-Encoding";
-        return Err(Refusal::request("malformed", detail));
+        return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
     }
     // The relay itself decides when the body is sent.
     headers.remove(header::EXPECT);

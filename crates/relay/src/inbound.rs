@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use hyper::http::request::Parts;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, Response};
+use leafseal_errors::ErrorCode;
 use leafseal_http::{Handler, Peer, RequestBody, ResponseBody};
 
 use crate::access::Record;
@@ -57,7 +58,7 @@ fn plan<'t>(
     record: &mut Record,
 ) -> Result<ForwardingPlan<'t>, Refusal> {
     if head.method == Method::CONNECT {
-        return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "no-tunnel", "this is no proxy for CONNECT"));
+        return Err(Refusal::new(ErrorCode::NoTunnel, "this is no proxy for CONNECT"));
     }
     let (host, _) = target::normalize(head)?;
     let mut finder = RouteFinder::new(listener, &host, head.uri.path(), &worker.configuration.limits);
@@ -105,7 +106,7 @@ fn plan<'t>(
 }
 
 fn otherwise(listener: &Inbound) -> Result<&Arc<Origin>, Refusal> {
-    let refusal = || Refusal::new(StatusCode::NOT_FOUND, "no-route", "no route of the relay takes this request");
+    let refusal = || Refusal::new(ErrorCode::NoRoute, "no route of the relay takes this request");
     listener.otherwise.as_ref().ok_or_else(refusal)
 }
 
@@ -211,7 +212,7 @@ mod tests {
         let host = Host::parse("a").unwrap();
         let mut finder = RouteFinder::new(&configuration.inbound[0], &host, request.uri().path(), &limits);
         let found = finder.route(request.method());
-        found.map(|route| route.map(|route| route.name.to_string())).map_err(|error| Refusal::from(error).code)
+        found.map(|route| route.map(|route| route.name.to_string())).map_err(|error| Refusal::from(error).code.as_str())
     }
 
     #[test]
@@ -221,13 +222,13 @@ mod tests {
             ("/people/search", some("search")),
             ("/people/search/", some("search")),
             ("/people/1;x", some("people")),
-            ("/people/search;x", Err("ambiguous-path")),
-            ("/people/search%3Bx", Err("ambiguous-path")),
+            ("/people/search;x", Err("ambiguous_path")),
+            ("/people/search%3Bx", Err("ambiguous_path")),
             ("/people//search", some("search")),
             ("/lists/1", some("lists")),
-            ("/lists//1", Err("ambiguous-path")),
+            ("/lists//1", Err("ambiguous_path")),
             ("/lists/1/2;x", some("items")),
-            ("/Lists/1/2;x", Err("ambiguous-path")),
+            ("/Lists/1/2;x", Err("ambiguous_path")),
         ] {
             assert_eq!(taken("", "GET", path), expected, "{path}");
         }
@@ -240,9 +241,9 @@ mod tests {
         for (setting, method, path, expected) in [
             (refuse, "PUT", "/cards/1.json", some("hides")),
             (refuse, "put", "/cards/1.json", some("hides")),
-            (refuse, "PUT", "/Cards/1.json", Err("ambiguous-path")),
-            (refuse, "PUT", "/cards/1.JSON", Err("ambiguous-path")),
-            (refuse, "PUT", "/%43ards/1.json", Err("ambiguous-path")),
+            (refuse, "PUT", "/Cards/1.json", Err("ambiguous_path")),
+            (refuse, "PUT", "/cards/1.JSON", Err("ambiguous_path")),
+            (refuse, "PUT", "/%43ards/1.json", Err("ambiguous_path")),
             (refuse, "GET", "/Cards/1.json", Ok(None)),
             (refuse, "GET", "/OPEN/1", Ok(None)),
             (refuse, "GET", "/First/1", some("first")),
@@ -279,7 +280,7 @@ mod tests {
         let own = finder.steps.taken();
         let checks = check_overrides(&mut finder, &head, found);
         assert!(checks.as_ref().is_err() || checks.as_ref().is_ok_and(|checks| checks.guards_method));
-        (checks.err().map(|refusal| refusal.code), own, finder.steps.taken())
+        (checks.err().map(|refusal| refusal.code.as_str()), own, finder.steps.taken())
     }
 
     #[test]
@@ -289,15 +290,15 @@ mod tests {
         let many = (0..8000).map(|number| format!("M{number}")).collect::<Vec<_>>();
         for methods in [&many.join(",")[..], "PUT, PUT", ",PUT,,DELETE"] {
             let (code, own, taken) = checked(&path, &[methods], steps_max);
-            assert_eq!((code, taken), (Some("ambiguous-header"), own), "no route is searched for one of many methods");
+            assert_eq!((code, taken), (Some("ambiguous_header"), own), "no route is searched for one of many methods");
         }
         let lines: Vec<&str> = many.iter().map(String::as_str).collect();
         let (code, own, taken) = checked(&path, &lines, steps_max);
-        assert_eq!((code, taken), (Some("ambiguous-header"), own));
+        assert_eq!((code, taken), (Some("ambiguous_header"), own));
         // One other method has a route within the steps, and the search ends where they do.
         let (code, _, taken) = checked(&path, &["PUT"], steps_max);
         assert!(code.is_none() && taken >= 2 * own && taken <= steps_max, "{code:?} {taken}");
-        assert_eq!(checked(&path, &["PUT"], 2 * own - 1).0, Some("too-large"));
+        assert_eq!(checked(&path, &["PUT"], 2 * own - 1).0, Some("too_large"));
         assert!(checked(&path, &[], own).0.is_none(), "without steps for other methods a form is searched");
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use leafseal_errors::ErrorCode;
 use leafseal_http::HttpCounters;
 use leafseal_net::ProcessFigures;
 use leafseal_net::metrics::{Histogram, Named, Writer, openmetrics};
@@ -51,14 +52,14 @@ pub(crate) struct ListenerMetrics {
 
 /// Counts of messages by code.
 #[derive(Debug, Default)]
-struct CountsByCode(Mutex<BTreeMap<&'static str, u64>>);
+struct CountsByCode(Mutex<BTreeMap<ErrorCode, u64>>);
 
 impl CountsByCode {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, u64>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ErrorCode, u64>> {
         self.0.lock().expect("nothing panics while this is locked")
     }
 
-    fn add(&self, code: &'static str) {
+    fn add(&self, code: ErrorCode) {
         *self.lock().entry(code).or_default() += 1;
     }
 }
@@ -84,12 +85,12 @@ impl ListenerMetrics {
     }
 
     /// Counts a message that was not forwarded.
-    pub(crate) fn refused(&self, code: &'static str) {
+    pub(crate) fn refused(&self, code: ErrorCode) {
         self.refusals.add(code);
     }
 
     /// Counts an answer that was forwarded without its body.
-    pub(crate) fn withheld(&self, code: &'static str) {
+    pub(crate) fn withheld(&self, code: ErrorCode) {
         self.withheld.add(code);
     }
 
@@ -315,7 +316,7 @@ fn by_code<'l>(
     listeners: impl Iterator<Item = &'l ListenerSnapshot>,
     of: fn(&ListenerMetrics) -> &CountsByCode,
 ) -> impl Iterator<Item = ([&'l str; 2], u64)> {
-    listeners.flat_map(move |it| it.by_code(of).into_iter().map(|(code, count)| ([&*it.name, code], count)))
+    listeners.flat_map(move |it| it.by_code(of).into_iter().map(|(code, count)| ([&*it.name, code.as_str()], count)))
 }
 
 /// Classes of statuses; the first stands for requests without an answer.
@@ -328,7 +329,7 @@ impl ListenerSnapshot {
     }
 
     /// Sums counts over all threads, by code.
-    fn by_code(&self, of: impl Fn(&ListenerMetrics) -> &CountsByCode) -> BTreeMap<&'static str, u64> {
+    fn by_code(&self, of: impl Fn(&ListenerMetrics) -> &CountsByCode) -> BTreeMap<ErrorCode, u64> {
         let mut counts = BTreeMap::new();
         for metrics in &self.metrics {
             for (code, count) in &*of(metrics).lock() {
@@ -373,7 +374,7 @@ mod tests {
         let metrics: Vec<Arc<ListenerMetrics>> = (0..2).map(|_| Arc::default()).collect();
         metrics[0].ended(200, Duration::from_micros(250), 3, 5);
         metrics[1].ended(503, Duration::from_secs(60), 0, 7);
-        metrics[1].refused("engine-unavailable");
+        metrics[1].refused(ErrorCode::Unavailable);
         metrics[0].changed(Action::Redact, 4);
         let text = Snapshot { upstream_connections: 9, reloads: 1, ..snapshot(metrics) }.into_text();
         for line in [
@@ -384,7 +385,7 @@ mod tests {
             "leafseal_relay_request_seconds_bucket{le=\"+Inf\",listener=\"api\"} 2",
             "leafseal_relay_request_seconds_count{listener=\"api\"} 2",
             "leafseal_relay_values_total{listener=\"api\",action=\"redact\"} 4",
-            "leafseal_relay_refusals_total{listener=\"api\",code=\"engine-unavailable\"} 1",
+            "leafseal_relay_refusals_total{listener=\"api\",code=\"unavailable\"} 1",
             "leafseal_relay_body_bytes_total{listener=\"api\",direction=\"sent\"} 12",
             "leafseal_relay_buffered_bodies_bytes 4096",
             "leafseal_relay_buffered_bodies_peak_bytes 65536",
@@ -409,8 +410,8 @@ mod tests {
     #[test]
     fn the_documentation_has_every_metric() {
         let metrics: Vec<Arc<ListenerMetrics>> = vec![Arc::default()];
-        metrics[0].refused("malformed");
-        metrics[0].withheld("unsupported-body");
+        metrics[0].refused(ErrorCode::InvalidRequest);
+        metrics[0].withheld(ErrorCode::UnsupportedMediaType);
         let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/relay.md");
         leafseal_testkit::check_metrics_table(document, "## Monitoring", &snapshot(metrics).into_text());
     }

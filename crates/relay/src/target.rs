@@ -3,6 +3,7 @@
 use hyper::header::{HOST, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Uri};
+use leafseal_errors::ErrorCode;
 
 use crate::host::{Host, HostError};
 use crate::refusal::Refusal;
@@ -13,7 +14,7 @@ use crate::refusal::Refusal;
 /// If there is no host, several, an invalid one, or two that differ; for a scheme other than HTTP's; for `*` with a method other than
 /// `OPTIONS`.
 pub(crate) fn normalize(head: &mut Parts) -> Result<(Host, Option<u16>), Refusal> {
-    let refused = |what: &str| Err(Refusal::request("malformed", what));
+    let refused = |what: &str| Err(Refusal::new(ErrorCode::InvalidRequest, what));
     let mut hosts = head.headers.get_all(HOST).iter();
     let (host, second) = (hosts.next().cloned(), hosts.next());
     if second.is_some() {
@@ -34,8 +35,9 @@ pub(crate) fn normalize(head: &mut Parts) -> Result<(Host, Option<u16>), Refusal
         },
     };
     let parsed = host.to_str().map_err(|_| HostError::Name).and_then(Host::parse_authority);
-    let parsed =
-        parsed.map_err(|error| Refusal::request("malformed", format!("the request's host is malformed: {error}")))?;
+    let parsed = parsed.map_err(|error| {
+        Refusal::new(ErrorCode::InvalidRequest, format!("the request's host is malformed: {error}"))
+    })?;
     if head.uri.path() == "*" && head.method != Method::OPTIONS {
         return refused("only OPTIONS is for no path at all");
     }

@@ -44,7 +44,7 @@ async fn a_flood_of_refusals_leaves_few_lines_and_a_count() {
     for _ in 0..SENT {
         assert_eq!(client.send("GET", "/", Pieces::of([])).await.status, StatusCode::BAD_GATEWAY);
     }
-    let refused = lines("code=\"upstream-unreachable\"");
+    let refused = lines("code=\"upstream_unreachable\"");
     // In windows of 10 s, half of 100 lines each.
     assert!(refused.len() < SENT && refused.len().is_multiple_of(50), "{} lines", refused.len());
     assert!(refused[0].contains(" WARN ") && refused[0].contains("client=127.0.0.1:"), "{}", refused[0]);

@@ -5,6 +5,7 @@
 
 mod go;
 mod names;
+mod pages;
 
 use std::{error::Error, fs, path::Path};
 
@@ -24,7 +25,7 @@ pub(crate) struct Output {
 /// Returns the outputs, or why a source cannot be used.
 type Generator = fn(&[Source]) -> Result<Vec<Output>, String>;
 
-const GENERATORS: [Generator; 1] = [go::outputs];
+const GENERATORS: [Generator; 2] = [go::outputs, pages::outputs];
 
 /// All generated files of the repository with these files.
 ///

@@ -92,6 +92,6 @@ function parsed(text: string): Record<string, unknown> {
 
 function apiError(status: number, { code, detail }: Record<string, unknown>): LeafsealError {
   const retry = status === 429 || status >= 500 ? 'later' : 'never';
-  const known = typeof code === 'string' ? code.replaceAll('-', '_') : 'protocol_error';
+  const known = typeof code === 'string' ? code : 'protocol_error';
   return new LeafsealError(known, typeof detail === 'string' ? detail : `the API returned status ${status}`, { retry, source: 'engine' });
 }

@@ -139,7 +139,7 @@ fn a_stored_document_that_is_sent_back_is_counted_or_left() {
     let mixed = b"{\"card\":\"1\"}\n\n[{\"card\":\"2\"}]\n";
     let (status, refused) = answer(&relay, "/all", "application/x-ndjson", mixed);
     assert!(
-        status == "422" && refused.contains("unmatched-selector") && refused.contains("line 3 of the request"),
+        status == "422" && refused.contains("unmatched_selector") && refused.contains("line 3 of the request"),
         "{refused}"
     );
     assert!(call(&relay, "/all", "application/x-ndjson", b"{\"card\":\"1\"}\n\n").starts_with("{\"card\":\"ev:"));

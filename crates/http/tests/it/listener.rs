@@ -45,7 +45,7 @@ async fn a_refusal_reaches_a_caller_that_is_still_sending() {
         );
         let problem: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
         let expected =
-            serde_json::json!({"code": "too-large", "title": "Payload Too Large", "status": 413, "detail": "no more"});
+            serde_json::json!({"code": "too_large", "title": "Payload Too Large", "status": 413, "detail": "no more"});
         assert_eq!(problem, expected);
         assert_eq!(client.post("/echo", b"again".to_vec()).await.body, "again", "HTTP/2: {is_http2}");
     }

@@ -2,7 +2,7 @@
 
 use leafseal_protocol::{
     ALPN, CANCEL, CONNECTION_ERROR, Curve, EncryptOptions, ErrorCode, ErrorObject, Field, GOING_AWAY, GoingAway,
-    Interface, Keying, Limits, Method, OnFailure, PORT, Retry, Scalar, answer, request, write,
+    Keying, Limits, Method, OnFailure, PORT, Retry, Scalar, answer, request, write,
 };
 
 const DOC: &str = include_str!("../../../../docs/protocol.md");
@@ -33,17 +33,6 @@ fn the_worked_example_matches_the_encoder() {
     let mut out = Vec::new();
     answer::error(7, &ErrorObject::new(ErrorCode::DecryptFailed, "envelope did not open").at_index(3), &mut out);
     assert_eq!(hex_block("error"), out);
-}
-
-#[test]
-fn every_error_code_is_in_the_table_and_no_other() {
-    let table = DOC.split("| code | retry | meaning |\n|---|---|---|\n").nth(1).expect("the table is there");
-    let rows: Vec<&str> = table.lines().take_while(|line| line.starts_with('|')).collect();
-    assert_eq!(rows.len(), ErrorCode::of(Interface::Rpc).count());
-    for (row, code) in rows.iter().zip(ErrorCode::of(Interface::Rpc)) {
-        let start = format!("| `{code}` | {} | ", code.retry().as_str());
-        assert!(row.starts_with(&start), "{row} does not start with {start}");
-    }
 }
 
 #[test]

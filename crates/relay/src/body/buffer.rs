@@ -10,6 +10,7 @@ use std::time::Duration;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes};
 use leafseal_client::AnswerMemory;
+use leafseal_errors::ErrorCode;
 use leafseal_http::{BodyError, Pieces};
 use leafseal_net::client_of;
 use tokio::time::timeout;
@@ -90,7 +91,7 @@ impl BudgetShare {
         let mut taken = self.budget.lock();
         let taken = &mut *taken;
         let of_client = taken.clients.get(&self.client).copied().unwrap_or_default();
-        let full = |detail| Err(Refusal::unavailable("relay-overloaded", detail, None));
+        let full = |detail| Err(Refusal::unavailable(ErrorCode::RelayOverloaded, detail, None));
         if taken.all.saturating_add(size) > taken.size_max {
             return full("the relay holds too many bodies at a time");
         }
@@ -175,7 +176,7 @@ impl AnswerShare {
     /// # Errors
     /// If the answer was refused its memory.
     pub(crate) fn take(&self) -> Result<BudgetShare, Refusal> {
-        let taken = Refusal::unavailable("relay-overloaded", "the answer has arrived", None);
+        let taken = Refusal::unavailable(ErrorCode::RelayOverloaded, "the answer has arrived", None);
         std::mem::replace(&mut *self.lock(), Err(taken))
     }
 
@@ -467,7 +468,7 @@ mod tests {
         assert!(refused.resize(100) && !refused.resize(101));
         assert_eq!(budget.usage().held, 0, "what has arrived is dropped");
         assert!(!refused.resize(1), "the answer is given up");
-        assert_eq!(refused.take().unwrap_err().code, "relay-overloaded");
+        assert_eq!(refused.take().unwrap_err().code, ErrorCode::RelayOverloaded);
     }
 
     #[test]
@@ -507,7 +508,7 @@ mod tests {
                     assert!(is_enough && buffer.as_ref() == content);
                     assert_eq!(budget.lock().all, buffer.bytes.capacity());
                 }
-                Err(refusal) => assert!(!is_enough && refusal.code == "relay-overloaded", "{refusal:?}"),
+                Err(refusal) => assert!(!is_enough && refusal.code == ErrorCode::RelayOverloaded, "{refusal:?}"),
             }
             assert_eq!(budget.lock().all, 0);
         }

@@ -6,6 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::header::{HeaderMap, HeaderName};
+use leafseal_errors::ErrorCode;
 use leafseal_http::BodyError;
 
 use crate::access::Record;
@@ -13,9 +14,6 @@ use crate::config::Actions;
 use crate::hop_headers::folded;
 use crate::metrics::ListenerMetrics;
 use crate::refusal::Direction;
-
-/// The code under which removed trailer fields are counted.
-pub(crate) const HIDDEN_TRAILER: &str = "hidden-trailer";
 
 /// A streamed body without the trailers that rules hide.
 pub(crate) struct Guarded<B> {
@@ -60,7 +58,7 @@ impl Guard {
         let taken_out: Vec<HeaderName> = trailers.keys().filter(is_hidden).cloned().collect();
         for name in taken_out {
             trailers.remove(&name);
-            self.metrics.refused(HIDDEN_TRAILER);
+            self.metrics.refused(ErrorCode::HiddenTrailer);
             let (listener, message) = (&*self.listener, self.direction.noun());
             tracing::info!(listener, %name, "removed a trailer of the {message} that a rule hides");
         }

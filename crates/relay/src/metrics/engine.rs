@@ -87,22 +87,12 @@ impl CallObserver for EngineMetrics {
     }
 }
 
-/// The label of an outcome: the engine's error code, if there is one.
+/// The label of an outcome.
 fn word(outcome: CallOutcome<'_>) -> &'static str {
     match outcome {
         CallOutcome::Ok => OK,
         CallOutcome::Abandoned => "abandoned",
-        CallOutcome::Failed(error) => match error.kind {
-            ErrorKind::Engine(code) => code.as_str(),
-            ErrorKind::Settings | ErrorKind::Connect | ErrorKind::Tls | ErrorKind::ConnectionRefused(_) => {
-                "unreachable"
-            }
-            ErrorKind::Timeout => "timeout",
-            ErrorKind::ConnectionLost { .. } | ErrorKind::GoingAway => "connection_lost",
-            ErrorKind::UnknownEngineError | ErrorKind::Protocol => "not_understood",
-            ErrorKind::RequestTooLarge => ErrorCode::TooLarge.as_str(),
-            ErrorKind::AnswerMemory => "no_memory",
-        },
+        CallOutcome::Failed(error) => error.code().as_str(),
     }
 }
 
@@ -112,7 +102,7 @@ const OK: &str = "ok";
 pub(super) fn write(threads: &[Arc<EngineMetrics>], out: &mut Writer<'_>) -> fmt::Result {
     const CALLS: Named = Named::plain(
         "relay_engine_calls",
-        "Calls to the engine, by method and outcome: ok, the error code of the engine, or why there was no answer",
+        "Calls to the engine, by method and outcome: ok, abandoned, or the error code",
     );
     const RETRIES: Named = Named::plain(
         "relay_engine_retries",

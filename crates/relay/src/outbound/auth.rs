@@ -123,7 +123,7 @@ impl ApiKeyCache {
 
     /// Verifies a key that is not known, in one of the places for these.
     async fn in_place<T>(&self, address: IpAddr, max: usize, verified: impl Future<Output = T>) -> Result<T, Refusal> {
-        let full = || Refusal::unavailable("relay-overloaded", "too many API keys are being verified", None);
+        let full = || Refusal::unavailable(ErrorCode::RelayOverloaded, "too many API keys are being verified", None);
         let place = self.verified.take(address, max).ok_or_else(full)?;
         tokio::select! {
             verified = verified => Ok(verified),
@@ -142,7 +142,8 @@ fn not_good() -> Refusal {
 
 /// The refusal for a missing or unknown key.
 pub(crate) fn unauthorized(detail: &str) -> Refusal {
-    Refusal::new(StatusCode::PROXY_AUTHENTICATION_REQUIRED, "unauthorized", detail)
+    // A proxy asks for credentials with a status of its own (RFC 9110, section 15.5.8).
+    Refusal { status: StatusCode::PROXY_AUTHENTICATION_REQUIRED, ..Refusal::new(ErrorCode::Unauthorized, detail) }
 }
 
 /// Adds the schemes of keys to an answer with status 407, which must name them (RFC 9110, section 15.5.8).
@@ -168,7 +169,7 @@ pub(crate) fn check(key: &ApiKeyFacts, request: &Actions, response: &Actions) ->
             // The engine enforces the key's roles on decryption, but not on what `skip_sealed` leaves.
             (Some(_), None) => !rule.skip_sealed,
         };
-        let forbidden = |detail: String| Err(Refusal::new(StatusCode::FORBIDDEN, "forbidden", detail));
+        let forbidden = |detail: String| Err(Refusal::new(ErrorCode::Forbidden, detail));
         // What stays unchanged shows which envelopes the engine can decrypt.
         let also = if rule.skip_sealed { "decrypt" } else { operation };
         if let Some(lacking) =
@@ -242,9 +243,9 @@ mod tests {
             })
         };
         let mut slow: Vec<_> = (0..4).map(|_| verify(1, true)).collect();
-        assert_eq!(verify(1, false).await.unwrap(), Err("relay-overloaded"));
+        assert_eq!(verify(1, false).await.unwrap(), Err(ErrorCode::RelayOverloaded));
         assert_eq!(verify(2, false).await.unwrap(), Ok(()));
-        assert_eq!(slow.pop().unwrap().await.unwrap(), Err("relay-overloaded"), "the newest");
+        assert_eq!(slow.pop().unwrap().await.unwrap(), Err(ErrorCode::RelayOverloaded), "the newest");
         assert!(slow.iter().all(|task| !task.is_finished()));
         slow.iter().for_each(tokio::task::JoinHandle::abort);
     }

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::StatusCode;
+use leafseal_errors::ErrorCode;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -41,7 +41,7 @@ impl Dialer {
     ) -> Result<TcpStream, Refusal> {
         timeout(time_max, self.try_all(origin, internal)).await.unwrap_or_else(|_| {
             let detail = "no connection to the destination: it did not answer in time";
-            Err(Refusal::new(StatusCode::GATEWAY_TIMEOUT, "upstream-timeout", detail))
+            Err(Refusal::new(ErrorCode::UpstreamTimeout, detail))
         })
     }
 
@@ -52,7 +52,7 @@ impl Dialer {
             if internal == Unlisted::Refuse && is_internal(address.ip()) {
                 failure = failure.or_else(|| {
                     let detail = "this destination is internal, and unlisted destinations are not to be";
-                    Some(Refusal::new(StatusCode::FORBIDDEN, "internal-destination", detail))
+                    Some(Refusal::new(ErrorCode::InternalDestination, detail))
                 });
                 continue;
             }
@@ -93,7 +93,7 @@ fn unresolved(error: &io::Error) -> Refusal {
 
 fn refused(reason: &str) -> Refusal {
     let detail = format!("no connection to the destination: {reason}");
-    Refusal::new(StatusCode::BAD_GATEWAY, "upstream-unreachable", detail)
+    Refusal::new(ErrorCode::UpstreamUnreachable, detail)
 }
 
 /// Whether an address is internal: of this machine or its networks, or not assigned on the Internet (special-purpose registries, RFC 6890).
@@ -223,10 +223,10 @@ mod tests {
         };
         for host in ["127.0.0.1", "localhost", "::1", "::ffff:127.0.0.1", "0.0.0.0", "127.1"] {
             let refusal = dial(host, Unlisted::Refuse).expect_err(host);
-            assert_eq!((refusal.status, refusal.code), (StatusCode::FORBIDDEN, "internal-destination"), "{host}");
+            assert_eq!((refusal.status.as_u16(), refusal.code), (403, ErrorCode::InternalDestination), "{host}");
         }
         assert!(dial("localhost", Unlisted::Tunnel).is_ok());
         let nowhere = dial("256.0.0.1", Unlisted::Tunnel).expect_err("no such address");
-        assert_eq!((nowhere.status, nowhere.code), (StatusCode::BAD_GATEWAY, "upstream-unreachable"));
+        assert_eq!((nowhere.status.as_u16(), nowhere.code), (502, ErrorCode::UpstreamUnreachable));
     }
 }

@@ -18,6 +18,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use hyper_util::rt::TokioIo;
 use leafseal_client::ApiKeyFacts;
+use leafseal_errors::ErrorCode;
 use leafseal_http::{Handler, Hold, Peer, Protocol, RequestBody, ResponseBody, StreamServer, empty, protocol_of};
 use tokio::net::TcpStream;
 use tokio::time::sleep;
@@ -41,8 +42,6 @@ pub use leaf_issuer::LeafIssuerError;
 
 use dial::Dialer;
 
-/// The code for a destination that the configuration does not list.
-const UNLISTED: &str = "unlisted-destination";
 /// Minimum time between two checks whether a tunnel is still permitted.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
 
@@ -107,11 +106,7 @@ impl OutboundHandler {
         record: &mut Record,
     ) -> Result<Response<ResponseBody>, Refusal> {
         if request.method() != Method::CONNECT {
-            return Err(Refusal::new(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "connect-first",
-                "this is a proxy: begin with CONNECT",
-            ));
+            return Err(Refusal::new(ErrorCode::ConnectFirst, "this is a proxy: begin with CONNECT"));
         }
         let listener = &worker.configuration.outbound[self.context.index];
         let (host, port) = destination(&request)?;
@@ -129,12 +124,10 @@ impl OutboundHandler {
         let (context, api_keys) = (self.context.clone(), Arc::clone(&self.api_keys));
         if is_listed {
             let Some(stream_server) = self.stream_server.get().cloned() else {
-                return Err(Refusal::unavailable("starting", "the relay is starting", None));
+                return Err(Refusal::unavailable(ErrorCode::Starting, "the relay is starting", None));
             };
             let tls = worker.leaf_issuers[self.context.index].context(&host, key.is_some());
-            let tls = tls.map_err(|error| {
-                Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "no-certificate", error.to_string())
-            })?;
+            let tls = tls.map_err(|error| Refusal::new(ErrorCode::NoCertificate, error.to_string()))?;
             let tunnel = Tunnel { context, api_keys, host, origin, key };
             let serving = tunnel.serve(upgrade, tls, stream_server, Peer::clone(peer));
             tokio::spawn(async move {
@@ -196,12 +189,13 @@ fn no_key() -> Refusal {
 
 fn unlisted() -> Refusal {
     let detail = "this destination is not among those of the relay";
-    Refusal::new(StatusCode::FORBIDDEN, UNLISTED, detail)
+    Refusal::new(ErrorCode::UnlistedDestination, detail)
 }
 
 /// The destination of a tunnel.
 fn destination(request: &Request<RequestBody>) -> Result<(Host, u16), Refusal> {
-    let malformed = |what: &dyn fmt::Display| Refusal::request("malformed", format!("CONNECT takes HOST:PORT: {what}"));
+    let malformed =
+        |what: &dyn fmt::Display| Refusal::new(ErrorCode::InvalidRequest, format!("CONNECT takes HOST:PORT: {what}"));
     let authority = request.uri().authority().ok_or_else(|| malformed(&"there is none"))?;
     let (host, port) = Host::parse_authority(authority.as_str()).map_err(|error| malformed(&error))?;
     Ok((host, port.ok_or_else(|| malformed(&"there is no port"))?))
@@ -261,7 +255,7 @@ impl Tunnel {
         let is_same = host == self.host && port.is_none_or(|port| port == self.origin.port);
         if !is_same || head.method == Method::CONNECT {
             let detail = "the request is for another host or port than the tunnel";
-            return Err(Refusal::new(StatusCode::MISDIRECTED_REQUEST, "misdirected", detail));
+            return Err(Refusal::new(ErrorCode::Misdirected, detail));
         }
         let configuration = &worker.configuration;
         let listener = &configuration.outbound[self.context.index];
@@ -336,7 +330,7 @@ impl Handler for TunnelHandler {
         match self.tunnel.pass_on(&worker, message, &peer, &mut record).await {
             Ok(answer) => answer.finish(record),
             Err(refusal) => {
-                let is_over = refusal.code == UNLISTED && peer.protocol == Protocol::Http1;
+                let is_over = refusal.code == ErrorCode::UnlistedDestination && peer.protocol == Protocol::Http1;
                 let mut answer = refuse_with_challenge(&refusal, record);
                 if is_over {
                     // A new tunnel follows the configuration as it is now.

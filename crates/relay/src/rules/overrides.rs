@@ -142,9 +142,9 @@ mod tests {
             };
             let headers: HeaderMap = fields.iter().map(field).collect();
             assert_eq!(has_method_header(&headers), fields.iter().any(|(name, _)| *name != "accept"));
-            asked_method(&headers).map_err(|refusal| refusal.code)
+            asked_method(&headers).map_err(|refusal| refusal.code.as_str())
         };
-        let (put, unclear) = (Ok(Some(Method::PUT)), Err("ambiguous-header"));
+        let (put, unclear) = (Ok(Some(Method::PUT)), Err("ambiguous_header"));
         for name in ["X-HTTP-Method-Override", "x_method_override", "X-REST-Method", "X-Tunneled-Method"] {
             assert_eq!(asked(&[(name, " PUT")]), put, "{name}");
             assert_eq!(asked(&[(name, ", PUT ,")]), put, "{name}");

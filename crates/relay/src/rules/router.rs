@@ -9,7 +9,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 
-use hyper::{Method, StatusCode};
+use hyper::Method;
+use leafseal_errors::ErrorCode;
 
 use crate::host::Host;
 use crate::refusal::Refusal;
@@ -64,10 +65,10 @@ impl From<RouteError> for Refusal {
     fn from(error: RouteError) -> Self {
         let detail = match error {
             RouteError::Path(error @ PathError::TooManySegments(_)) => {
-                return Refusal::request("malformed", error.to_string());
+                return Refusal::new(ErrorCode::InvalidRequest, error.to_string());
             }
             RouteError::Path(error @ PathError::TooManySteps(_)) => {
-                return Refusal::new(StatusCode::URI_TOO_LONG, "too-large", error.to_string());
+                return Refusal::new(ErrorCode::PathTooLong, error.to_string());
             }
             RouteError::OtherCase => "the path matches a route whose rules hide something only when case is ignored",
             RouteError::OtherReading => {
@@ -75,7 +76,7 @@ impl From<RouteError> for Refusal {
                  without \";\", empty or dot segments, backslashes, and escaped slashes, percent signs or control characters"
             }
         };
-        Refusal::request("ambiguous-path", detail)
+        Refusal::new(ErrorCode::AmbiguousPath, detail)
     }
 }
 

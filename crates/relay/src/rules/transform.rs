@@ -24,7 +24,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::StatusCode;
 use hyper::body::{Body, Bytes};
 use hyper::header::HeaderMap;
 use leafseal_client::{
@@ -32,6 +31,7 @@ use leafseal_client::{
     OtherCase, Prepared, Report, Scalar, Value, Values,
 };
 use leafseal_document::form::FormLimits;
+use leafseal_errors::ErrorCode;
 use leafseal_http::BodyError;
 
 use crate::body::buffer::{AnswerShare, Budget, BudgetShare, Buffer, read_whole};
@@ -535,7 +535,7 @@ fn into_buffer(mut bytes: Vec<u8>, mut share: BudgetShare) -> Result<Buffer, Ref
 }
 
 fn internal(detail: &str) -> Refusal {
-    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
+    Refusal::new(ErrorCode::Internal, detail)
 }
 
 /// The text of a value in a form or header.

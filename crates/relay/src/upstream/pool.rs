@@ -9,8 +9,9 @@ use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper::header::{self, HeaderValue};
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
-use hyper::{Request, Response, StatusCode, Uri, Version};
+use hyper::{Request, Response, Uri, Version};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use leafseal_errors::ErrorCode;
 use thiserror::Error;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
@@ -42,24 +43,15 @@ pub(crate) enum UpstreamError {
 }
 
 impl UpstreamError {
-    pub(crate) fn status(&self) -> StatusCode {
+    pub(crate) fn code(&self) -> ErrorCode {
         match self {
-            UpstreamError::TimedOut | UpstreamError::Connect(ConnectError::TimedOut) => StatusCode::GATEWAY_TIMEOUT,
-            UpstreamError::TooMany => StatusCode::SERVICE_UNAVAILABLE,
-            UpstreamError::ClientBroke => StatusCode::BAD_REQUEST,
-            UpstreamError::ClientSlow => StatusCode::REQUEST_TIMEOUT,
-            UpstreamError::Connect(_) | UpstreamError::Broken(_) => StatusCode::BAD_GATEWAY,
-        }
-    }
-
-    pub(crate) fn code(&self) -> &'static str {
-        match self {
-            UpstreamError::TimedOut | UpstreamError::Connect(ConnectError::TimedOut) => "upstream-timeout",
-            UpstreamError::Connect(ConnectError::Certificate(_)) => "upstream-certificate",
-            UpstreamError::Connect(_) | UpstreamError::TooMany => "upstream-unreachable",
-            UpstreamError::ClientBroke => "client-broke",
-            UpstreamError::ClientSlow => "slow-body",
-            UpstreamError::Broken(_) => "upstream-broke",
+            UpstreamError::TimedOut | UpstreamError::Connect(ConnectError::TimedOut) => ErrorCode::UpstreamTimeout,
+            UpstreamError::Connect(ConnectError::Certificate(_)) => ErrorCode::UpstreamCertificate,
+            UpstreamError::Connect(_) => ErrorCode::UpstreamUnreachable,
+            UpstreamError::TooMany => ErrorCode::RelayOverloaded,
+            UpstreamError::ClientBroke => ErrorCode::ClientBroke,
+            UpstreamError::ClientSlow => ErrorCode::SlowBody,
+            UpstreamError::Broken(_) => ErrorCode::UpstreamBroke,
         }
     }
 }

@@ -136,13 +136,13 @@ async fn status_and_header_of_an_answer_without_a_readable_body_are_forwarded() 
             (
                 "/r/302",
                 302,
-                "unsupported-body",
+                "unsupported_media_type",
                 &[("location", "/login?next=/r/302"), ("refresh", "0; url=/login")][..],
             ),
-            ("/r/503", 503, "unsupported-body", &[("retry-after", "7")]),
-            ("/r/401", 401, "unsupported-body", &[("www-authenticate", "Basic realm=\"x\"")]),
-            ("/r/500", 500, "unreadable-body", &[]),
-            ("/r/201", 201, "unsupported-body", &[("location", "/r/7")]),
+            ("/r/503", 503, "unsupported_media_type", &[("retry-after", "7")]),
+            ("/r/401", 401, "unsupported_media_type", &[("www-authenticate", "Basic realm=\"x\"")]),
+            ("/r/500", 500, "invalid_document", &[]),
+            ("/r/201", 201, "unsupported_media_type", &[("location", "/r/7")]),
         ] {
             let answer = fixture.send(version, "GET", path, &[]).await;
             assert_eq!((answer.status.as_u16(), answer.body.len()), (status, 0), "{path}: {answer:?}");
@@ -164,9 +164,10 @@ async fn status_and_header_of_an_answer_without_a_readable_body_are_forwarded() 
         assert_eq!(fixture.send(version, "GET", "/r/200", &[]).await.status.as_u16(), 502);
     }
     let line = fixture.relay.log.about("/r/503").await;
-    assert_eq!((&line["status"], &line["withheld"]), (&503.into(), &"unsupported-body".into()), "{line}");
-    let metric =
-        |listener| format!("leafseal_relay_withheld_bodies_total{{listener=\"{listener}\",code=\"unsupported-body\"}}");
+    assert_eq!((&line["status"], &line["withheld"]), (&503.into(), &"unsupported_media_type".into()), "{line}");
+    let metric = |listener| {
+        format!("leafseal_relay_withheld_bodies_total{{listener=\"{listener}\",code=\"unsupported_media_type\"}}")
+    };
     assert_eq!(fixture.relay.metric(&metric("inbound-0")).await, 5.0);
 }
 
@@ -261,12 +262,12 @@ async fn answers_that_cannot_be_read_keep_what_they_say_without_a_body() {
         coded[..coded.len() - 6].iter().map(|&byte| char::from(byte)).collect::<String>()
     };
     let kinds: [(&str, &str, &str, &str); 6] = [
-        ("html", "content-type: text/html", "<a>4111</a>", "unsupported-body"),
-        ("charset", "content-type: application/json; charset=utf-7", "{\"card\":4111}", "unsupported-body"),
-        ("lines", "content-type: application/x-ndjson", "{\"card\":4111}\n{\"card\":", "unreadable-body"),
-        ("none", "x-no: type", "4111", "unsupported-body"),
-        ("deflate", "content-type: application/json\r\ncontent-encoding: deflate", "4111", "unsupported-body"),
-        ("gzip", "content-type: application/json\r\ncontent-encoding: gzip", &truncated, "unreadable-body"),
+        ("html", "content-type: text/html", "<a>4111</a>", "unsupported_media_type"),
+        ("charset", "content-type: application/json; charset=utf-7", "{\"card\":4111}", "unsupported_media_type"),
+        ("lines", "content-type: application/x-ndjson", "{\"card\":4111}\n{\"card\":", "invalid_document"),
+        ("none", "x-no: type", "4111", "unsupported_media_type"),
+        ("deflate", "content-type: application/json\r\ncontent-encoding: deflate", "4111", "unsupported_media_type"),
+        ("gzip", "content-type: application/json\r\ncontent-encoding: gzip", &truncated, "invalid_document"),
     ];
     let statuses = [
         ("301", "location: /new"),

@@ -123,7 +123,7 @@ async fn possibly_processed_requests_are_not_repeated() {
             (answer.status, answer.header("content-type")),
             (StatusCode::BAD_GATEWAY, "application/problem+json")
         );
-        assert!(String::from_utf8_lossy(&answer.body).contains("\"upstream-broke\""), "{answer:?}");
+        assert!(String::from_utf8_lossy(&answer.body).contains("\"upstream_broke\""), "{answer:?}");
         assert_eq!(reported(&seen), lines(&[(number, "GET /first"), (number, &format!("{method} {path}"))]));
     }
 }

@@ -43,11 +43,11 @@ async fn a_method_that_leads_to_a_hiding_route_is_not_asked_for() {
         ] {
             let fields = [(name, value), ("content-type", JSON)];
             let (outcome, _) = send(&mut client, (method, "/cards"), &fields, "{}").await;
-            assert_eq!(outcome == "ambiguous-header", is_refused, "{method} {name}: {value}: {outcome}");
+            assert_eq!(outcome == "ambiguous_header", is_refused, "{method} {name}: {value}: {outcome}");
         }
         let fields = [("x-http-method-override", "POST"), ("x-http-method", "HEAD"), ("content-type", JSON)];
         let (outcome, _) = send(&mut client, ("POST", "/cards"), &fields, "{}").await;
-        assert_eq!(outcome, "ambiguous-header", "two fields");
+        assert_eq!(outcome, "ambiguous_header", "two fields");
     }
 }
 
@@ -56,7 +56,7 @@ async fn a_method_that_leads_to_a_hiding_route_is_not_asked_for() {
 async fn a_safe_request_that_asks_for_another_method_sets_values() {
     let (_upstream, test_relay) = test_relay("{ action = \"redact\", json = [\"$.pin\"] }", "");
     let mut client = test_relay.client(Version::HTTP_11).await;
-    for (name, code) in [("x-http-method-override", "ambiguous-name"), ("x-other", "/cards?pin=4242 ")] {
+    for (name, code) in [("x-http-method-override", "ambiguous_name"), ("x-other", "/cards?pin=4242 ")] {
         let (outcome, _) = send(&mut client, ("GET", "/cards?pin=4242"), &[(name, "POST")], "").await;
         assert_eq!(outcome, code, "{name}");
     }
@@ -67,21 +67,21 @@ async fn a_form_or_query_or_document_asks_for_no_method_either() {
     let parts = part("\"_method\"");
     let long = format!("{{\"a\":\"{}\",\"_method\":\"put\"}}", "x".repeat((64 << 10) - 12));
     let cases = [
-        ("/cards", FORM, "_method=patch&pin=4242", "unsupported-body"),
-        ("/cards", FORM, "pin=4242&%5Fmethod=patch", "unsupported-body"),
-        ("/cards", FORM, "_METHOD[]=patch", "unsupported-body"),
-        ("/cards", FORM, "X-HTTP-Method-Override=PATCH", "unsupported-body"),
-        ("/cards", FORM, "_HttpMethod=PATCH", "unsupported-body"),
-        ("/cards", "application/x-www-form-urlencoded; charset=iso-8859-1", "_method=patch", "unsupported-body"),
-        ("/cards", PARTS, &parts, "unsupported-body"),
-        ("/cards", JSON, "{\"_method\":\"patch\"}", "unsupported-body"),
-        ("/cards", JSON, "{\"\\u005fmethod\":\"patch\"}", "unsupported-body"),
-        ("/cards", JSON, "{\"a\":1,\"_method\":[\"PUT\"]", "unsupported-body"),
-        ("/cards", JSON, &long, "unsupported-body"),
-        ("/cards", LINES, "{\"a\":1}\n{\"_method\":\"patch\"}\n", "unsupported-body"),
-        ("/cards?_HttpMethod=PATCH", JSON, "{}", "ambiguous-name"),
-        ("/cards?_method=patch", JSON, "{}", "ambiguous-name"),
-        ("/cards?_metho%64=patch", JSON, "{}", "ambiguous-name"),
+        ("/cards", FORM, "_method=patch&pin=4242", "unsupported_media_type"),
+        ("/cards", FORM, "pin=4242&%5Fmethod=patch", "unsupported_media_type"),
+        ("/cards", FORM, "_METHOD[]=patch", "unsupported_media_type"),
+        ("/cards", FORM, "X-HTTP-Method-Override=PATCH", "unsupported_media_type"),
+        ("/cards", FORM, "_HttpMethod=PATCH", "unsupported_media_type"),
+        ("/cards", "application/x-www-form-urlencoded; charset=iso-8859-1", "_method=patch", "unsupported_media_type"),
+        ("/cards", PARTS, &parts, "unsupported_media_type"),
+        ("/cards", JSON, "{\"_method\":\"patch\"}", "unsupported_media_type"),
+        ("/cards", JSON, "{\"\\u005fmethod\":\"patch\"}", "unsupported_media_type"),
+        ("/cards", JSON, "{\"a\":1,\"_method\":[\"PUT\"]", "unsupported_media_type"),
+        ("/cards", JSON, &long, "unsupported_media_type"),
+        ("/cards", LINES, "{\"a\":1}\n{\"_method\":\"patch\"}\n", "unsupported_media_type"),
+        ("/cards?_HttpMethod=PATCH", JSON, "{}", "ambiguous_name"),
+        ("/cards?_method=patch", JSON, "{}", "ambiguous_name"),
+        ("/cards?_metho%64=patch", JSON, "{}", "ambiguous_name"),
     ];
     let passing = [
         ("/cards?a=%20&method=1", FORM, "x=1&method=2"),
@@ -99,7 +99,7 @@ async fn a_form_or_query_or_document_asks_for_no_method_either() {
         assert_eq!(outcome, code, "{target} {body}");
     }
     let (outcome, _) = send(&mut client, ("POST", "/cards"), &[], "_method=patch").await;
-    assert_eq!(outcome, "unsupported-body", "Rack reads a body without a type as a form");
+    assert_eq!(outcome, "unsupported_media_type", "Rack reads a body without a type as a form");
     let (outcome, _) = send(&mut client, ("POST", "/cards"), &[], "a=1&method=2").await;
     assert_eq!(outcome, "/cards a=1&method=2");
     for (target, content_type, body) in passing {
@@ -136,13 +136,13 @@ async fn other_bodies_pass_beside_a_hiding_route() {
         assert_eq!(outcome, format!("/cards {body}"), "{content_type}");
     }
     for (content_type, body, code) in [
-        (FORM, &large[..], "too-large"),
-        ("multipart/form-data; boundary=B", "--B\r\nx", "unsupported-body"),
-        ("multipart/form-data", "a", "unsupported-body"),
-        ("application/x-www-form-urlencoded, text/plain", "a=1", "unsupported-body"),
-        ("text/plain; a=application/x-www-form-urlencoded", "a=1", "unsupported-body"),
-        ("application/x-www-form-urlencoded; charset=ibm037", "a=1", "unsupported-body"),
-        (JSON, "{\"_method\": x}", "unsupported-body"),
+        (FORM, &large[..], "too_large"),
+        ("multipart/form-data; boundary=B", "--B\r\nx", "unsupported_media_type"),
+        ("multipart/form-data", "a", "unsupported_media_type"),
+        ("application/x-www-form-urlencoded, text/plain", "a=1", "unsupported_media_type"),
+        ("text/plain; a=application/x-www-form-urlencoded", "a=1", "unsupported_media_type"),
+        ("application/x-www-form-urlencoded; charset=ibm037", "a=1", "unsupported_media_type"),
+        (JSON, "{\"_method\": x}", "unsupported_media_type"),
     ] {
         let (outcome, answer) = send(&mut client, ("POST", "/cards"), &[("content-type", content_type)], body).await;
         assert_eq!(outcome, code, "{content_type}");
@@ -151,10 +151,10 @@ async fn other_bodies_pass_beside_a_hiding_route() {
     }
     let fields = [("content-type", FORM), ("content-encoding", "compress")];
     let (outcome, _) = send(&mut client, ("POST", "/cards"), &fields, "a=1").await;
-    assert_eq!(outcome, "unsupported-body");
+    assert_eq!(outcome, "unsupported_media_type");
     // Frameworks read the field in POST alone.
     let (outcome, _) = send(&mut client, ("HEAD", "/cards"), &[("content-type", FORM)], &large).await;
-    assert_ne!(outcome, "too-large");
+    assert_ne!(outcome, "too_large");
 }
 
 /// Rules that do not read a body leave it to the search for a method.
@@ -169,11 +169,11 @@ async fn a_body_that_passes_rules_unread_asks_for_no_method() {
         let mut client = test_relay.client(Version::HTTP_11).await;
         for (body, is_refused) in [("_method=patch", true), ("a=1", false)] {
             let (outcome, _) = send(&mut client, ("POST", "/cards"), &[("content-type", FORM)], body).await;
-            assert_eq!(outcome == "unsupported-body", is_refused, "{rules} {body}: {outcome}");
+            assert_eq!(outcome == "unsupported_media_type", is_refused, "{rules} {body}: {outcome}");
         }
         let (outcome, _) =
             send(&mut client, ("POST", "/cards"), &[("content-type", JSON)], "{\"_method\":\"PUT\"}").await;
-        assert_eq!(outcome, "unsupported-body", "{rules}");
+        assert_eq!(outcome, "unsupported_media_type", "{rules}");
     }
 }
 
@@ -183,7 +183,7 @@ async fn a_method_without_a_route_is_not_asked_for() {
     let listener = "unmatched = \"refuse\"\n[[inbound.route]]\npath = \"/a\"\nmethods = [\"GET\"]";
     let (_upstream, test_relay) = test_relay(RULES, listener);
     let mut client = test_relay.client(Version::HTTP_11).await;
-    for (value, code) in [("DELETE", "ambiguous-header"), ("GET", "/a ")] {
+    for (value, code) in [("DELETE", "ambiguous_header"), ("GET", "/a ")] {
         let (outcome, _) = send(&mut client, ("GET", "/a"), &[("x-http-method-override", value)], "").await;
         assert_eq!(outcome, code);
     }
@@ -232,7 +232,9 @@ async fn a_path_that_may_lead_away_from_a_decrypting_route_passes_without_its_ru
     let mut other = with_files.client(Version::HTTP_11).await;
     let asked = [("content-type", JSON), ("x-http-method-override", "PUT")];
     let in_body = "{\"_method\":\"PUT\",\"a\":\"ev:Tk9D:x:$\"}";
-    for (fields, body, code) in [(&asked[..], body, "ambiguous-header"), (&fields[..], in_body, "unsupported-body")] {
+    for (fields, body, code) in
+        [(&asked[..], body, "ambiguous_header"), (&fields[..], in_body, "unsupported_media_type")]
+    {
         let (outcome, _) = send(&mut other, ("POST", "/open/..%2Ffiles%2Fb"), fields, body).await;
         assert_eq!(outcome, code, "{fields:?} {body}");
     }

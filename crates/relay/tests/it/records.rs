@@ -72,7 +72,7 @@ async fn calls_to_an_engine_that_is_not_there_are_counted_and_the_relay_is_not_r
     assert_eq!(client.begin(request).await.status(), StatusCode::SERVICE_UNAVAILABLE);
     let calls =
         |outcome| format!("leafseal_relay_engine_calls_total{{method=\"encrypt_document\",outcome=\"{outcome}\"}}");
-    assert_eq!(test_relay.metric(&calls("unreachable")).await, 1.0);
+    assert_eq!(test_relay.metric(&calls("connect_failed")).await, 1.0);
     assert_eq!(test_relay.metric(&calls("ok")).await, 0.0);
     assert_eq!(test_relay.metric("leafseal_relay_engine_call_seconds_count{method=\"encrypt_document\"}").await, 1.0);
     assert_eq!(test_relay.metric("leafseal_relay_ready").await, 0.0);

@@ -53,7 +53,7 @@ async fn a_value_hidden_in_json_comes_from_no_other_source() {
             for body in ["{\"x\":1}", ""] {
                 let (outcome, _) =
                     send(&mut client, ("POST", &format!("/cards?{query}")), &[("content-type", JSON)], body).await;
-                assert_eq!(outcome, "ambiguous-name", "{query}");
+                assert_eq!(outcome, "ambiguous_name", "{query}");
             }
         }
         for query in
@@ -67,7 +67,7 @@ async fn a_value_hidden_in_json_comes_from_no_other_source() {
         {
             let fields = [("content-type", JSON), ("cookie", cookie)];
             let (outcome, _) = send(&mut client, ("POST", "/cards"), &fields, "{}").await;
-            assert_eq!(outcome == "ambiguous-name", is_refused, "{cookie}: {outcome}");
+            assert_eq!(outcome == "ambiguous_name", is_refused, "{cookie}: {outcome}");
         }
         // A search for a value sets none.
         let (outcome, _) = send(&mut client, ("GET", "/cards?pin=1"), &[("cookie", "pin=1")], "").await;
@@ -75,7 +75,7 @@ async fn a_value_hidden_in_json_comes_from_no_other_source() {
         let (outcome, _) =
             send(&mut client, ("GET", "/cards?pin=4242"), &[("content-type", JSON), ("content-length", "2")], "{}")
                 .await;
-        assert_eq!(outcome, "ambiguous-name", "with a body it may");
+        assert_eq!(outcome, "ambiguous_name", "with a body it may");
     }
 }
 
@@ -109,7 +109,7 @@ async fn a_form_does_not_set_what_is_hidden_in_json() {
             (FORM, "number=1&card=2".to_owned(), false),
         ] {
             let (outcome, _) = send(&mut client, ("POST", "/cards"), &[("content-type", content_type)], &body).await;
-            assert_eq!(outcome == "unsupported-body", is_refused, "{body}: {outcome}");
+            assert_eq!(outcome == "unsupported_media_type", is_refused, "{body}: {outcome}");
         }
     }
 }
@@ -147,11 +147,11 @@ async fn a_value_hidden_in_forms_or_the_query_is_no_member_in_the_clear() {
             (lines, "{}\n{\"token\":\"4242\"}\n"),
         ] {
             let (outcome, _) = send(&mut client, ("POST", "/cards"), &[("content-type", content_type)], body).await;
-            assert_eq!(outcome, "ambiguous-name", "{body}");
+            assert_eq!(outcome, "ambiguous_name", "{body}");
         }
         let (outcome, _) =
             send(&mut client, ("POST", "/cards"), &[("content-type", JSON)], "{\"x\":\"{\\\"token\\\":4242}\"}").await;
-        assert_eq!(outcome, "unsupported-body", "in a text");
+        assert_eq!(outcome, "unsupported_media_type", "in a text");
         for (content_type, body, expected) in [
             (
                 JSON,
@@ -184,7 +184,7 @@ async fn a_value_hidden_in_json_is_no_member_named_by_its_path() {
         (lines, "{}\n{\"card.number\":4242}\n"),
     ] {
         let (outcome, _) = send(&mut client, ("POST", "/cards"), &[("content-type", content_type)], body).await;
-        assert_eq!(outcome, "ambiguous-name", "{body}");
+        assert_eq!(outcome, "ambiguous_name", "{body}");
     }
     let body = "{\"card.holder\":\"card.number\",\"x\":{\"pin(1i)\":1,\"card.number\":[1.5]}}";
     let (outcome, _) = send(&mut client, ("POST", "/cards"), &[("content-type", JSON)], body).await;
@@ -215,13 +215,13 @@ async fn a_document_that_no_rule_reads_has_no_hidden_field() {
         for content_type in [JSON, "application/vnd.api+json", "application/x-ndjson"] {
             let fields = [("content-type", content_type)];
             let (outcome, _) = send(&mut client, ("POST", "/cards"), &fields, body).await;
-            assert_eq!(outcome, "ambiguous-name", "{content_type}");
+            assert_eq!(outcome, "ambiguous_name", "{content_type}");
             let (outcome, _) = send(&mut client, ("POST", "/cards"), &fields, "{\"pins\":1}").await;
             assert_eq!(outcome, "/cards {\"pins\":1}", "{content_type}");
         }
         let fields = [("content-type", JSON), ("content-encoding", "deflate")];
         let (outcome, _) = send(&mut client, ("POST", "/cards"), &fields, "x").await;
-        assert_eq!(outcome, "unsupported-body", "a coding that is not read");
+        assert_eq!(outcome, "unsupported_media_type", "a coding that is not read");
         let (outcome, _) = send(&mut client, ("POST", "/cards"), &[("content-type", "text/plain")], body).await;
         assert_eq!(outcome, format!("/cards {body}"), "no JSON");
     }
@@ -244,7 +244,7 @@ async fn no_json_text_in_the_query_or_a_cookie_holds_a_hidden_value() {
         let mut client = test_relay.client(version).await;
         for target in [format!("/cards?variables={encoded}"), format!("/cards?a&x=1&variables={encoded}&y")] {
             let (outcome, _) = send(&mut client, ("POST", &target), &[("content-type", JSON)], "{}").await;
-            assert_eq!(outcome, "unsupported-body", "{target}");
+            assert_eq!(outcome, "unsupported_media_type", "{target}");
         }
         let many = format!("/cards?{}variables={encoded}", "a&".repeat(10_000));
         let (outcome, _) = send(&mut client, ("POST", &many), &[("content-type", JSON)], "{}").await;
@@ -260,7 +260,7 @@ async fn no_json_text_in_the_query_or_a_cookie_holds_a_hidden_value() {
             "card={\"a\":\"&\",\"number\":\"4242\"}".to_owned(),
         ] {
             let (outcome, _) = send(&mut client, post, &[("content-type", JSON), ("cookie", &cookie)], "{}").await;
-            assert_eq!(outcome, "unsupported-body", "{cookie}");
+            assert_eq!(outcome, "unsupported_media_type", "{cookie}");
         }
         let fields = [("content-type", JSON), ("cookie", "number=1; card={\"name\":\"number\"}; a=j:[1]")];
         let (outcome, _) = send(&mut client, ("POST", "/cards?variables={%22a%22:1}"), &fields, "{}").await;
@@ -297,6 +297,6 @@ async fn an_unreadable_body_of_a_hiding_rules_type_does_not_pass_unread() {
         let mut client = test_relay.client(Version::HTTP_11).await;
         let fields: Vec<_> = fields.into_iter().chain([("content-type", content_type)]).collect();
         let (code, _) = send(&mut client, ("POST", "/cards"), &fields, body).await;
-        assert_eq!(code == "unsupported-body", is_refused, "{rules} {content_type} {fields:?}: {code}");
+        assert_eq!(code == "unsupported_media_type", is_refused, "{rules} {content_type} {fields:?}: {code}");
     }
 }

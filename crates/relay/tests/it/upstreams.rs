@@ -120,7 +120,7 @@ async fn no_request_is_sent_on_a_kept_connection_whose_certificates_have_expired
         });
         let answer = refused.await.expect("the connection is still in use");
         assert_eq!(answer.status, StatusCode::BAD_GATEWAY);
-        assert!(String::from_utf8_lossy(&answer.body).contains("upstream-certificate"), "{answer:?}");
+        assert!(String::from_utf8_lossy(&answer.body).contains("upstream_certificate"), "{answer:?}");
     }
 }
 
@@ -229,16 +229,16 @@ async fn a_client_that_sends_a_body_too_slowly_receives_an_error() {
                 let what = format!("{path}, {version:?}, upstream HTTP/2: {is_http2}: {answer:?}");
                 assert_eq!(answer.status, StatusCode::REQUEST_TIMEOUT, "{what}");
                 let problem: serde_json::Value = serde_json::from_slice(&answer.body).expect(&what);
-                assert_eq!(problem["code"], "slow-body", "{what}");
+                assert_eq!(problem["code"], "slow_body", "{what}");
                 let line = test_relay.log.about(&path).await;
                 assert_eq!(
                     (&line["refused"], &line["received"]),
-                    (&"slow-body".into(), &(if is_typed { 5 } else { 0 }).into()),
+                    (&"slow_body".into(), &(if is_typed { 5 } else { 0 }).into()),
                     "{line}"
                 );
                 drop(teller);
             }
-            let sample = format!("leafseal_relay_refusals_total{{listener=\"inbound-{listener}\",code=\"slow-body\"}}");
+            let sample = format!("leafseal_relay_refusals_total{{listener=\"inbound-{listener}\",code=\"slow_body\"}}");
             assert_eq!(test_relay.metric(&sample).await, 3.0);
         }
     }
@@ -277,7 +277,7 @@ async fn hidden_headers_do_not_pass_in_trailers() {
         // Three for each hiding message, at each listener.
         let metrics = test_relay.metrics().await;
         for listener in ["inbound-0", "inbound-1"] {
-            let count = format!("{{listener=\"{listener}\",code=\"hidden-trailer\"}} 6\n");
+            let count = format!("{{listener=\"{listener}\",code=\"hidden_trailer\"}} 6\n");
             assert!(metrics.contains(&count), "{metrics}");
         }
     }

@@ -11,6 +11,7 @@ use hyper::header::{
 };
 use hyper::{HeaderMap, Method, Response, StatusCode};
 use leafseal_http::{BodyError, Buffers, JSON_LINES_TYPES, Pieces, Problem, RequestBody, ResponseBody, bytes, empty};
+use leafseal_protocol::ErrorCode;
 use tokio::time::timeout_at;
 
 use super::problem::{forbidden, invalid, overloaded, too_large};
@@ -58,7 +59,7 @@ impl Form {
     }
 
     pub(super) fn wrong(detail: &str) -> Problem {
-        Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", detail)
+        Problem::new(ErrorCode::UnsupportedMediaType, detail)
     }
 
     fn media_type(self) -> &'static str {
@@ -109,7 +110,7 @@ pub(super) async fn read(
 }
 
 fn slow(detail: &str) -> Problem {
-    Problem::new(StatusCode::REQUEST_TIMEOUT, "slow-body", detail)
+    Problem::new(ErrorCode::SlowBody, detail)
 }
 
 /// The response with an answer of the workers, in the form of the request.

@@ -201,11 +201,11 @@ impl Api {
         let is_head = parts.method == hyper::Method::HEAD && call.method() == hyper::Method::GET;
         if parts.method != call.method() && !is_head {
             let detail = format!("this call supports {}", call.allowed());
-            return Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", detail));
+            return Err(Problem::new(ErrorCode::MethodNotAllowed, detail));
         }
         let pause = self.server_state.settings.retry_after;
         if !self.server_state.is_serving() {
-            let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "the engine is shutting down");
+            let problem = Problem::new(ErrorCode::Unavailable, "the engine is shutting down");
             return Err(problem.retry_after(pause));
         }
         let place = self.calls.try_acquire();

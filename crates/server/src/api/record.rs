@@ -32,7 +32,7 @@ impl Record {
         if !concerns && !problem.status.is_server_error() {
             return;
         }
-        let (status, code) = (problem.status.as_u16(), problem.code);
+        let (status, code) = (problem.status.as_u16(), problem.code.as_str());
         let write = || {
             tracing::warn!(address = %peer.address, call = word_of(self.call), status, code, reason = %problem.detail, "call refused");
         };

@@ -160,7 +160,7 @@ fn encrypted_values_round_trip_and_are_counted() {
     assert_eq!(String::from_utf8_lossy(&sealed.body).matches("\"ev:").count(), 2);
     let opened = test_server.post("/decrypt", &sealed.body);
     assert_eq!(opened.body, b"{\"card\": \"4111\", \"amount\": 1.50}");
-    assert_eq!(test_server.post("/decrypt", b"{").code(), "invalid-json");
+    assert_eq!(test_server.post("/decrypt", b"{").code(), "invalid_document");
     let (_, metrics) = operator::get(test_server.server.operator_addr().expect("a port"), "/metrics");
     let counted = [
         ("leafseal_api_calls_total{call=\"encrypt\",status=\"200\"}", 1.0),
@@ -188,7 +188,7 @@ fn json_lines_are_processed_line_by_line() {
     assert!(again.body == sealed.body && again.head.contains("\"skipped\":2"), "{}", again.head);
     let refused = test_server.post_lines("/encrypt?select=$.card&strict=true", b"{\"card\": 1}\n\n{\"cards\": [1]}\n");
     let problem: Value = serde_json::from_slice(&refused.body).expect("JSON");
-    assert_eq!((refused.status, refused.code().as_str()), (422, "unmatched-selector"));
+    assert_eq!((refused.status, refused.code().as_str()), (422, "unmatched_selector"));
     assert!(problem["detail"].as_str().expect("text").starts_with("line 3: "), "{problem}");
     assert_eq!(test_server.post_lines("/encrypt?select=$.card&strict=true", text).status, 200);
     // Envelopes, one on each line.
@@ -252,11 +252,11 @@ fn callers_without_credentials_are_refused_before_the_body() {
     assert_eq!((answer.status, answer.code().as_str()), (401, "unauthorized"));
     let mut stream = test_server.connect();
     stream.write_all(test_server.head("/encrypt", 1 << 30).as_bytes()).expect("sent");
-    assert_eq!(read_answer(&mut stream).code(), "too-large");
+    assert_eq!(read_answer(&mut stream).code(), "too_large");
     let mut stream = test_server.connect();
     let waiting = test_server.head("/encrypt", 1 << 30).replace("\r\n\r\n", "\r\nexpect: 100-continue\r\n\r\n");
     stream.write_all(waiting.as_bytes()).expect("sent");
-    assert_eq!(read_answer(&mut stream).code(), "too-large", "and no word to go on");
+    assert_eq!(read_answer(&mut stream).code(), "too_large", "and no word to go on");
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn a_body_that_arrives_too_slowly_is_abandoned() {
     stream.write_all(test_server.head("/encrypt", 100).as_bytes()).expect("sent");
     stream.write_all(b"[\"half").expect("sent");
     let answer = read_answer(&mut stream);
-    assert_eq!((answer.status, answer.code().as_str()), (408, "slow-body"));
+    assert_eq!((answer.status, answer.code().as_str()), (408, "slow_body"));
     assert_eq!(test_server.server.counters().incoming_bytes, 0);
 }
 
@@ -275,12 +275,12 @@ fn a_call_has_its_time() {
     let test_server = TestServer::new(|settings| settings.api.call_timeout = SHORT);
     let mut stream = test_server.connect();
     stream.write_all(test_server.head("/encrypt", 100).as_bytes()).expect("sent");
-    assert_eq!(read_answer(&mut stream).code(), "slow-body", "its body too");
+    assert_eq!(read_answer(&mut stream).code(), "slow_body", "its body too");
     // Enough time for the body, and less than the work takes.
     let test_server = TestServer::new(|settings| settings.api.call_timeout = Duration::from_secs(2));
     let mut long = test_server.long_call();
     let answer = read_answer(&mut long);
-    assert_eq!((answer.status, answer.code().as_str()), (504, "timeout"));
+    assert_eq!((answer.status, answer.code().as_str()), (504, "deadline_exceeded"));
 }
 
 #[test]
@@ -343,5 +343,5 @@ fn the_relays_state_is_reported() {
     assert_eq!(test_server.get("/").body, b"-----BEGIN CERTIFICATE-----\n");
     let without = TestServer::new(|_| {});
     assert_eq!(without.get("/v2/relay-outbound").body, b"{\"outboundDestinations\":{}}");
-    assert_eq!(without.get("/").code(), "not-found");
+    assert_eq!(without.get("/").code(), "not_found");
 }

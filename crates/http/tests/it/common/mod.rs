@@ -18,6 +18,7 @@ use hyper::client::conn::{http1, http2};
 use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue, UPGRADE};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use leafseal_errors::ErrorCode;
 use leafseal_http::{
     Buffers, Event, Handler, Hold, HttpCounters, HttpSettings, Listener, ListenerOptions, Observer, Peer, Problem,
     RequestBody, ResponseBody, bytes, empty,
@@ -59,7 +60,7 @@ impl Handler for Echo {
             return change_protocol(request);
         }
         match request.uri().path() {
-            "/refuse" => Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "no more").response(),
+            "/refuse" => Problem::new(ErrorCode::TooLarge, "no more").response(),
             "/protocol" => Response::new(bytes(Bytes::from(format!("{:?}", peer.protocol)))),
             "/endless" => Response::new(Buffers::new(vec![Bytes::from(vec![0; 1 << 20]); 1000], ()).boxed_unsync()),
             "/hang" => {
@@ -71,7 +72,7 @@ impl Handler for Echo {
             }
             _ => match request.into_body().collect().await {
                 Ok(body) => Response::new(bytes(body.to_bytes())),
-                Err(error) => Problem::new(StatusCode::REQUEST_TIMEOUT, "slow-body", error.to_string()).response(),
+                Err(error) => Problem::new(ErrorCode::SlowBody, error.to_string()).response(),
             },
         }
     }

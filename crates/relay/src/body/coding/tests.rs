@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::header::HeaderValue;
+use leafseal_errors::ErrorCode;
 
 use super::fuzzing::encode;
 use super::*;
@@ -133,7 +134,7 @@ fn the_memory_of_a_decoder_is_charged() {
     );
     let small = self::budget(brotli.len() + (12 << 20));
     match decode_in(&small, Coding::Brotli, &brotli, bounds(plain.len())) {
-        Err(DecodeError::NoRoom(refusal)) => assert_eq!(refusal.code, "relay-overloaded"),
+        Err(DecodeError::NoRoom(refusal)) => assert_eq!(refusal.code, ErrorCode::RelayOverloaded),
         other => panic!("{:?}", other.map(|plain| plain.len())),
     }
     assert_eq!(small.usage().held, 0);

@@ -175,7 +175,7 @@ fn a_request_never_takes_more_than_its_steps() {
     let asked = Asked { host: &host, method: &Method::GET, path: &path, segments_max: 256 };
     let error = router(&entries).choose(&asked, OtherCase::Refuse, &mut Steps::new(100_000)).unwrap_err();
     assert_eq!(error, RouteError::Path(PathError::TooManySteps(100_000)));
-    assert_eq!(Refusal::from(error).status, StatusCode::URI_TOO_LONG);
+    assert_eq!(Refusal::from(error).status.as_u16(), 414);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use leafseal_document::form::{FormErrorKind, PartReader, Wanted};
 use leafseal_document::{Limits as DocumentLimits, Match, Progress, Purpose, Selection, Walk};
+use leafseal_errors::ErrorCode;
 
 use super::other_readings::Search;
 use super::*;
@@ -166,13 +167,13 @@ impl<B: AsRef<[u8]>> MemberSearch<B> {
 
 /// The refusal of a body in which a method is searched.
 fn refusal(detail: &str) -> Refusal {
-    Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-body", format!("the request's body: {detail}"))
+    Refusal::new(ErrorCode::UnsupportedMediaType, format!("the request's body: {detail}"))
 }
 
 /// Adds to a refusal why the body was read.
 fn because_it_is_read(refusal: Refusal) -> Refusal {
     match refusal.code {
-        "too-large" | "unreadable-body" | "slow-body" => {
+        ErrorCode::TooLarge | ErrorCode::InvalidDocument | ErrorCode::SlowBody => {
             Refusal { detail: format!("{}: {MUST_BE_READ}", refusal.detail), ..refusal }
         }
         _ => refusal,

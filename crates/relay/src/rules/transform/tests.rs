@@ -9,6 +9,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use leafseal_client::{ClientSettings, ClientTls};
 use leafseal_document::{Limits as DocumentLimits, Selection};
+use leafseal_errors::ErrorCode;
 
 use super::headers::lookalike_header;
 use super::*;
@@ -138,7 +139,7 @@ fn run_while_offload_is_taken(rules: &str, headers: &[(&'static str, &'static st
         let outcome = match outcome {
             Ok(Outcome::Whole(bytes)) => String::from_utf8_lossy(&bytes).into_owned(),
             Ok(Outcome::Untouched(_)) => "untouched".to_owned(),
-            Err(refusal) => refusal.code.to_owned(),
+            Err(refusal) => refusal.code.to_string(),
         };
         (is_inline, outcome)
     });
@@ -168,7 +169,7 @@ fn work_on_bodies_leaves_the_threads_that_carry_traffic() {
             run_while_offload_is_taken(rules, &headers, encode(coding, plain))
         };
         assert!(!coded(b"{\"a\":1}").0, "{name}: however short");
-        assert_eq!(coded(&b"0".repeat(8 << 20)), (false, "too-large".to_owned()), "{name}");
+        assert_eq!(coded(&b"0".repeat(8 << 20)), (false, "too_large".to_owned()), "{name}");
     }
 }
 
@@ -199,7 +200,7 @@ fn redacted_documents_keep_all_other_bytes() {
     // A replacement many times as long as the original uses no more memory than permitted.
     let cards = document(format!("[{}0]", "{\"card\":1},".repeat(1000)).as_bytes());
     let refused = redact_json(cards, &"x".repeat(2000));
-    assert!(matches!(refused, Err(RedactFault::NoRoom(refusal)) if refusal.code == "relay-overloaded"));
+    assert!(matches!(refused, Err(RedactFault::NoRoom(refusal)) if refusal.code == ErrorCode::RelayOverloaded));
 }
 
 /// Applies rules to a body; returns its bytes or the code of the refusal, and the header that goes with it.
@@ -215,7 +216,7 @@ fn run_on_body(rules: &str, mismatch: &str, fields: &[(&'static str, &str)], bod
     let bytes = match runtime.block_on(job.run_on_body(&mut headers, body)) {
         Ok(Outcome::Whole(bytes)) => bytes.to_vec(),
         Ok(Outcome::Untouched(_)) => b"untouched".to_vec(),
-        Err(refusal) => refusal.code.as_bytes().to_vec(),
+        Err(refusal) => refusal.code.as_str().as_bytes().to_vec(),
     };
     (bytes, headers)
 }
@@ -242,13 +243,17 @@ fn a_body_that_need_not_be_decrypted_passes_where_rules_only_decrypt() {
         assert!(headers["etag"] == "\"v1\"" && headers["content-digest"] == "x", "{name}: {headers:?}");
         assert_eq!(headers["content-length"], coded.len().to_string().as_str());
         let (refused, _) = run_on_body(DECRYPTS, refuse, &fields(name), &encode(coding, sealed));
-        assert_eq!(refused, b"unsupported-body", "{name}");
+        assert_eq!(refused, b"unsupported_media_type", "{name}");
     }
-    assert_eq!(run_on_body(DECRYPTS, refuse, &fields("deflate"), page).0, b"unsupported-body", "it cannot be searched");
-    assert_eq!(run_on_body(DECRYPTS, refuse, &fields("gzip"), page).0, b"unreadable-body");
+    assert_eq!(
+        run_on_body(DECRYPTS, refuse, &fields("deflate"), page).0,
+        b"unsupported_media_type",
+        "it cannot be searched"
+    );
+    assert_eq!(run_on_body(DECRYPTS, refuse, &fields("gzip"), page).0, b"invalid_document");
     assert_eq!(run_on_body(DECRYPTS, pass, &fields("identity"), sealed).0, b"untouched");
     let hides = "{ action = \"redact\", json = [\"$\"] }";
-    assert_eq!(run_on_body(hides, refuse, &fields("identity"), page).0, b"unsupported-body");
+    assert_eq!(run_on_body(hides, refuse, &fields("identity"), page).0, b"unsupported_media_type");
     assert_eq!(run_on_body(hides, pass, &fields("identity"), page).0, b"untouched");
 }
 
@@ -295,13 +300,13 @@ fn json_lines_are_read_line_by_line() {
         assert_eq!(run(kind, lines), expected);
         // Two documents on one line, and one on two lines, are not JSON Lines.
         for wrong in [&b"{\"a\":1}{\"card\":2}"[..], b"{\"card\":\n2}", b"1,2"] {
-            assert_eq!(run(kind, wrong), "unreadable-body");
+            assert_eq!(run(kind, wrong), "invalid_document");
         }
         for of_two_readings in [&b"{\"a\":1}\r{\"card\":2}"[..], b"{\"a\":\r{\"card\":2}\r}"] {
-            assert_eq!(run(kind, of_two_readings), "ambiguous-name");
+            assert_eq!(run(kind, of_two_readings), "ambiguous_name");
         }
     }
-    assert_eq!(run("application/json", lines), "unreadable-body");
+    assert_eq!(run("application/json", lines), "invalid_document");
 }
 
 #[test]
@@ -316,7 +321,7 @@ fn a_rule_that_requires_a_match_requires_it_in_each_line() {
             b"{\"card\":1}\n4111",
             b"{}",
         ] {
-            assert_eq!(run(other_shape), "unmatched-selector", "{kind}");
+            assert_eq!(run(other_shape), "unmatched_selector", "{kind}");
         }
         assert_eq!(run(b"\n\r\n"), "\n\r\n", "{kind}: there is no line");
     }
@@ -331,7 +336,7 @@ fn lines_in_the_shape_of_a_patch_are_found_among_blank_ones() {
     };
     let (blank, patch) = ("\n".repeat(200 << 10), r#"{"op":"add","path":"/card","value":4111}"#);
     let other = format!("{{\"op\":\"{}\"}}", "y".repeat(100 << 10));
-    assert_eq!(run(format!("{blank}{other}\n{blank}{patch}\n{blank}").as_bytes()), "unsupported-body");
+    assert_eq!(run(format!("{blank}{other}\n{blank}{patch}\n{blank}").as_bytes()), "unsupported_media_type");
     let passes = format!("{blank}{other}\n{blank}{{\"path\":1}}\n{blank}");
     assert!(run(passes.as_bytes()) == passes);
 }
