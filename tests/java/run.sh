@@ -4,6 +4,7 @@
 #
 #   LEAFSEAL=target/checked/leafseal tests/java/run.sh    every package
 #   LEAFSEAL=… tests/java/run.sh jca                       some packages
+#   SEED=20000 CONVERSATIONS=100000 LEAFSEAL=… tests/java/run.sh client   other conversations, or more
 #   CASES=1000000 SECONDS_OF_SOAK=300 LEAFSEAL=… tests/java/run.sh jca    longer
 #
 # Needs JDK 17 or newer and Maven, and Rust for the native library (PROFILE names cargo's profile, checked by default). Maven downloads what the
@@ -29,6 +30,10 @@ maven() {
 
 echo '== java: build the native library'
 "$root/scripts/java-native.sh" "${PROFILE:-checked}"
+
+echo "== java: ${CONVERSATIONS:=10000} conversations between the client and engines"
+export LEAFSEAL_CONVERSATIONS="$root/target/conversations-java.jsonl"
+cargo xtask conversations --seed "${SEED:-0}" --count "$CONVERSATIONS" -o "$LEAFSEAL_CONVERSATIONS"
 
 echo '== java: mvn verify'
 maven "${arguments[@]}" "${longer[@]}" verify

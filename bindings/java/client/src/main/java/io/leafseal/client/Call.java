@@ -10,10 +10,12 @@ import java.util.function.Function;
 /** One call. Its state is guarded by the lock of {@link Calls}; its outcome is set once. */
 final class Call<T> {
     final Request request;
-    final long began = System.nanoTime();
+    private final Network network;
+    private final long began;
     final long timeoutMs;
-    /** By `System.nanoTime()`. */
-    final long deadline;
+    /** The deadline in the request, in milliseconds from the beginning; the engine gives up when the caller does. */
+    long deadlineMs;
+    private final long limit;
     private final Function<Response, T> read;
     /** Of an asynchronous call; otherwise `waiter` waits. */
     private final CompletableFuture<T> future;
@@ -25,8 +27,8 @@ final class Call<T> {
     /** The future's owner completes it: the outcome is not delivered. */
     boolean isDisowned;
     int retries;
-    /** {@link Pool#attemptsFailed} when the call began to wait, or when a failed attempt last counted as its retry. */
-    long attemptsSeen;
+    /** The connection of the last attempt. */
+    Connection refusedBy;
     /** Bytes that count as in flight. */
     long charged;
     long answerBytes;
@@ -35,10 +37,13 @@ final class Call<T> {
     Connection.Slot slot;
     ScheduledFuture<?> timer;
 
-    Call(Request request, long timeoutMs, Function<Response, T> read, CompletableFuture<T> future) {
+    Call(Request request, long timeoutMs, Function<Response, T> read, CompletableFuture<T> future, Network network) {
         this.request = request;
+        this.network = network;
+        this.began = network.nanoTime();
         this.timeoutMs = timeoutMs;
-        this.deadline = began + timeoutMs * 1_000_000;
+        this.deadlineMs = timeoutMs;
+        this.limit = began + timeoutMs * 1_000_000;
         this.read = read;
         this.future = future;
         this.waiter = future == null ? Thread.currentThread() : null;
@@ -49,12 +54,24 @@ final class Call<T> {
     }
 
     long nanosLeft() {
-        return deadline - System.nanoTime();
+        return limit - network.nanoTime();
     }
 
-    /** Milliseconds that are left, as the protocol carries them. */
-    long deadlineMs() {
-        return Math.max(1, Math.min((nanosLeft() + 999_999) / 1_000_000, 0xffff_ffffL));
+    /** The time within which a retry may begin. */
+    long retryNanosLeft() {
+        return Math.min(nanosLeft(), began + deadlineMs * 1_000_000 - network.nanoTime());
+    }
+
+    /**
+     * What is left of the deadline, as the protocol carries it. The engine counts it from when it has read the request, so the first attempt
+     * has all of it, however long it waited for a connection.
+     */
+    long deadlineMsLeft() {
+        long left = deadlineMs;
+        if (retries > 0) {
+            left = (began + deadlineMs * 1_000_000 - network.nanoTime() + 999_999) / 1_000_000;
+        }
+        return Math.max(1, Math.min(left, 0xffff_ffffL));
     }
 
     /** Passes the outcome to the caller: a response or an error. Called once, without the lock. */
@@ -119,7 +136,7 @@ final class Call<T> {
     }
 
     ClientObserver.CallEnd end(LeafsealException error) {
-        var duration = java.time.Duration.ofNanos(System.nanoTime() - began);
+        var duration = java.time.Duration.ofNanos(network.nanoTime() - began);
         return new ClientObserver.CallEnd(
                 request.method, duration, retries, request.size, answerBytes, Optional.ofNullable(address), Optional.ofNullable(error));
     }

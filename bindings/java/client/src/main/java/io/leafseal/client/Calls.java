@@ -1,9 +1,9 @@
 package io.leafseal.client;
 
 import io.leafseal.client.Answers.Response;
+import io.leafseal.client.Rules.Action;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Iterator;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -13,8 +13,8 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ScheduledFuture;
-import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.ThreadFactory;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -26,21 +26,16 @@ import java.util.function.Function;
 /**
  * The life of a call: waiting for its turn, in flight, retried, ended. Each call ends exactly once.
  *
- * <p>A call is retried only if no engine executes it: no connection could be opened, the connection ended before the engine read the request,
- * or it answered `unavailable` or `overloaded`. Retries of refused calls are limited over all calls, so that a client adds little to an
- * overload; those that go to another engine are not.
+ * <p>A call is retried as {@link Rules} says, only if no engine executes it. Retries of refused calls are limited over all calls, so that a
+ * client adds little to an overload; those that go to another engine are not.
  *
  * <p>One lock guards calls, pool and connections. Nothing blocks and no foreign code runs under it: such work is collected as effects, which
  * the thread runs after it has released the lock.
  */
 final class Calls {
-    /** Cost of retrying a refused call, if an answer earns 1: at most a tenth more calls reach an overloaded engine. */
-    private static final int RETRY_COST = 10;
-    private static final int CREDIT_MAX = 100 * RETRY_COST;
-
     final ReentrantLock lock = new ReentrantLock();
     final Settings settings;
-    final ScheduledThreadPoolExecutor timer;
+    final Network network;
     private final Pool pool;
     private final ConcurrentLinkedQueue<Runnable> effects = new ConcurrentLinkedQueue<>();
     private final Executor executor;
@@ -52,18 +47,20 @@ final class Calls {
     private long bytesWaiting;
     private long bytesInFlight;
     private int active;
-    private int credit = 10 * RETRY_COST;
+    private int credit = Rules.CREDIT_START;
     private boolean isClosed;
 
     Calls(Settings settings) {
+        // A random address first: otherwise all clients would connect to the same engine first.
+        this(settings, new Sockets(settings, threads("leafseal-client")), ThreadLocalRandom.current().nextInt(settings.addresses().size()));
+    }
+
+    Calls(Settings settings, Network network, int firstAddress) {
         this.settings = settings;
-        ThreadFactory threads = threads("leafseal-client");
-        timer = new ScheduledThreadPoolExecutor(1, threads);
-        timer.setRemoveOnCancelPolicy(true);
-        timer.setExecuteExistingDelayedTasksAfterShutdownPolicy(false);
-        ownExecutor = settings.executor() == null ? completions(threads) : null;
+        this.network = network;
+        ownExecutor = settings.executor() == null ? completions(threads("leafseal-calls")) : null;
         executor = ownExecutor == null ? settings.executor() : ownExecutor;
-        pool = new Pool(this, threads);
+        pool = new Pool(this, network, firstAddress);
     }
 
     private static ExecutorService completions(ThreadFactory threads) {
@@ -85,14 +82,14 @@ final class Calls {
     }
 
     <T> T run(Request request, Duration timeout, Function<Response, T> read) {
-        Call<T> call = new Call<>(request, timeout.toMillis(), read, null);
+        Call<T> call = new Call<>(request, timeout.toMillis(), read, null, network);
         start(call);
         return call.await(this);
     }
 
     <T> CompletableFuture<T> submit(Request request, Duration timeout, Function<Response, T> read) {
         CallFuture<T> future = new CallFuture<>();
-        Call<T> call = new Call<>(request, timeout.toMillis(), read, future);
+        Call<T> call = new Call<>(request, timeout.toMillis(), read, future, network);
         future.call = call;
         start(call);
         return future;
@@ -175,16 +172,13 @@ final class Calls {
         }
     }
 
+    /** Makes a change later; null if the client is closed and no call is left. */
     ScheduledFuture<?> after(long nanos, Runnable change) {
-        try {
-            return timer.schedule(() -> locked(change), nanos, TimeUnit.NANOSECONDS);
-        } catch (RejectedExecutionException error) {
-            // The client is closed, and no call is left.
-            return null;
-        }
+        return network.after(nanos, () -> locked(change));
     }
 
-    private void start(Call<?> call) {
+    /** Begins a call, which ends by its outcome. */
+    void start(Call<?> call) {
         locked(() -> {
             active++;
             LeafsealException refusal = refusal(call);
@@ -195,7 +189,7 @@ final class Calls {
             if (call.isAsync()) {
                 call.timer = after(call.nanosLeft(), () -> expireLocked(call));
             }
-            enqueue(call);
+            begin(call);
         });
     }
 
@@ -203,25 +197,24 @@ final class Calls {
         if (isClosed) {
             return new LeafsealException(LeafsealException.CLOSED, "the client is closed");
         }
-        boolean mayBegin = waiting.isEmpty() && mayBegin() && pool.pick() != null;
-        boolean hasRoom = waiting.size() < settings.requestsWaitingMax()
-                && (waiting.isEmpty() || bytesWaiting + call.request.size <= settings.bytesWaitingMax());
+        int count = waiting.size();
+        boolean mayBegin = count == 0 && mayBegin() && pool.hasRoom(call);
+        boolean hasRoom = count < settings.requestsWaitingMax()
+                && (count == 0 || bytesWaiting + call.request.size <= settings.bytesWaitingMax());
         if (mayBegin || hasRoom) {
             return null;
         }
-        String message = waiting.size() + " calls (" + bytesWaiting + " bytes) wait already; start fewer at a time, or raise requestsWaitingMax ("
+        String message = count + " calls (" + bytesWaiting + " bytes) wait already; start fewer at a time, or raise requestsWaitingMax ("
                 + settings.requestsWaitingMax() + ") or bytesWaitingMax (" + settings.bytesWaitingMax() + ")";
         return new LeafsealException(LeafsealException.BUSY, message, Retry.LATER, null);
     }
 
-    private void enqueue(Call<?> call) {
-        wait(call);
-        pump();
-    }
-
-    private void wait(Call<?> call) {
+    /** Begins a call, or lets it wait. */
+    private void begin(Call<?> call) {
+        if (mayBegin() && tryBegin(call)) {
+            return;
+        }
         call.isWaiting = true;
-        call.attemptsSeen = pool.attemptsFailed();
         waiting.add(call);
         bytesWaiting += call.request.size;
     }
@@ -234,110 +227,107 @@ final class Calls {
         }
     }
 
-    private Call<?> next() {
-        Iterator<Call<?>> calls = waiting.iterator();
-        Call<?> call = calls.next();
-        noLongerWaits(call);
-        return call;
-    }
-
     private boolean mayBegin() {
         return bytesInFlight < settings.bytesInFlightMax();
     }
 
-    /** Begins waiting calls while there is a connection for them. */
+    /** Begins waiting calls while there is a connection for them. Where the first one waits, all others would. */
     void pump() {
-        while (!waiting.isEmpty() && mayBegin()) {
-            Connection connection = pool.pick();
-            if (connection == null) {
-                if (!pool.isHopeful()) {
-                    disappoint();
-                }
-                return;
-            }
-            Call<?> call = next();
-            call.connection = connection;
-            call.address = connection.name;
-            call.charged = call.request.size;
-            bytesInFlight += call.charged;
-            call.slot = connection.send(call);
+        while (!waiting.isEmpty() && mayBegin() && tryBegin(waiting.iterator().next())) {
+            // It no longer waits.
         }
     }
 
+    /** Sends a call or fails it; returns false if it waits. */
+    private boolean tryBegin(Call<?> call) {
+        Pool.Turn turn = pool.choose(call);
+        if (turn.error() == null && turn.connection() == null) {
+            return false;
+        }
+        noLongerWaits(call);
+        if (turn.error() != null) {
+            String code = turn.error().code();
+            failed(call, turn.error(), Decisions.action(code, code, false, false));
+        } else {
+            send(call, turn.connection());
+        }
+        return true;
+    }
+
+    private void send(Call<?> call, Connection connection) {
+        call.connection = connection;
+        call.address = connection.name;
+        call.charged = call.request.size;
+        bytesInFlight += call.charged;
+        call.slot = connection.send(call);
+    }
+
     /** The outcome of a request in flight: a response, or the error that ended its connection. */
-    void outcome(Call<?> call, Object outcome, boolean isStarted) {
+    void outcome(Call<?> call, Object outcome, boolean isSent, boolean isElsewhere) {
         release(call);
+        if (isSent) {
+            call.refusedBy = call.connection;
+        }
         if (outcome instanceof LeafsealException error) {
-            boolean isUntouched = error.code().equals(LeafsealException.GOING_AWAY) || !isStarted;
-            failed(call, error, isUntouched && error.retry() == Retry.ELSEWHERE ? Mode.ELSEWHERE : Mode.NO);
+            String event = error.source() == LeafsealException.Source.ENGINE ? "connection_error" : error.code();
+            failed(call, error, Decisions.action(event, error.code(), isSent, isElsewhere));
             return;
         }
         Response response = (Response) outcome;
         call.answerBytes = response.frame().size();
         LeafsealException error = response.error();
         if (error == null) {
-            credit = Math.min(credit + 1, CREDIT_MAX);
+            if (Decisions.earns(call.request.method)) {
+                credit = Math.min(credit + Rules.CREDIT_EARNED, Rules.CREDIT_MAX);
+            }
             settle(call, response);
-            return;
-        }
-        boolean isUnavailable = error.code().equals("unavailable");
-        if (isUnavailable && (call.connection.isLeaving() || pool.hasOther())) {
-            failed(call, error, Mode.ELSEWHERE);
         } else {
-            failed(call, error, isUnavailable || error.code().equals("overloaded") ? Mode.CHARGED : Mode.NO);
+            failed(call, error, Decisions.action("answer", error.code(), true, isElsewhere));
         }
     }
 
-    private enum Mode { NO, ELSEWHERE, CHARGED }
-
     /** Retries the call, or ends it. */
-    private void failed(Call<?> call, LeafsealException error, Mode mode) {
-        boolean isFirst = mode == Mode.ELSEWHERE && call.retries == 0;
-        long advice = error.retryAfter().map(Duration::toNanos).orElse(0L);
-        long pause = isFirst ? 0 : Math.max(settings.backoffNanos(call.retries), advice);
-        boolean isAffordable = mode != Mode.CHARGED || credit >= RETRY_COST;
-        if (mode == Mode.NO || call.retries >= settings.retriesMax() || pause >= call.nanosLeft() || !isAffordable) {
+    private void failed(Call<?> call, LeafsealException error, Action action) {
+        long pause = pause(call, error, action);
+        boolean isAffordable = action != Action.RETRY_CHARGED || credit >= Rules.RETRY_COST;
+        if (action == Action.FAIL || call.retries >= settings.retriesMax() || pause >= call.retryNanosLeft() || !isAffordable) {
             settle(call, error);
             return;
         }
-        if (mode == Mode.CHARGED) {
-            credit -= RETRY_COST;
+        if (action == Action.RETRY_CHARGED) {
+            credit -= Rules.RETRY_COST;
         }
         call.retries++;
         call.connection = null;
         call.slot = null;
         observe(observer -> observer.retried(call.request.method, error));
         paused.add(call);
-        if (isFirst) {
+        if (pause == 0) {
             effect(() -> locked(() -> resume(call)));
         } else {
             after(pause, () -> resume(call));
         }
     }
 
-    private void resume(Call<?> call) {
-        if (paused.remove(call)) {
-            enqueue(call);
+    private long pause(Call<?> call, LeafsealException error, Action action) {
+        if (action == Action.FAIL || (action == Action.RETRY_ELSEWHERE && call.retries == 0)) {
+            return 0;
         }
+        // Before the next attempt to connect the call would only get the same error.
+        long least = action == Action.RETRY_LATER ? pool.dialPause() : error.retryAfter().map(Duration::toNanos).orElse(0L);
+        return Math.max(backoffNanos(call.retries), least);
     }
 
-    /** No engine is connected or being connected to: calls wait for the next attempt if that may help, others fail. */
-    private void disappoint() {
-        long pause = pool.retryInNanos();
-        if (pause <= 0) {
-            pool.grow();
-            return;
-        }
-        LeafsealException error = pool.error();
-        boolean isFinal = error.code().equals(LeafsealException.TLS_FAILED) || error.code().equals("forbidden");
-        for (Call<?> call : new ArrayList<>(waiting)) {
-            boolean isFailed = call.attemptsSeen != pool.attemptsFailed();
-            if (isFinal || (isFailed && call.retries >= settings.retriesMax()) || pause >= call.nanosLeft()) {
-                settle(call, error);
-            } else if (isFailed) {
-                call.retries++;
-                call.attemptsSeen = pool.attemptsFailed();
-            }
+    /** The pause after earlier failures, in nanoseconds. Jitter over its upper part, so that clients do not all return at once. */
+    long backoffNanos(int failures) {
+        double longest = settings.backoffMin().toNanos() * Math.pow(Rules.BACKOFF_FACTOR, Math.min(failures, 30));
+        double pause = Math.min(longest, settings.backoffMax().toNanos());
+        return (long) (pause * (Rules.JITTER_FROM + (Rules.JITTER_TO - Rules.JITTER_FROM) * network.random()));
+    }
+
+    private void resume(Call<?> call) {
+        if (paused.remove(call)) {
+            begin(call);
         }
     }
 
@@ -369,12 +359,16 @@ final class Calls {
             release(call);
         }
         settle(call, error);
-        pump();
     }
 
+    /** Ends a request's share of the bytes in flight. Calls that waited for it begin. */
     private void release(Call<?> call) {
+        boolean wasFull = !mayBegin();
         bytesInFlight -= call.charged;
         call.charged = 0;
+        if (wasFull) {
+            pump();
+        }
     }
 
     private void settle(Call<?> call, Object outcome) {
@@ -443,7 +437,7 @@ final class Calls {
             }
             pool.close(null);
         });
-        timer.shutdown();
+        network.close();
         if (ownExecutor != null) {
             ownExecutor.shutdown();
         }

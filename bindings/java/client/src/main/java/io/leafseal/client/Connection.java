@@ -7,17 +7,10 @@ import io.leafseal.client.Answers.Response;
 import io.leafseal.client.FrameReader.Frame;
 import java.io.IOException;
 import java.io.OutputStream;
-import java.time.Duration;
-import java.time.Instant;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.ScheduledFuture;
-import java.util.concurrent.ThreadFactory;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.Condition;
-import javax.net.ssl.SSLException;
 
 /**
  * One TLS connection: many requests in flight, answers in any order.
@@ -28,40 +21,27 @@ import javax.net.ssl.SSLException;
 final class Connection {
     /** Messages that are written together end here, in bytes; a message may be longer. */
     private static final long BATCH_SIZE = 1 << 16;
-    /** Plaintext of a TLS record (RFC 8446, section 5.1). */
-    private static final int RECORD_SIZE = 1 << 14;
-    /** How long a graceful close may take, and how long a failed write waits for the reason to be read. */
-    private static final long CLOSE_NANOS = 1_000_000_000;
 
+    final Network.Place place;
     final String name;
-    private final Calls calls;
-    private final Tls.Sockets sockets;
-    private final Listener listener;
-    private final Condition hasOutput;
+    final Calls calls;
+    private final Pool pool;
+    private final Network.Transport transport;
     private final ArrayDeque<Outgoing> output = new ArrayDeque<>();
     private final List<Slot> slots = new ArrayList<>();
     private final ArrayDeque<Slot> free = new ArrayDeque<>();
     private int inFlight;
     private boolean hasAnswered;
     private boolean isLeaving;
-    private boolean isShutdown;
     private boolean isGraceful;
     /** Fires when the engine's chain expires. */
     private ScheduledFuture<?> expiry;
     private boolean hasExpired;
     private LeafsealException error;
 
-    /** What a connection reports to its pool, under the lock. */
-    interface Listener {
-        /** An answer arrived to a request of this time, by `System.nanoTime()`; without an error if the request succeeded. */
-        void answered(LeafsealException error, long sentAt);
-
-        void ended(Connection connection, LeafsealException error);
-    }
-
-    /** The place of a request in flight. */
+    /** A request in flight. */
     static final class Slot {
-        private final int id;
+        final int id;
         /** Null while the slot is free, and after the caller stopped waiting. */
         private Call<?> call;
         private Outgoing outgoing;
@@ -75,55 +55,54 @@ final class Connection {
     }
 
     /** A message to write: a request of a slot, or `cancel` for it. */
-    private static final class Outgoing {
-        private final Slot slot;
-        private final Call<?> call;
+    static final class Outgoing {
+        final Slot slot;
+        /** Null for `cancel`. */
+        final Call<?> call;
+        final long deadlineMs;
         private boolean isStarted;
 
         private Outgoing(Slot slot, Call<?> call) {
             this.slot = slot;
             this.call = call;
+            this.deadlineMs = call == null ? 0 : call.deadlineMsLeft();
         }
 
-        private void writeTo(OutputStream out) throws IOException {
+        void writeTo(OutputStream out) throws IOException {
             if (call == null) {
                 int id = slot.id;
                 out.write(new byte[] {(byte) 0x93, 2, (byte) 0xa6, 'c', 'a', 'n', 'c', 'e', 'l', (byte) 0x91, (byte) 0xce});
                 out.write(new byte[] {(byte) (id >> 24), (byte) (id >> 16), (byte) (id >> 8), (byte) id});
             } else {
-                call.request.writeTo(out, slot.id, call.deadlineMs());
+                call.request.writeTo(out, slot.id, deadlineMs);
             }
         }
     }
 
-    Connection(String name, Calls calls, Tls.Sockets sockets, Listener listener) {
+    Connection(Network.Place place, String name, Calls calls, Pool pool, Network.Transport transport) {
+        this.place = place;
         this.name = name;
         this.calls = calls;
-        this.sockets = sockets;
-        this.listener = listener;
-        this.hasOutput = calls.lock.newCondition();
+        this.pool = pool;
+        this.transport = transport;
     }
 
-    void start(ThreadFactory threads) {
-        // The chain is still valid in its last second.
-        Duration left = Duration.between(Instant.now(), sockets.expiry().plusSeconds(1));
-        expiry = calls.after(TimeUnit.NANOSECONDS.convert(left), this::expire);
-        threads.newThread(this::read).start();
-        threads.newThread(this::write).start();
+    void start() {
+        transport.start(this);
+    }
+
+    /** Begins no more requests after this time, when the engine's chain expires. */
+    void expireIn(long nanos) {
+        expiry = calls.after(nanos, this::expire);
     }
 
     boolean isOpen() {
         return error == null;
     }
 
-    /** Whether the engine has announced that it leaves the connection, or its chain has expired. */
-    boolean isLeaving() {
-        return isLeaving;
-    }
-
-    /** Whether the engine announced its shutdown here. */
-    boolean isShutdown() {
-        return isShutdown;
+    /** Whether this side has closed it, idle. Final once the connection has ended. */
+    boolean isGraceful() {
+        return isGraceful;
     }
 
     boolean hasAnswered() {
@@ -135,12 +114,7 @@ final class Connection {
         return inFlight;
     }
 
-    /** Whether requests may begin here. */
-    boolean takesRequests() {
-        return error == null && !isLeaving && inFlight < calls.settings.requestsInFlightMax();
-    }
-
-    /** Queues a request; {@link #takesRequests} holds. */
+    /** Queues a request; the connection is usable and has room. */
     Slot send(Call<?> call) {
         Slot slot = free.isEmpty() ? new Slot(slots.size()) : free.pop();
         if (slot.id == slots.size()) {
@@ -148,7 +122,7 @@ final class Connection {
         }
         slot.call = call;
         slot.isInUse = true;
-        slot.sentAt = System.nanoTime();
+        slot.sentAt = calls.network.nanoTime();
         slot.outgoing = new Outgoing(slot, call);
         inFlight++;
         // The bytes are kept for the writing thread, which may still need them after the call has ended.
@@ -159,7 +133,7 @@ final class Connection {
 
     private void queue(Outgoing message) {
         output.add(message);
-        hasOutput.signal();
+        transport.wake();
     }
 
     /** The caller of a request in flight stops waiting: the engine is asked to stop it. It is still answered, and must be in time. */
@@ -193,9 +167,7 @@ final class Connection {
         slot.isInUse = false;
         free.push(slot);
         inFlight--;
-        if (isLeaving && inFlight == 0) {
-            leave("closed");
-        }
+        endIfUnused();
         calls.pump();
     }
 
@@ -205,7 +177,7 @@ final class Connection {
     }
 
     /** As {@link #end}, with a reason of its own for one request. */
-    private void end(LeafsealException reason, long id, LeafsealException own) {
+    void end(LeafsealException reason, long id, LeafsealException own) {
         if (error != null) {
             return;
         }
@@ -213,10 +185,15 @@ final class Connection {
         if (expiry != null) {
             expiry.cancel(false);
         }
-        hasOutput.signal();
+        transport.wake();
         if (!isGraceful) {
-            calls.effect(this::closeSocket);
+            calls.effect(transport::close);
         }
+        boolean wasUsable = pool.retire(this);
+        if (reason.source() == LeafsealException.Source.ENGINE) {
+            pool.avoid(place, "connection_error", reason.code());
+        }
+        boolean isElsewhere = isRefusal(reason) && pool.mayLeave();
         List<Request> unwritten = output.stream().filter(message -> message.call != null).map(message -> message.call.request).toList();
         output.clear();
         calls.effect(() -> unwritten.forEach(Request::release));
@@ -227,12 +204,15 @@ final class Connection {
             Call<?> call = slot.call;
             slot.call = null;
             if (call != null) {
-                calls.outcome(call, slot.id == id ? own : reason, slot.outgoing.isStarted);
+                calls.outcome(call, slot.id == id ? own : reason, slot.outgoing.isStarted, isElsewhere);
             }
         }
         slots.clear();
         inFlight = 0;
-        listener.ended(this, reason);
+        pool.ended(this, reason);
+        if (wasUsable) {
+            calls.pump();
+        }
     }
 
     /** Closes an idle connection. */
@@ -240,64 +220,18 @@ final class Connection {
         if (error == null) {
             isGraceful = true;
             end(new LeafsealException(LeafsealException.CLOSED, "the client closed the connection"));
-            calls.effect(this::closeLater);
+            calls.effect(transport::closeGracefully);
         }
     }
 
-    /** The writing thread says goodbye and closes the socket; if it cannot, this does. */
-    private void closeLater() {
-        try {
-            calls.timer.schedule(this::closeSocket, CLOSE_NANOS, TimeUnit.NANOSECONDS);
-        } catch (java.util.concurrent.RejectedExecutionException rejected) {
-            closeSocket();
-        }
+    /** Begins no more requests; the connection closes when those in flight are answered. */
+    void drop() {
+        isLeaving = true;
+        endIfUnused();
     }
 
-    private void closeSocket() {
-        try {
-            // Not that of TLS: its `close` waits for a write that may never end.
-            sockets.plain().close();
-        } catch (IOException ignored) {
-            // It is closed for us in any case.
-        }
-    }
-
-    private void read() {
-        FrameReader reader = null;
-        try {
-            reader = new FrameReader(sockets.secure().getInputStream(), calls.settings.answerSizeMax());
-            for (Frame frame = reader.next(); frame != null; frame = reader.next()) {
-                Frame current = frame;
-                Message message = Answers.parse(frame);
-                calls.locked(() -> take(message, current));
-            }
-            endLocked(null);
-        } catch (IOException failure) {
-            endLocked(failure);
-        } catch (FrameReader.TooLarge large) {
-            String message = "the answer exceeds answerSizeMax (" + calls.settings.answerSizeMax() + " bytes)";
-            var own = new LeafsealException(LeafsealException.TOO_LARGE, message);
-            var others = new LeafsealException(
-                    LeafsealException.CONNECTION_LOST, "the connection was closed: another answer was too large", Retry.ELSEWHERE, null);
-            calls.locked(() -> end(large.id < 0 ? own : others, large.id, own));
-        } catch (FrameScanner.InvalidFrame invalid) {
-            calls.locked(() -> end(LeafsealException.protocol("the peer is no engine: " + invalid.getMessage())));
-        } catch (LeafsealException failure) {
-            calls.locked(() -> end(failure));
-        } catch (OutOfMemoryError memory) {
-            calls.locked(() -> end(new LeafsealException(LeafsealException.TOO_LARGE, "no memory for the answer")));
-        } finally {
-            if (reader != null) {
-                reader.wipe();
-            }
-        }
-    }
-
-    private void endLocked(IOException failure) {
-        calls.locked(() -> end(lost(failure)));
-    }
-
-    private void take(Message message, Frame frame) {
+    /** Handles a message of the engine. */
+    void take(Message message, Frame frame) {
         if (error != null) {
             frame.wipe();
         } else if (message instanceof Response response) {
@@ -317,27 +251,68 @@ final class Connection {
             return;
         }
         hasAnswered = true;
-        listener.answered(response.error(), slot.sentAt);
         Call<?> call = slot.call;
         if (call == null) {
             response.frame().wipe();
         } else {
-            calls.outcome(call, response, true);
+            boolean isElsewhere = judge(call, response.error(), slot.sentAt);
+            slot.call = null;
+            calls.outcome(call, response, true, isElsewhere);
         }
         vacate(slot);
     }
 
+    /** Notes what an answer says about the engine, and returns whether another one may serve the request. */
+    private boolean judge(Call<?> call, LeafsealException failure, long sentAt) {
+        if (failure == null) {
+            if (Decisions.earns(call.request.method)) {
+                pool.served(place, sentAt);
+            }
+            return false;
+        }
+        pool.avoid(place, "answer", failure.code());
+        return isLeaving || (isRefusal(failure) && pool.mayLeave());
+    }
+
+    /** Whether an engine cannot serve requests, unlike others perhaps. */
+    private static boolean isRefusal(LeafsealException error) {
+        return error != null && error.source() == LeafsealException.Source.ENGINE && error.code().equals("unavailable");
+    }
+
+    /**
+     * Begins no more requests: the engine has announced that it leaves the connection, or its chain has expired. Requests of which nothing is
+     * written go elsewhere; those in flight are finished.
+     */
     private void leave(String reason) {
         if (error != null) {
             return;
         }
-        isShutdown |= reason.equals("shutdown");
-        boolean isNew = !isLeaving;
         isLeaving = true;
-        if (reason.equals("closed") || inFlight == 0) {
+        if (reason.equals("closed")) {
             end(left());
-        } else if (isNew) {
-            calls.pump();
+            return;
+        }
+        pool.avoid(place, "going_away", reason);
+        pool.retire(this);
+        for (Slot slot : new ArrayList<>(slots)) {
+            Call<?> call = slot.call;
+            if (call != null && !slot.outgoing.isStarted) {
+                output.remove(slot.outgoing);
+                calls.effect(call.request::release);
+                slot.call = null;
+                calls.outcome(call, left(), false, true);
+                vacate(slot);
+            }
+        }
+        endIfUnused();
+        calls.pump();
+    }
+
+    /** Ends a connection that is left, once no call waits for an answer on it. */
+    void endIfUnused() {
+        boolean isWaited = slots.stream().anyMatch(slot -> slot.call != null);
+        if (isLeaving && error == null && output.isEmpty() && !isWaited) {
+            end(left());
         }
     }
 
@@ -349,131 +324,32 @@ final class Connection {
         return new LeafsealException(LeafsealException.GOING_AWAY, message, Retry.ELSEWHERE, null);
     }
 
-    /**
-     * Leaves the connection because a certificate of the engine's chain has expired. Requests of which nothing is written go elsewhere;
-     * those in flight are finished.
-     */
+    /** A certificate of the engine's chain has expired. */
     private void expire() {
-        if (error != null) {
-            return;
-        }
-        hasExpired = true;
-        leave("age");
-        for (Slot slot : new ArrayList<>(slots)) {
-            Call<?> call = slot.call;
-            if (call != null && !slot.outgoing.isStarted) {
-                output.remove(slot.outgoing);
-                calls.effect(call.request::release);
-                calls.outcome(call, left(), false);
-                vacate(slot);
-            }
+        if (error == null) {
+            hasExpired = true;
+            leave("age");
         }
     }
 
-    private void write() {
-        List<Outgoing> batch = new ArrayList<>();
-        RecordOutput out = null;
-        try {
-            out = new RecordOutput(sockets.secure().getOutputStream());
-            while (takeBatch(batch)) {
-                for (Outgoing message : batch) {
-                    message.writeTo(out);
-                }
-                out.flush();
-                releaseAll(batch);
-            }
-            if (isGraceful) {
-                sockets.secure().shutdownOutput();
-                closeSocket();
-            }
-        } catch (IOException failure) {
-            // The other thread can usually read why: a refused certificate, or a notification.
-            calls.after(CLOSE_NANOS, () -> end(lost(failure)));
-        } finally {
-            releaseAll(batch);
-            if (out != null) {
-                Pem.wipe(out.buffer);
-            }
+    /** Takes the next messages to write. Returns false if there are none. */
+    boolean takeBatch(List<Outgoing> batch) {
+        long size = 0;
+        while (error == null && !output.isEmpty() && size < BATCH_SIZE) {
+            Outgoing message = output.remove();
+            message.isStarted = true;
+            size += message.call == null ? 1 : message.call.request.size;
+            batch.add(message);
         }
+        return !batch.isEmpty();
     }
 
-    /** Waits for messages. Returns false when the connection has ended. */
-    private boolean takeBatch(List<Outgoing> batch) {
-        calls.lock.lock();
-        try {
-            while (output.isEmpty() && error == null) {
-                hasOutput.awaitUninterruptibly();
-            }
-            long size = 0;
-            while (error == null && !output.isEmpty() && size < BATCH_SIZE) {
-                Outgoing message = output.remove();
-                message.isStarted = true;
-                size += message.call == null ? 1 : message.call.request.size;
-                batch.add(message);
-            }
-            return error == null;
-        } finally {
-            calls.lock.unlock();
-        }
-    }
-
-    private static void releaseAll(List<Outgoing> batch) {
+    static void releaseAll(List<Outgoing> batch) {
         for (Outgoing message : batch) {
             if (message.call != null) {
                 message.call.request.release();
             }
         }
         batch.clear();
-    }
-
-    /** The error of a connection that ended. With TLS 1.3 a refused client certificate is noticed only here. */
-    private LeafsealException lost(IOException failure) {
-        if (failure instanceof SSLException && !hasAnswered && Tls.message(failure).contains("fatal alert")) {
-            return Tls.tlsFailed("the engine refused the connection: " + failure.getMessage() + "; check the client's certificate", failure);
-        }
-        String message = failure == null ? "the engine closed the connection" : "the connection failed: " + Tls.message(failure);
-        return new LeafsealException(LeafsealException.CONNECTION_LOST, message, Retry.ELSEWHERE, failure);
-    }
-
-    /** Collects what is written into whole records: each is a system call. */
-    private static final class RecordOutput extends OutputStream {
-        private final OutputStream out;
-        private final byte[] buffer = new byte[RECORD_SIZE];
-        private int used;
-
-        RecordOutput(OutputStream out) {
-            this.out = out;
-        }
-
-        @Override
-        public void write(int octet) throws IOException {
-            write(new byte[] {(byte) octet}, 0, 1);
-        }
-
-        @Override
-        public void write(byte[] bytes, int from, int length) throws IOException {
-            int at = from;
-            int left = length;
-            while (left > 0) {
-                int step = Math.min(left, RECORD_SIZE - used);
-                System.arraycopy(bytes, at, buffer, used, step);
-                used += step;
-                at += step;
-                left -= step;
-                if (used == RECORD_SIZE) {
-                    flush();
-                }
-            }
-        }
-
-        @Override
-        public void flush() throws IOException {
-            if (used > 0) {
-                int size = used;
-                used = 0;
-                out.write(buffer, 0, size);
-                Arrays.fill(buffer, 0, size, (byte) 0);
-            }
-        }
     }
 }

@@ -18,32 +18,31 @@ public final class LeafsealClientBuilder {
     private Pem key;
     private String app;
     private String serverName;
-    private Duration timeout = Duration.ofSeconds(30);
-    private Duration connectTimeout = Duration.ofSeconds(5);
-    private int connectionsMax = 2;
-    private int requestsInFlightMax = 128;
+    private Duration timeout = Rules.REQUEST_TIMEOUT;
+    private Duration connectTimeout = Rules.CONNECT_TIMEOUT;
+    private int connectionsMax = Rules.CONNECTIONS_MAX;
+    private int requestsInFlightMax = Rules.REQUESTS_IN_FLIGHT_MAX;
     private long bytesInFlightMax = 128L << 20;
     private int requestsWaitingMax = 16_384;
     private long bytesWaitingMax = 256L << 20;
     private long requestSizeMax = 1L << 30;
     private int answerSizeMax = ANSWER_SIZE_MAX;
-    private int retriesMax = 4;
-    private Duration backoffMin = Duration.ofMillis(50);
-    private Duration backoffMax = Duration.ofSeconds(5);
-    private Duration shutdownAvoid = Duration.ofSeconds(10);
-    private Duration abandonedTimeout = Duration.ofSeconds(30);
+    private int retriesMax = Rules.RETRIES_MAX;
+    private Duration backoffMin = Rules.BACKOFF_MIN;
+    private Duration backoffMax = Rules.BACKOFF_MAX;
+    private Duration abandonedTimeout = Rules.ABANDONED_TIMEOUT;
     private Executor executor;
     private final List<ClientObserver> observers = new ArrayList<>();
 
     LeafsealClientBuilder() {}
 
-    /** {@code HOST:PORT} of one or more engines that serve the same apps. The port defaults to 3443. Each record of a host is an engine. */
+    /** {@code HOST:PORT} of one or more engines that serve the same apps. The port defaults to 3443. */
     public LeafsealClientBuilder addresses(String... list) {
         addresses = List.of(list);
         return this;
     }
 
-    /** {@code HOST:PORT} of one or more engines that serve the same apps. The port defaults to 3443. Each record of a host is an engine. */
+    /** {@code HOST:PORT} of one or more engines that serve the same apps. The port defaults to 3443. */
     public LeafsealClientBuilder addresses(List<String> list) {
         addresses = List.copyOf(list);
         return this;
@@ -109,7 +108,7 @@ public final class LeafsealClientBuilder {
         return this;
     }
 
-    /** Maximum connections to each engine. Each has two threads. Default 2. */
+    /** Maximum open connections. Another one is opened while all are busy. Each has two threads. Default 2. */
     public LeafsealClientBuilder connectionsMax(int count) {
         connectionsMax = count;
         return this;
@@ -164,12 +163,6 @@ public final class LeafsealClientBuilder {
         return this;
     }
 
-    /** How long an engine that announced its shutdown is used only if no other is available. Default 10 s. */
-    public LeafsealClientBuilder shutdownAvoid(Duration time) {
-        shutdownAvoid = time;
-        return this;
-    }
-
     /** How long a cancelled request may stay unanswered before its connection counts as dead. Default 30 s. */
     public LeafsealClientBuilder abandonedTimeout(Duration limit) {
         abandonedTimeout = limit;
@@ -216,13 +209,10 @@ public final class LeafsealClientBuilder {
         if (backoffMax.compareTo(backoffMin) < 0) {
             throw Settings.invalid("backoff: the longest pause must be at least the first");
         }
-        if (shutdownAvoid == null || shutdownAvoid.isNegative() || shutdownAvoid.compareTo(DURATION_MAX) > 0) {
-            throw Settings.invalid("shutdownAvoid must be from 0 to " + DURATION_MAX.toMillis() + " ms");
-        }
         return new LeafsealClient(new Settings(
                 parsed, new Tls(ca, certificate, key), app, serverName, timeout, connectTimeout, connectionsMax, requestsInFlightMax,
                 bytesInFlightMax, requestsWaitingMax, bytesWaitingMax, requestSizeMax, answerSizeMax, retriesMax, backoffMin, backoffMax,
-                shutdownAvoid, abandonedTimeout, executor, List.copyOf(observers)));
+                abandonedTimeout, executor, List.copyOf(observers)));
     }
 
     /** As {@link #build}, and connects: a wrong address or certificate is reported here. */

@@ -2,426 +2,367 @@ package io.leafseal.client;
 
 import io.leafseal.client.ClientObserver.ConnectionEvent;
 import io.leafseal.client.ClientObserver.ConnectionKind;
-import io.leafseal.client.Settings.Address;
-import java.io.IOException;
-import java.net.InetAddress;
-import java.net.InetSocketAddress;
-import java.net.Proxy;
-import java.net.Socket;
-import java.net.UnknownHostException;
+import io.leafseal.client.Network.Place;
+import io.leafseal.client.Network.Transport;
 import java.util.ArrayList;
-import java.util.Arrays;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.Iterator;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
-import java.util.concurrent.ScheduledFuture;
-import java.util.concurrent.ThreadFactory;
-import java.util.concurrent.ThreadLocalRandom;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicBoolean;
-import java.util.function.Predicate;
+import java.util.stream.IntStream;
 
 /**
- * The connections to all engines: which one a request uses, when another is opened, and how long a failing address is not used.
- *
- * <p>A request goes to the open connection with the fewest requests in flight. An address without enough connections gets another in the
- * background while all are busy. After a failure an address is ejected for a time that doubles, with jitter. So is an engine that refers to
- * others: its connections are a last resort for this time. A host name with several records is several engines; its records are looked up
- * again from time to time, and after a failure.
+ * The connections of a client: which one a request uses, when another is opened, and which engines are avoided. The algorithm is that of
+ * every client: {@code vectors/client/README.md}.
  *
  * <p>State is guarded by the lock of {@link Calls}.
  */
 final class Pool {
-    private static final long RESOLVED_NANOS = 30_000_000_000L;
-    /** The JDK caches answers of the name service for this long or longer, so that more frequent look-ups are useless. */
-    private static final long RESOLVED_NANOS_MIN = 1_000_000_000L;
-
     private final Calls calls;
     private final Settings settings;
-    private final ThreadFactory threads;
-    private final List<Host> hosts = new ArrayList<>();
-    private int turn = ThreadLocalRandom.current().nextInt(1 << 16);
-    private long attemptsFailed;
+    private final Network network;
+    /** Connections on which calls may begin, oldest first. */
+    private final List<Connection> usable = new ArrayList<>();
+    /** Connections that have not ended. */
+    private final Set<Connection> open = new LinkedHashSet<>();
+    private final Map<Place, Avoidance> avoided = new HashMap<>();
+    /** Number of DNS records of each address at its last look-up. */
+    private final int[] records;
+    private boolean isDialing;
+    private boolean dialsElsewhere;
+    private int nextAddress;
+    /** Dials in a row of which every address failed, with the last error. */
+    private int dialFailures;
+    private final Pause failed = new Pause();
+    private LeafsealException failure;
+    /** Dials in a row that missed every address that was not avoided. */
+    private int stuckFailures;
+    private final Pause stuck = new Pause();
+    private final Pause renewed = new Pause();
+    /** Whether the last connection that left had answered; null if a dial has begun since then. */
+    private Boolean lastLeft;
+    private int unusedInRow;
     private boolean isClosed;
 
-    /** What can fail: an engine, or the look-up of a host name. */
-    private abstract static class Ejectable {
-        int failures;
-        /** By `System.nanoTime()`. */
-        long ejectedUntil = System.nanoTime();
-        LeafsealException lastError;
+    /** A time by {@link Network#nanoTime} until which something is not done. */
+    private static final class Pause {
+        private boolean isSet;
+        private long until;
 
-        boolean isEjected(long now) {
-            return ejectedUntil - now > 0;
+        void set(long time) {
+            isSet = true;
+            until = time;
+        }
+
+        void clear() {
+            isSet = false;
+        }
+
+        long left(long now) {
+            return isSet ? Math.max(0, until - now) : 0;
         }
     }
 
-    /** A configured address. */
-    private static final class Host extends Ejectable {
-        final Address address;
-        final List<Engine> engines = new ArrayList<>();
-        boolean isResolving;
-        boolean isStale = true;
-        long resolvedAt;
+    /** A place is used only if there is no other until a time, or until a request that was sent since then has succeeded. */
+    private record Avoidance(long since, long until, boolean untilSuccess) {}
 
-        Host(Address address) {
-            this.address = address;
-        }
+    /** What a request gets: a connection, or an error; with neither it waits. */
+    record Turn(Connection connection, LeafsealException error) {
+        static final Turn WAITS = new Turn(null, null);
     }
 
-    /** One engine. */
-    private static final class Engine extends Ejectable {
-        final Host host;
-        final InetSocketAddress address;
-        final String name;
-        final Set<Connection> connections = new LinkedHashSet<>();
-        boolean isDialing;
-        /** The host name no longer resolves to it. */
-        boolean isGone;
-        /** Used only if no other engine is available before this time. */
-        long avoidedUntil = System.nanoTime();
-        /** It referred to another engine, and has served no later request. */
-        boolean hasRefused;
-        long refusedAt;
-
-        Engine(Host host, InetAddress ip) {
-            this.host = host;
-            this.address = new InetSocketAddress(ip, host.address.port());
-            String shown = ip.getHostAddress();
-            this.name = (shown.contains(":") ? "[" + shown + "]" : shown) + ":" + host.address.port();
-        }
-
-        /** Whether its connections are a last resort. */
-        boolean isRefusing(long now) {
-            return hasRefused && isEjected(now);
-        }
-
-        int usable() {
-            int count = 0;
-            for (Connection connection : connections) {
-                if (connection.isOpen() && !connection.isLeaving()) {
-                    count++;
-                }
-            }
-            return count;
-        }
-    }
-
-    Pool(Calls calls, ThreadFactory threads) {
+    Pool(Calls calls, Network network, int firstAddress) {
         this.calls = calls;
         this.settings = calls.settings;
-        this.threads = threads;
-        for (Address address : settings.addresses()) {
-            hosts.add(new Host(address));
+        this.network = network;
+        records = new int[settings.addresses().size()];
+        nextAddress = firstAddress;
+    }
+
+    /** Where the next request goes. */
+    Turn choose(Call<?> call) {
+        Connection best = best(call);
+        if (best == null) {
+            if (failed.left(network.nanoTime()) > 0) {
+                return new Turn(null, failure);
+            }
+            dial(false);
+            return Turn.WAITS;
         }
-    }
-
-    private List<Engine> engines() {
-        List<Engine> engines = new ArrayList<>();
-        hosts.forEach(host -> engines.addAll(host.engines));
-        return engines;
-    }
-
-    /** The connection for the next request, if one is available now. */
-    Connection pick() {
-        long now = System.nanoTime();
-        Connection best = leastBusy(now, false);
-        if (best == null || best.inFlight() > 0) {
-            grow();
+        if (isAvoided(best.place) && mayLeave()) {
+            dial(true);
+            return Turn.WAITS;
         }
-        return best != null || isHopeful(engine -> !engine.isRefusing(now)) ? best : leastBusy(now, true);
+        if (best.inFlight() > 0 && usable.size() < settings.connectionsMax()) {
+            dial(false);
+        }
+        return isFull(best) ? Turn.WAITS : new Turn(best, null);
     }
 
-    private Connection leastBusy(long now, boolean isRefusing) {
+    /** Whether a request would be sent now. */
+    boolean hasRoom(Call<?> call) {
+        Connection best = best(call);
+        return best != null && !isFull(best);
+    }
+
+    private boolean isFull(Connection connection) {
+        return connection.inFlight() >= settings.requestsInFlightMax();
+    }
+
+    /** To a place that is not avoided, other than the one that refused the call, with the fewest requests in flight, the oldest; or null. */
+    private Connection best(Call<?> call) {
         Connection best = null;
-        for (Host host : hosts) {
-            for (Engine engine : host.engines) {
-                if (engine.isRefusing(now) != isRefusing) {
-                    continue;
-                }
-                for (Connection connection : engine.connections) {
-                    if (connection.takesRequests() && (best == null || connection.inFlight() < best.inFlight())) {
-                        best = connection;
-                    }
-                }
+        for (Connection connection : usable) {
+            if (best == null || isBetter(connection, best, call)) {
+                best = connection;
             }
         }
         return best;
     }
 
-    /** Whether a connection is open or being opened. */
-    boolean isHopeful() {
-        return isHopeful(engine -> true);
-    }
-
-    private boolean isHopeful(Predicate<Engine> which) {
-        for (Host host : hosts) {
-            if (host.isResolving && host.engines.isEmpty()) {
-                return true;
-            }
-            for (Engine engine : host.engines) {
-                if ((engine.isDialing || engine.usable() > 0) && which.test(engine)) {
-                    return true;
-                }
-            }
+    private boolean isBetter(Connection one, Connection other, Call<?> call) {
+        boolean isAvoided = isAvoided(one.place);
+        if (isAvoided != isAvoided(other.place)) {
+            return !isAvoided;
         }
-        return false;
-    }
-
-    /** Whether an engine may serve what another has just refused. */
-    boolean hasOther() {
-        long now = System.nanoTime();
-        return engines().stream().anyMatch(engine -> !engine.isGone && !engine.isEjected(now));
-    }
-
-    /** Time until an ejected address is tried again; 0 if one may be tried now. */
-    long retryInNanos() {
-        long now = System.nanoTime();
-        long least = Long.MAX_VALUE;
-        for (Host host : hosts) {
-            if (host.engines.isEmpty()) {
-                least = Math.min(least, host.ejectedUntil - now);
-            }
-            for (Engine engine : host.engines) {
-                least = Math.min(least, engine.ejectedUntil - now);
-            }
+        boolean isFull = isFull(one);
+        if (isFull != isFull(other)) {
+            return !isFull;
         }
-        return Math.max(0, least);
-    }
-
-    /** Attempts to connect that have failed so far. */
-    long attemptsFailed() {
-        return attemptsFailed;
-    }
-
-    /** Why no connection is available. A network error is preferred to one of certificates, because it may pass. */
-    LeafsealException error() {
-        LeafsealException best = null;
-        List<Ejectable> all = new ArrayList<>(engines());
-        all.addAll(hosts);
-        for (Ejectable place : all) {
-            LeafsealException error = place.lastError;
-            if (error != null && (best == null || best.code().equals(LeafsealException.TLS_FAILED))) {
-                best = error;
-            }
+        if ((one == call.refusedBy) != (other == call.refusedBy)) {
+            return other == call.refusedBy;
         }
-        return best != null ? best : new LeafsealException(LeafsealException.CONNECT_FAILED, "no engine is available", Retry.ELSEWHERE, null);
+        return one.inFlight() < other.inFlight();
+    }
+
+    /** Uses a place only if there is no other, if the rules say so of an event there. */
+    void avoid(Place place, String event, String code) {
+        Rules.Avoid rule = Decisions.avoid(event, code);
+        if (rule != null) {
+            boolean lasts = isAvoided(place) && !avoided.get(place).untilSuccess;
+            long now = network.nanoTime();
+            avoided.put(place, new Avoidance(now, now + Rules.AVOIDED.toNanos(), rule.untilSuccess() && !lasts));
+        }
+    }
+
+    /** A request has succeeded, which ends the avoidance of a place that refused others before it was sent. */
+    void served(Place place, long sentAt) {
+        Avoidance avoidance = avoided.get(place);
+        if (avoidance != null && avoidance.untilSuccess && avoidance.since - sentAt <= 0) {
+            avoided.remove(place);
+        }
+    }
+
+    private boolean isAvoided(Place place) {
+        if (avoided.isEmpty()) {
+            return false;
+        }
+        Avoidance avoidance = avoided.get(place);
+        if (avoidance != null && avoidance.until - network.nanoTime() <= 0) {
+            avoided.remove(place);
+            return false;
+        }
+        return avoidance != null;
+    }
+
+    private boolean isAvoidedLocked(Place place) {
+        calls.lock.lock();
+        try {
+            return isAvoided(place);
+        } finally {
+            calls.lock.unlock();
+        }
+    }
+
+    /** Whether all known places of an address are avoided. */
+    private boolean isAddressAvoided(int address) {
+        List<Place> places = avoided.keySet().stream().filter(place -> place.address() == address).toList();
+        return places.stream().filter(this::isAvoided).count() >= Math.max(1, records[address]);
+    }
+
+    /** Whether a new connection may reach an engine that is not avoided: at another address, or behind a balancer. */
+    boolean mayLeave() {
+        if (isDialing && dialsElsewhere) {
+            return true;
+        }
+        long now = network.nanoTime();
+        return stuck.left(now) == 0 && failed.left(now) == 0 && (renewed.left(now) == 0 || !fresh(order()).isEmpty());
+    }
+
+    private List<Integer> fresh(List<Integer> addresses) {
+        return addresses.stream().filter(address -> !isAddressAvoided(address)).toList();
+    }
+
+    /** The time until a connection is tried again, in nanoseconds. */
+    long dialPause() {
+        return failed.left(network.nanoTime());
     }
 
     /** Requests in flight on each open connection. */
     List<Integer> load() {
-        return engines().stream().flatMap(engine -> engine.connections.stream()).map(Connection::inFlight).toList();
+        return open.stream().map(Connection::inFlight).toList();
     }
 
-    /** Opens a connection to the engine with the fewest, if one may get another. */
-    void grow() {
+    /** The addresses from the next one on; those that are avoided come last. */
+    private List<Integer> order() {
+        int count = settings.addresses().size();
+        return IntStream.range(0, count).map(step -> (nextAddress + step) % count).boxed()
+                .sorted(Comparator.comparing(this::isAddressAvoided)).toList();
+    }
+
+    /** A dial that runs: the addresses that it tries, and those of them that were not avoided when it began. */
+    private record Dial(List<Integer> order, List<Integer> fresh, Iterator<Integer> next) {}
+
+    /** Opens a connection, unless that is under way or has failed recently; if possible not to an avoided place, with `isElsewhere`. */
+    private void dial(boolean isElsewhere) {
+        if (isDialing || isClosed || failed.left(network.nanoTime()) > 0) {
+            return;
+        }
+        isDialing = true;
+        dialsElsewhere = isElsewhere;
+        long pause = pauseBeforeDial();
+        if (pause > 0) {
+            calls.after(pause, () -> dialInTurn(isElsewhere));
+        } else {
+            dialInTurn(isElsewhere);
+        }
+    }
+
+    /**
+     * Longer each time while engines end connections before they answer anything: otherwise a client would reconnect to such an engine in a
+     * busy loop.
+     */
+    private long pauseBeforeDial() {
+        Boolean hadAnswered = lastLeft;
+        lastLeft = null;
+        if (hadAnswered == null) {
+            return 0;
+        }
+        unusedInRow = hadAnswered ? 0 : unusedInRow + 1;
+        // Engines end idle connections, too.
+        return unusedInRow < 2 ? 0 : calls.backoffNanos(unusedInRow - 2);
+    }
+
+    private void dialInTurn(boolean isElsewhere) {
+        List<Integer> order = order();
+        List<Integer> fresh = fresh(order);
+        if (fresh.isEmpty()) {
+            renewed.set(network.nanoTime() + Rules.AVOIDED.toNanos());
+        } else if (isElsewhere) {
+            order = fresh;
+        }
+        connectNext(new Dial(order, fresh, order.iterator()), null);
+    }
+
+    /** Connects to the next address, or ends the dial with this error. */
+    private void connectNext(Dial dial, LeafsealException error) {
         if (isClosed) {
             return;
         }
-        long now = System.nanoTime();
-        hosts.forEach(host -> resolve(host, now));
-        List<Engine> engines = engines();
-        Engine best = null;
-        for (int step = 0; step < engines.size(); step++) {
-            Engine engine = engines.get((turn + step) % engines.size());
-            boolean may = !engine.isDialing && !engine.isGone && !engine.isEjected(now) && engine.usable() < settings.connectionsMax();
-            if (may && (best == null || rank(engine, now) < rank(best, now))) {
-                best = engine;
+        if (!dial.next.hasNext()) {
+            missed(dial, -1);
+            if (dial.order.size() == settings.addresses().size()) {
+                failure = error;
+                failed.set(network.nanoTime() + calls.backoffNanos(dialFailures++));
             }
-        }
-        // An engine that shuts down accepts connections for a while; it is a last resort.
-        if (best == null || (isAvoided(best, now) && hasOther(engines, best))) {
+            isDialing = false;
+            calls.pump();
             return;
         }
-        turn = engines.indexOf(best) + 1;
-        best.isDialing = true;
-        Engine chosen = best;
-        calls.effect(() -> threads.newThread(() -> dial(chosen)).start());
-    }
-
-    private int rank(Engine engine, long now) {
-        return engine.usable() + (isAvoided(engine, now) ? settings.connectionsMax() : 0);
-    }
-
-    private static boolean isAvoided(Engine engine, long now) {
-        return engine.avoidedUntil - now > 0;
-    }
-
-    private static boolean hasOther(List<Engine> engines, Engine best) {
-        return engines.stream().anyMatch(engine -> engine != best && (engine.usable() > 0 || engine.isDialing));
-    }
-
-    /** Looks a host name up, if that is due. */
-    private void resolve(Host host, long now) {
-        long age = now - host.resolvedAt;
-        boolean isDue = host.isStale ? host.engines.isEmpty() || age > RESOLVED_NANOS_MIN : age > RESOLVED_NANOS && !host.address.isLiteral();
-        if (!isDue || host.isResolving || host.isEjected(now)) {
-            return;
-        }
-        host.isResolving = true;
-        Runnable lookUp = () -> {
-            try {
-                InetAddress[] found = InetAddress.getAllByName(host.address.host());
-                calls.locked(() -> resolved(host, found));
-            } catch (UnknownHostException error) {
-                calls.locked(() -> unresolved(host, error));
+        int address = dial.next.next();
+        nextAddress = address + 1;
+        calls.effect(() -> network.connect(address, this::isAvoidedLocked, new Network.Receiver() {
+            @Override
+            public void records(int count) {
+                calls.locked(() -> records[address] = count);
             }
-        };
-        // Only a name can block the thread.
-        calls.effect(host.address.isLiteral() ? lookUp : () -> threads.newThread(lookUp).start());
-    }
 
-    private void resolved(Host host, InetAddress[] found) {
-        host.isResolving = false;
-        host.isStale = false;
-        host.failures = 0;
-        host.lastError = null;
-        host.resolvedAt = System.nanoTime();
-        List<InetAddress> records = Arrays.asList(found);
-        host.engines.removeIf(engine -> engine.connections.isEmpty() && !engine.isDialing && !records.contains(engine.address.getAddress()));
-        host.engines.forEach(engine -> engine.isGone = !records.contains(engine.address.getAddress()));
-        for (InetAddress record : records) {
-            if (host.engines.stream().noneMatch(engine -> engine.address.getAddress().equals(record))) {
-                host.engines.add(new Engine(host, record));
+            @Override
+            public void connected(Place place, String name, Transport transport) {
+                calls.locked(() -> {
+                    missed(dial, address);
+                    opened(new Connection(place, name, calls, Pool.this, transport));
+                });
             }
-        }
-        grow();
-        calls.pump();
-    }
 
-    private void unresolved(Host host, UnknownHostException error) {
-        host.isResolving = false;
-        String message = host.address.host() + ": the host name cannot be resolved";
-        var failure = new LeafsealException(LeafsealException.CONNECT_FAILED, message, Retry.ELSEWHERE, error);
-        attemptFailed(host, failure);
-        notice(host.address.host() + ":" + host.address.port(), ConnectionKind.FAILED, failure);
-        calls.pump();
-    }
-
-    private void dial(Engine engine) {
-        long timeoutMs = settings.connectTimeout().toMillis();
-        AtomicBoolean isLate = new AtomicBoolean();
-        Socket plain = new Socket(Proxy.NO_PROXY);
-        ScheduledFuture<?> guard = null;
-        try {
-            // A handshake has no time limit of its own.
-            guard = calls.timer.schedule(() -> {
-                isLate.set(true);
-                close(plain);
-            }, timeoutMs, TimeUnit.MILLISECONDS);
-            String name = settings.serverName() != null ? settings.serverName() : engine.host.address.host();
-            Tls.Sockets sockets = settings.tls().connect(plain, engine.address, name, (int) timeoutMs);
-            guard.cancel(false);
-            Connection connection = new Connection(engine.name, calls, sockets, new Connection.Listener() {
-                @Override
-                public void answered(LeafsealException error, long sentAt) {
-                    Pool.this.answered(engine, error, sentAt);
-                }
-
-                @Override
-                public void ended(Connection ended, LeafsealException error) {
-                    Pool.this.ended(engine, ended, error);
-                }
-            });
-            calls.locked(() -> opened(engine, connection));
-        } catch (RuntimeException error) {
-            close(plain);
-            if (guard != null) {
-                guard.cancel(false);
+            @Override
+            public void failed(String name, LeafsealException reason) {
+                calls.locked(() -> {
+                    notice(name, ConnectionKind.FAILED, reason);
+                    // An error of the network may pass, one of certificates does not.
+                    boolean isKept = error != null && isConnectFailed(error) && !isConnectFailed(reason);
+                    connectNext(dial, isKept ? error : reason);
+                });
             }
-            calls.locked(() -> failed(engine, isLate.get() ? late(engine, timeoutMs) : named(engine, error)));
+        }));
+    }
+
+    /** Records whether a dial has reached one of the addresses that were not avoided. */
+    private void missed(Dial dial, int reached) {
+        if (dial.fresh.contains(reached)) {
+            stuckFailures = 0;
+            stuck.clear();
+        } else if (!dial.fresh.isEmpty()) {
+            stuck.set(network.nanoTime() + calls.backoffNanos(stuckFailures++));
         }
     }
 
-    private static LeafsealException late(Engine engine, long timeoutMs) {
-        String message = engine.name + ": no connection within " + timeoutMs + " ms";
-        return new LeafsealException(LeafsealException.CONNECT_FAILED, message, Retry.ELSEWHERE, null);
+    private static boolean isConnectFailed(LeafsealException error) {
+        return error.code().equals(LeafsealException.CONNECT_FAILED);
     }
 
-    private static LeafsealException named(Engine engine, RuntimeException error) {
-        if (error instanceof LeafsealException known) {
-            return new LeafsealException(known.code(), engine.name + ": " + known.getMessage(), known.retry(), known);
-        }
-        return new LeafsealException(LeafsealException.CONNECT_FAILED, engine.name + ": " + Tls.message(error), Retry.ELSEWHERE, error);
-    }
-
-    private static void close(Socket socket) {
-        try {
-            socket.close();
-        } catch (IOException ignored) {
-            // It is closed for us in any case.
-        }
-    }
-
-    private void opened(Engine engine, Connection connection) {
-        engine.isDialing = false;
-        engine.connections.add(connection);
-        notice(engine.name, ConnectionKind.OPENED, null);
-        connection.start(threads);
+    private void opened(Connection connection) {
+        isDialing = false;
+        dialFailures = 0;
+        failed.clear();
+        failure = null;
+        open.add(connection);
+        notice(connection.name, ConnectionKind.OPENED, null);
+        connection.start();
         if (isClosed) {
             connection.close();
-        }
-        calls.pump();
-    }
-
-    private void failed(Engine engine, LeafsealException error) {
-        engine.isDialing = false;
-        attemptFailed(engine, error);
-        notice(engine.name, ConnectionKind.FAILED, error);
-        calls.pump();
-    }
-
-    private void answered(Engine engine, LeafsealException error, long sentAt) {
-        long now = System.nanoTime();
-        if (error != null && error.retry() == Retry.ELSEWHERE) {
-            // One pause for all requests in flight.
-            if (!engine.isRefusing(now)) {
-                engine.hasRefused = true;
-                engine.refusedAt = now;
-                eject(engine, error);
-            }
-        } else if (error == null && engine.hasRefused && sentAt - engine.refusedAt > 0) {
-            engine.hasRefused = false;
-            engine.failures = 0;
-            engine.ejectedUntil = now;
-        }
-    }
-
-    private void ended(Engine engine, Connection connection, LeafsealException error) {
-        if (!engine.connections.remove(connection)) {
             return;
         }
-        if (connection.isShutdown()) {
-            engine.avoidedUntil = System.nanoTime() + settings.shutdownAvoid().toNanos();
-        }
-        if (connection.hasAnswered()) {
-            if (!engine.hasRefused) {
-                engine.failures = 0;
-            }
-        } else if (!error.code().equals(LeafsealException.CLOSED)) {
-            // An engine that ends connections before it answers must not be reconnected to in a busy loop.
-            attemptFailed(engine, error);
-        }
-        notice(engine.name, ConnectionKind.CLOSED, error);
+        usable.add(connection);
+        replaceAvoided(connection);
         calls.pump();
     }
 
-    private void attemptFailed(Ejectable place, LeafsealException error) {
-        attemptsFailed++;
-        eject(place, error);
+    /**
+     * Replaces connections to avoided places by a new one: all to the same place, and one more if there are too many. They close when the
+     * calls in flight have ended.
+     */
+    private void replaceAvoided(Connection opened) {
+        List<Connection> replaced = new ArrayList<>();
+        if (isAvoided(opened.place)) {
+            usable.stream().filter(other -> other != opened && other.place.equals(opened.place)).forEach(replaced::add);
+            avoided.remove(opened.place);
+        }
+        usable.removeAll(replaced);
+        if (usable.size() > settings.connectionsMax()) {
+            var least = usable.stream().filter(other -> isAvoided(other.place)).min(Comparator.comparingInt(Connection::inFlight));
+            least.ifPresent(replaced::add);
+        }
+        usable.removeAll(replaced);
+        replaced.forEach(Connection::drop);
     }
 
-    private void eject(Ejectable place, LeafsealException error) {
-        place.lastError = error;
-        long pause = settings.backoffNanos(place.failures);
-        place.ejectedUntil = System.nanoTime() + pause;
-        place.failures++;
-        // Calls may wait for it.
-        calls.after(pause, calls::pump);
-        if (place instanceof Engine engine) {
-            engine.host.isStale = !engine.host.address.isLiteral();
+    /** No more calls begin on a connection. Returns false if that has happened already. */
+    boolean retire(Connection connection) {
+        boolean isUsable = usable.remove(connection);
+        if (isUsable) {
+            lastLeft = connection.hasAnswered();
         }
+        return isUsable;
+    }
+
+    void ended(Connection connection, LeafsealException error) {
+        open.remove(connection);
+        notice(connection.name, ConnectionKind.CLOSED, error);
     }
 
     private void notice(String address, ConnectionKind kind, LeafsealException error) {
@@ -431,13 +372,11 @@ final class Pool {
     /** Ends every connection with this error, or closes idle ones gracefully. Opens no more. */
     void close(LeafsealException error) {
         isClosed = true;
-        for (Engine engine : engines()) {
-            for (Connection connection : new ArrayList<>(engine.connections)) {
-                if (error == null) {
-                    connection.close();
-                } else {
-                    connection.end(error);
-                }
+        for (Connection connection : new ArrayList<>(open)) {
+            if (error == null) {
+                connection.close();
+            } else {
+                connection.end(error);
             }
         }
     }

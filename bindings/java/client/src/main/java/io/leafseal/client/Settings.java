@@ -3,7 +3,6 @@ package io.leafseal.client;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.Executor;
-import java.util.concurrent.ThreadLocalRandom;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -11,12 +10,11 @@ import java.util.regex.Pattern;
 record Settings(
         List<Address> addresses, Tls tls, String app, String serverName, Duration timeout, Duration connectTimeout, int connectionsMax,
         int requestsInFlightMax, long bytesInFlightMax, int requestsWaitingMax, long bytesWaitingMax, long requestSizeMax, int answerSizeMax,
-        int retriesMax, Duration backoffMin, Duration backoffMax, Duration shutdownAvoid, Duration abandonedTimeout,
+        int retriesMax, Duration backoffMin, Duration backoffMax, Duration abandonedTimeout,
         Executor executor, List<ClientObserver> observers) {
 
     private static final int PORT = 3443;
     private static final Pattern ADDRESS = Pattern.compile("(?:\\[([0-9A-Fa-f:.]+(?:%[\\w.]+)?)\\]|([^:\\[\\]\\s/]+))(?::(\\d{1,5}))?");
-    private static final Pattern LITERAL = Pattern.compile("[0-9.]+|.*:.*");
 
     /** Where engines listen: one, or all to which the host name resolves. */
     record Address(String host, int port) {
@@ -29,19 +27,9 @@ record Settings(
             }
             return new Address(matcher.group(1) != null ? matcher.group(1) : matcher.group(2), port);
         }
-
-        boolean isLiteral() {
-            return LITERAL.matcher(host).matches();
-        }
     }
 
     static LeafsealException invalid(String message) {
         return new LeafsealException(LeafsealException.INVALID_SETTINGS, message);
-    }
-
-    /** The pause after `failures` earlier failures, in nanoseconds. Jitter over its upper half, so that clients do not all return at once. */
-    long backoffNanos(int failures) {
-        double pause = Math.min(backoffMin.toNanos() * Math.pow(2, Math.min(failures, 30)), backoffMax.toNanos());
-        return (long) (pause * (0.5 + ThreadLocalRandom.current().nextDouble() / 2));
     }
 }
