@@ -25,6 +25,8 @@ const CONFIG_FILE: &str = "leafseal.toml";
 /// The folder and the configuration of a run.
 pub(crate) struct Context {
     global: GlobalArguments,
+    /// The configuration's file, if it exists.
+    file: Option<PathBuf>,
     loaded: Loaded,
 }
 
@@ -70,11 +72,12 @@ impl Context {
         };
         let environment = without_root_key(std::env::vars_os());
         let wrong_paths = paths::choose(&environment);
-        let mut loaded = load(&Sources { file: &file, presence, environment, settings: &global.set });
+        let (file, mut loaded) = load(&Sources { file: &file, presence, environment, settings: &global.set });
         loaded.problems.extend(wrong_paths);
-        allocator::set_wiping(loaded.config.wipe_buffers);
-        loaded.config.server.reserve_large_frames = !loaded.config.wipe_buffers;
-        Self { global: global.clone(), loaded }
+        let Config { memory, server, .. } = &mut loaded.settings;
+        allocator::set_wiping(memory.wipe_buffers);
+        server.reserve_large_frames = !memory.wipe_buffers;
+        Self { global: global.clone(), file, loaded }
     }
 
     /// Loads the configuration of the same folder again.
@@ -106,7 +109,12 @@ impl Context {
 
     /// The configuration in effect.
     pub(crate) fn config(&self) -> &Config {
-        &self.loaded.config
+        &self.loaded.settings
+    }
+
+    /// The configuration's file, if it exists.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
     }
 
     /// The folder that `--dir` names.

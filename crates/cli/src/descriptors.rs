@@ -137,7 +137,7 @@ pub(crate) fn fit_engine(settings: &mut ServerSettings, beside: usize, limit: us
             name: "server.connections_max",
             value: &mut settings.connections_max,
             times: 1,
-            of_client: Some(&mut settings.clients.connections_max),
+            of_client: Some(&mut settings.client_connections_max),
         },
         Bound { name: "server.handshakes_max", value: &mut settings.handshakes_max, times: 1, of_client: None },
     ];
@@ -147,7 +147,7 @@ pub(crate) fn fit_engine(settings: &mut ServerSettings, beside: usize, limit: us
             name: "api.connections_max",
             value: &mut http.connections_max,
             times: 1,
-            of_client: Some(&mut http.clients.connections_max),
+            of_client: Some(&mut http.client_connections_max),
         });
     }
     let operator = has_operator.then_some(("operator.connections_max", settings.operator.connections_max));
@@ -206,11 +206,12 @@ mod tests {
         for limit in [256, 1024, 4096] {
             let mut settings = engine();
             let warning = fit_engine(&mut settings, 0, limit).unwrap().expect("a warning");
-            let ServerSettings { connections_max, handshakes_max, operator, api, clients, .. } = &settings;
+            let ServerSettings { connections_max, handshakes_max, operator, api, client_connections_max, .. } =
+                &settings;
             let sum = connections_max + handshakes_max + operator.connections_max + api.http.connections_max;
             assert!(sum < limit && sum > limit / 4, "{sum} of {limit}");
             assert_eq!((operator.connections_max, api.http.connections_max), (64, *connections_max));
-            assert!(clients.connections_max >= 1 && clients.connections_max <= connections_max / 3);
+            assert!(*client_connections_max >= 1 && *client_connections_max <= connections_max / 3);
             for part in
                 ["server.connections_max 4096 + server.handshakes_max 512 + api.connections_max 4096", "ulimit -n "]
             {

@@ -53,18 +53,18 @@ pub(crate) struct Identity {
 impl IdentityFiles {
     /// The files that the configuration names.
     pub(crate) fn configured(context: &Context, has_api: bool) -> Self {
-        let files = &context.config().certificates;
+        let (files, of_api) = (&context.config().files, &context.config().api_files);
         let path = |configured: &Path| context.path(configured);
         Self {
             chain: path(&files.certificate),
             key: path(&files.private_key),
             key_settings: files.private_key_settings,
-            api_key_settings: files.api_private_key_settings,
+            api_key_settings: of_api.private_key_settings,
             authorities: path(&files.client_authorities),
-            session_lifetimes: [files.session_lifetime, files.api_session_lifetime],
+            session_lifetimes: [files.session_lifetime, of_api.session_lifetime],
             ticket_keys: files.session_ticket_keys.as_deref().map(path),
             verified_chains: files.verified_chains,
-            api: has_api.then(|| (path(&files.api_certificate), path(&files.api_private_key))),
+            api: has_api.then(|| (path(&of_api.certificate), path(&of_api.private_key))),
         }
     }
 

@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 use crate::error::ClientError;
 
 /// The authorities that the client trusts and its certificate and key, in PEM (RFC 7468).
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct ClientTls {
     /// The authorities whose server certificates are accepted; the system's own are not.
     pub authorities_pem: Vec<u8>,

@@ -9,6 +9,9 @@ use toml::de::{DeTable, DeValue};
 use crate::place::{Problem, line_column, nearest};
 use crate::{Kind, Raw};
 
+/// Maximum number of keys of a table that an error lists.
+const LISTED_KEYS_MAX: usize = 24;
+
 /// A TOML file.
 #[derive(Debug)]
 pub struct Document<'t> {
@@ -36,11 +39,22 @@ impl<'t> Document<'t> {
         self.root.get_ref()
     }
 
-    /// Returns everything that violates a schema, in the order of the file: unknown keys, missing keys, and invalid values.
-    pub fn check(&self, schema: &Value) -> Vec<Problem> {
+    /// The file's text.
+    pub fn text(&self) -> &'t str {
+        self.text
+    }
+
+    /// The value of a key of a table.
+    pub fn find(&self, (table, name): (&str, &str)) -> Option<&Spanned<DeValue<'t>>> {
+        self.root().get(table)?.get_ref().as_table()?.get(name)
+    }
+
+    /// Returns everything that violates a schema, in the order of the file: unknown keys, missing keys, and invalid values. The values of
+    /// settings that are declared must be of their kind, of which a schema does not have all.
+    pub fn check<'k>(&self, schema: &Value, declared: impl Fn(&str) -> Option<&'k Kind<'static>>) -> Vec<Problem> {
         let mut names = Vec::new();
         collect_names("", schema, &mut names);
-        let mut check = Check { text: self.text, names, problems: Vec::new() };
+        let mut check = Check { text: self.text, names, declared: &declared, problems: Vec::new() };
         check.table(&Path::default(), self.root(), 0, schema);
         check.problems.sort_by_key(|problem| (problem.line, problem.column));
         check.problems
@@ -143,6 +157,11 @@ impl Path {
         Path { shown: joined(&self.shown, name), plain: joined(&self.plain, name) }
     }
 
+    /// The path of the table that contains it.
+    fn parent(&self) -> &str {
+        self.plain.rsplit_once('.').map_or("", |(parent, _)| parent)
+    }
+
     fn item(&self, index: usize) -> Path {
         Path { shown: format!("{}[{index}]", self.shown), plain: self.plain.clone() }
     }
@@ -175,13 +194,14 @@ fn collect_names(path: &str, schema: &Value, names: &mut Vec<String>) {
     }
 }
 
-struct Check<'t> {
+struct Check<'t, 'k> {
     text: &'t str,
     names: Vec<String>,
+    declared: &'t dyn Fn(&str) -> Option<&'k Kind<'static>>,
     problems: Vec<Problem>,
 }
 
-impl Check<'_> {
+impl Check<'_, '_> {
     fn problem(&mut self, offset: usize, message: String) {
         self.problems.push(Problem::at(self.text, offset, message));
     }
@@ -206,17 +226,26 @@ impl Check<'_> {
     /// Suggests the key that was probably meant, first from the same table, then from any; otherwise lists the table's keys.
     fn suggestion(&self, key: &str, path: &Path, schema: &Value) -> String {
         let here = properties(schema).map(|(name, _)| name);
-        match nearest(key, here.clone()) {
+        if let Some(meant) = nearest(key, here.clone()) {
+            // In a list of tables, the name alone is clearer.
+            let meant = if path.shown.contains('[') { meant } else { &joined(path.parent(), meant) };
+            return format!("; did you mean {meant}?");
+        }
+        match nearest(&path.plain, self.names.iter().map(String::as_str)) {
             Some(meant) => format!("; did you mean {meant}?"),
-            None => match nearest(&path.plain, self.names.iter().map(String::as_str)) {
-                Some(meant) => format!("; did you mean {meant}?"),
-                None => format!("; the keys are {}", here.collect::<Vec<_>>().join(", ")),
-            },
+            None if here.clone().count() > LISTED_KEYS_MAX => "; leafseal config show lists them all".to_owned(),
+            None => format!("; the keys are {}", here.collect::<Vec<_>>().join(", ")),
         }
     }
 
     fn value(&mut self, path: &Path, value: &Spanned<DeValue<'_>>, schema: &Value) {
         let offset = value.span().start;
+        if let Some(kind) = (self.declared)(&path.plain) {
+            if let Err(message) = kind.read(&raw(value.get_ref())) {
+                self.problem(offset, format!("{} {message}", path.shown));
+            }
+            return;
+        }
         match (value.get_ref(), schema.get("properties"), schema.get("items")) {
             (DeValue::Table(table), Some(_), _) => self.table(path, table, offset, schema),
             (_, Some(_), _) => self.problem(offset, format!("{} must be a table", path.shown)),
@@ -311,6 +340,10 @@ fn remove_null(object: &mut Map<String, Value>) {
 mod tests {
     use super::*;
 
+    fn undeclared(_path: &str) -> Option<&'static Kind<'static>> {
+        None
+    }
+
     fn schema() -> Value {
         let rule = json!({"properties": {"action": {"enum": ["a", "b"]}}, "required": ["action"]});
         let names = json!({"type": "array", "items": {"type": "string"}, "default": []});
@@ -332,13 +365,13 @@ mod tests {
         let text = "engin = 1\n[engine]\ntimeout = 5\n  thread = 3\nnames = \"x\"\n[[route]]\npth = \"/\"\n\
             rules = [{ action = \"c\" }, {}]\n[[route]]\npath = 3\ntimeout = 3\nxxxxxxxxxxxx = 3\n";
         let problems: Vec<String> =
-            Document::parse(text).expect("TOML").check(&schema()).iter().map(ToString::to_string).collect();
+            Document::parse(text).expect("TOML").check(&schema(), undeclared).iter().map(ToString::to_string).collect();
         assert_eq!(
             problems,
             [
                 "1:1: there is no key engin; did you mean engine?",
                 "3:11: engine.timeout must be a duration from 1ms to 8760h, such as \"500ms\", \"15s\" or \"2m\"",
-                "4:3: there is no key engine.thread; did you mean threads?",
+                "4:3: there is no key engine.thread; did you mean engine.threads?",
                 "5:9: engine.names must be a list of texts",
                 "6:1: the key route[0].path is missing",
                 "7:1: there is no key route[0].pth; did you mean path?",
@@ -349,7 +382,7 @@ mod tests {
                 "12:1: there is no key route[1].xxxxxxxxxxxx; the keys are path, rules",
             ]
         );
-        let missing = Document::parse("").expect("TOML").check(&schema());
+        let missing = Document::parse("").expect("TOML").check(&schema(), undeclared);
         assert_eq!(missing[0].to_string(), "1:1: the key engine is missing");
     }
 
@@ -368,7 +401,7 @@ mod tests {
             [[route]]  # line 3\npath = '/'  # line 4\n\n[[route.rules]]  # line 5\naction = \"a\"  # line 5\n\n\
             [[route]]  # line 6\npath = \"/x\"  # line 7\nrules = []  # line 8\n";
         assert_eq!(shown, expected);
-        assert_eq!(Document::parse(&shown).expect("TOML").check(&schema()), []);
+        assert_eq!(Document::parse(&shown).expect("TOML").check(&schema(), undeclared), []);
         let facts = Document::parse(text).expect("TOML").facts(&schema());
         assert_eq!(facts["engine.timeout"]["value"], "10s");
         assert_eq!(facts["engine.timeout"]["about"], "A timeout.");

@@ -301,6 +301,11 @@ impl fmt::Display for Kind<'_> {
 }
 
 impl Value {
+    /// A text, or the word for none.
+    pub(crate) fn optional_text(text: Option<String>) -> Self {
+        Self::Text(text.unwrap_or_else(|| OFF.to_owned()))
+    }
+
     /// Returns the flag. Like the methods below, panics for a value of another kind.
     pub fn flag(&self) -> bool {
         let Self::Flag(flag) = self else { panic!("a key of another kind") };

@@ -1,19 +1,28 @@
 //! The configuration language that engine, relay and load tester share: the syntax of values in files, environment variables, flags and
-//! scenarios, the accepted values of settings, and validation of files, with line and column of each problem.
+//! scenarios, the declaration of settings ([`settings!`]), and validation of files, with line and column of each problem.
 //!
-//! A JSON Schema describes a file. Why durations and sizes are parsed here and not by a library: `docs/decisions/0016-configuration.md`.
+//! A setting is declared once, on its field: name, default, accepted values and description. [`Keys`] derives everything else from the
+//! declarations (`docs/decisions/0032-settings.md`). A JSON Schema describes a file. Why durations and sizes are parsed here and not by a
+//! library: `docs/decisions/0016-configuration.md`.
 //! No I/O and no environment.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod declare;
 mod document;
 mod duration;
+mod keys;
 mod kind;
 mod place;
+mod setting;
 mod size;
 
 pub use document::{Document, raw, without_null};
 pub use duration::{DURATION_MAX, parse_duration, write_duration};
+pub use keys::{Keys, Loaded, Origin, Sources};
 pub use kind::{Item, Kind, Raw, Value};
 pub use place::{Problem, line_column, nearest};
+pub use setting::{Bounded, Field, Plain, Section, Setting, Table, mins, ms, secs};
+#[doc(hidden)]
+pub use setting::{bytes, value_of, word_of};
 pub use size::{parse_size, write_size};

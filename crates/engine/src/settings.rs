@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use leafseal_config::{ms, secs, settings};
 use leafseal_crypto::Curve;
 use leafseal_document::Limits;
 
@@ -27,93 +28,72 @@ pub enum EmptyStrings {
     Leave,
 }
 
-/// Settings of an engine.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// The curve if a request names none. Default P-256.
-    pub curve: Curve,
-    /// The keying if a request names none. Default `Request`.
-    pub keying: Keying,
-    /// The action for empty strings. Default `Encrypt`.
-    pub empty_strings: EmptyStrings,
-    /// How long a session's sealing key is used. Default 15 s.
-    pub session_age_max: Duration,
-    /// How many values a session's sealing key encrypts. Default 2^20, never more than 2^32.
-    pub session_values_max: u64,
-    /// Maximum age of spare keys, which are generated together with a request's own key and wait for the next requests: one to seven per
-    /// public key in use, by the CPU. Default 1 s; zero disables spare keys.
-    pub spare_key_age_max: Duration,
-    /// Maximum number of opening keys kept across requests, about 2 KiB each per key version. Default 10,000.
-    pub opening_keys_max: usize,
-    /// How long an opening key is kept across requests. Default 60 s.
-    pub opening_key_age_max: Duration,
-    /// Maximum number of opening keys that one request keeps for itself. Default 16,384.
-    pub request_opening_keys_max: usize,
-    /// Maximum number of key versions that one request tries without success, on values of other apps for example: each costs about 15 µs,
-    /// and 65 µs if there are few. Each 64 KiB of a long value count as one. Default 2^18.
-    pub request_key_trials_max: u64,
-    /// Maximum number of public keys with a table of up to 108 KiB, which at least halves the cost of encrypting under a fresh key. Default
-    /// 256: 27 MiB.
-    pub recipients_max: usize,
-    /// Values that one step encrypts or decrypts, fewer if a value costs a key agreement. Default 256, which with `step_bytes_max` takes
-    /// about 50 µs (see the model in `cost.rs`).
-    pub step_values_max: usize,
-    /// Bytes that one step encrypts or decrypts; it scans half as many. A longer value, or a file, is processed in pieces of this size.
-    /// Default 64 KiB.
-    pub step_bytes_max: usize,
-    /// How long the blinding of private-key operations is used. Default 60 s.
-    pub blinding_age_max: Duration,
-    /// How long cached grants and keys stay in use while the store does not respond. Default 60 s.
-    pub store_silence_max: Duration,
-    /// How long an engine decrypts with a new key version before it encrypts with it, if other engines share the store: they may learn of
-    /// it later. Should exceed the second between two calls of [`Engine::maintain`](crate::Engine::maintain). Default 2 s.
-    pub key_version_delay: Duration,
-    /// Threads of a server that read the store for requests, at least 1. Look-ups for callers without known credentials use at most half of
-    /// them. Default 4.
-    pub store_lookups_max: usize,
-    /// Look-ups that wait for one of these threads: so many for callers with known credentials and so many for others. A quarter of them
-    /// may come from one client or address. In a full queue one with fewer displaces the newest of the one with most, which gets
-    /// `overloaded`; otherwise further callers do. Default 256.
-    pub store_queue_max: usize,
-    /// How long a request waits for the store before it is answered with `unavailable`. Default 5 s.
-    pub store_wait_max: Duration,
-    /// Memory in bytes for names of apps, clients and API keys that the store does not have, so that they are not looked up again. Default
-    /// 1 MiB: about 5,000 names.
-    pub miss_bytes_max: usize,
-    /// How long such a name is remembered, unless the store reports a change before. Default 60 s.
-    pub miss_age_max: Duration,
-    /// Maximum number of positions reported per request of envelopes that failed to decrypt; the others are only counted. Default 16.
-    pub failure_paths_max: usize,
-    /// Limits on documents and selectors.
-    pub document: Limits,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            curve: Curve::P256,
-            keying: Keying::Request,
-            empty_strings: EmptyStrings::Encrypt,
-            session_age_max: Duration::from_secs(15),
-            session_values_max: 1 << 20,
-            spare_key_age_max: Duration::from_secs(1),
-            opening_keys_max: 10_000,
-            opening_key_age_max: Duration::from_secs(60),
-            request_opening_keys_max: 1 << 14,
-            request_key_trials_max: 1 << 18,
-            recipients_max: 256,
-            step_values_max: cost::STEP_VALUES_MAX,
-            step_bytes_max: cost::STEP_BYTES_MAX,
-            blinding_age_max: Duration::from_secs(60),
-            store_silence_max: Duration::from_secs(60),
-            key_version_delay: Duration::from_secs(2),
-            store_lookups_max: 4,
-            store_queue_max: 256,
-            store_wait_max: Duration::from_secs(5),
-            miss_bytes_max: 1 << 20,
-            miss_age_max: Duration::from_secs(60),
-            failure_paths_max: 16,
-            document: Limits::default(),
-        }
+settings! {
+    /// Settings of an engine.
+    #[derive(Debug, Clone)]
+    pub struct Settings {
+        /// The curve used when a request does not name one.
+        pub curve: Curve = Curve::P256, one of { "r1" => Curve::P256, "k1" => Curve::Secp256k1 };
+        /// How often encryption generates a new ephemeral key when a request does not specify it: per value (`field`), per request, or per
+        /// session, which many requests share.
+        pub keying: Keying = Keying::Request,
+            one of { "field" => Keying::Field, "request" => Keying::Request, "session" => Keying::Session };
+        /// Whether empty strings are encrypted or left unchanged.
+        pub empty_strings: EmptyStrings = EmptyStrings::Encrypt,
+            one of { "encrypt" => EmptyStrings::Encrypt, "leave" => EmptyStrings::Leave };
+        /// Maximum age of the key that keying `session` reuses.
+        pub session_age_max: Duration = secs(15), in ms(1)..;
+        /// Maximum number of values that keying `session` encrypts with one key.
+        pub session_values_max: u64 = 1 << 20, in 1..=1 << 32;
+        /// How long spare ephemeral keys are kept for the next requests. They are generated together with a request's own key: two at once
+        /// cost a fifth less each, eight in SIMD lanes a fifth; 0 disables spare keys.
+        pub spare_key_age_max: Duration = secs(1), in ms(0)..;
+        /// Derived decryption keys cached across requests, about 2 KiB each per key version; 0 disables the cache.
+        pub opening_keys_max: usize = 10_000, in 0..=10_000_000;
+        /// How long a key stays in that cache.
+        pub opening_key_age_max: Duration = secs(60), in ms(0)..;
+        /// Derived decryption keys that one request caches for its own use.
+        pub request_opening_keys_max: usize = 1 << 14, in 1..=10_000_000;
+        /// Key versions that one request may try without success, on values of other apps for example; beyond it the request fails with
+        /// `too large`. Each costs about 15 µs of CPU time, 65 µs for an app with few versions. Must be at least
+        /// `keystore.version_count_max`.
+        // Each 64 KiB of a long value count as one.
+        pub request_key_trials_max: u64 = 1 << 18, in 1..=1_000_000_000;
+        /// How many paths of envelopes that failed to decrypt one request reports; further ones are only counted.
+        pub failure_paths_max: usize = 16, in 0..=1_000;
+        /// Public keys cached with a precomputed table for encryption, up to 108 KiB each. 0 disables the cache: a fresh ephemeral key then
+        /// takes three times as long.
+        pub recipients_max: usize = 256, in 0..=1_000_000;
+        /// Values that a worker processes before it yields.
+        // With `step_bytes_max` it takes about 50 µs: see the model in `cost.rs`.
+        pub step_values_max: usize = cost::STEP_VALUES_MAX, in 1..=65_536;
+        /// Bytes of values that a worker encrypts or decrypts before it yields; without a match it scans half as many. Longer values are
+        /// processed in pieces.
+        pub step_bytes_max: usize = cost::STEP_BYTES_MAX, bytes in 1024..=64 << 20;
+        /// How long the blinding of private-key operations is reused before it is renewed.
+        pub blinding_age_max: Duration = secs(60), in ms(0)..;
+        /// How long known grants and keys stay in use while the keystore does not respond; then requests are refused and `/readyz` fails. A
+        /// longer time bridges longer outages, but until the keystore responds nothing that was revoked or disabled is refused.
+        pub store_silence_max: Duration = secs(60), in ms(0)..;
+        /// How long an engine that shares its keystore (`keystore.url`) only decrypts with a new key version before it also encrypts with
+        /// it: other engines learn of the version within a second. Use the same value everywhere.
+        // Should exceed the second between two calls of `Engine::maintain`.
+        pub key_version_delay: Duration = secs(2), in ms(0)..;
+        /// Threads that read the keystore for requests, so that no worker waits for it. Look-ups for callers without known credentials use
+        /// at most half of them.
+        pub store_lookups_max: usize = 4, in 1..=256;
+        /// Look-ups that wait for these threads, for callers with known credentials and as many for others; one client or address may have
+        /// a quarter of them. When all wait, a client with fewer displaces the newest of the client with most, which fails with
+        /// `overloaded`, and otherwise further requests do.
+        pub store_queue_max: usize = 256, in 1..=65_536;
+        /// How long a request waits for the keystore before it fails with `unavailable`.
+        pub store_wait_max: Duration = secs(5), in ms(1)..;
+        /// Memory for names of apps, clients and API keys that the keystore does not have, so that they are not looked up again.
+        // The default has room for about 5,000 names.
+        pub miss_bytes_max: usize = 1 << 20, bytes in 0..=1 << 30;
+        /// How long such a name is remembered; a change of the keystore ends it at once.
+        pub miss_age_max: Duration = secs(60), in ms(0)..;
+        /// Limits on JSON documents and selectors. A request that exceeds one is refused.
+        pub document: Limits = Limits::default(), is section("document.");
     }
 }

@@ -84,7 +84,7 @@ impl<H: Handler> Listener<H> {
         settings.validate().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let address = listener.local_addr()?;
         let (phase, watched) = watch::channel(Phase::Serving);
-        let registry = Arc::new(Registry::new(settings.connections_max, settings.clients.clone()));
+        let registry = Arc::new(Registry::new(settings.connections_max, settings.clients()));
         let leaving = Arc::default();
         let stream_server = StreamServer { handler, settings: Arc::new(settings), registry, phase: watched, leaving };
         let accepting = tokio::spawn(accept(listener, stream_server.clone(), acceptor, observer)).abort_handle();

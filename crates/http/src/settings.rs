@@ -2,79 +2,59 @@
 
 use std::time::Duration;
 
-use leafseal_net::{ClientBound, HALF_OPEN_TIMEOUT_MIN, HEADER_SIZE_MIN};
+use leafseal_config::{mins, ms, secs, settings};
+use leafseal_net::{ClientBound, HALF_OPEN_TIMEOUT_MIN, HEADER_SIZE_MIN, Network};
 use thiserror::Error;
 
-/// Limits and timeouts of a listener.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HttpSettings {
-    /// Maximum number of open connections, including handshakes in progress. One more displaces the one that has been without a
-    /// request the longest; if all have requests, one whose peer is slow: all its requests wait for the peer to send a body or to
-    /// read an answer, and the peer has moved less than 16 KiB per second. If there is none the new one is closed at once. At least
-    /// 1. Default 4,096.
-    pub connections_max: usize,
-    /// Maximum number of these connections per client, 1,024 by default, and the balancers exempt from it. One more displaces the
-    /// client's own connection that would be displaced first; if there is none it is closed at once.
-    pub clients: ClientBound,
-    /// Maximum duration of a TLS handshake. Default 10 s.
-    pub handshake_timeout: Duration,
-    /// Maximum time for the head of an HTTP/1.1 request to arrive, from its first byte to its last. Default 10 s.
-    pub header_read_timeout: Duration,
-    /// Maximum size of the head of a request in bytes, at least 8 KiB; a larger one is answered with 431. Default 32 KiB.
-    pub header_size_max: usize,
-    /// Maximum number of header fields of an HTTP/1.1 request; more are answered with 431. In HTTP/2 the size limits them. At least 1.
-    /// Default 100.
-    pub headers_max: usize,
-    /// Maximum number of requests in flight on one HTTP/2 connection. At least 1. Default 100.
-    pub streams_max: u32,
-    /// Time in which the peer must send `body_progress_min` bytes of a body that is awaited. Default 30 s.
-    pub body_timeout: Duration,
-    /// Bytes of a body that the peer must send in `body_timeout`, or the rest of the body if that is less. Default 16 KiB.
-    pub body_progress_min: u64,
-    /// Time in which the peer must read `write_progress_min` bytes of the answers waiting for it. Default 30 s.
-    pub write_timeout: Duration,
-    /// Bytes of answers that the peer must read in `write_timeout`, or all that wait if there are fewer. At least 1. Default 16 KiB.
-    pub write_progress_min: u64,
-    /// How long a connection may be without a request before it is closed. Default 75 s.
-    pub idle_timeout: Duration,
-    /// The age at which a connection is asked to close: by `Connection: close` in the next answer over HTTP/1.1, by GOAWAY over
-    /// HTTP/2. Each at 80 to 100 % of it. Zero disables the limit. Default 1 h.
-    pub connection_age_max: Duration,
-    /// Maximum bytes of a body that are read and discarded when the answer did not wait for it. Default 256 MiB.
-    pub refused_body_max: u64,
-    /// Maximum time for reading and discarding them. Default 10 s.
-    pub refused_body_timeout: Duration,
-    /// How long a peer may acknowledge nothing, as the system measures it, before its connection counts as dead. In whole seconds, at least
-    /// 2. Default 2 min.
-    pub half_open_timeout: Duration,
-    /// How long a connection that the listener closes is kept for the peer to read what was written. Default 2 s.
-    pub close_timeout: Duration,
-    /// How long a shutdown waits for requests to end. Default 30 s.
-    pub drain_timeout: Duration,
-}
-
-impl Default for HttpSettings {
-    fn default() -> Self {
-        HttpSettings {
-            connections_max: 4096,
-            clients: ClientBound { connections_max: 1024, trusted_balancers: Vec::new() },
-            handshake_timeout: Duration::from_secs(10),
-            header_read_timeout: Duration::from_secs(10),
-            header_size_max: 32 << 10,
-            headers_max: 100,
-            streams_max: 100,
-            body_timeout: Duration::from_secs(30),
-            body_progress_min: 16 << 10,
-            write_timeout: Duration::from_secs(30),
-            write_progress_min: 16 << 10,
-            idle_timeout: Duration::from_secs(75),
-            connection_age_max: Duration::from_secs(3600),
-            refused_body_max: 256 << 20,
-            refused_body_timeout: Duration::from_secs(10),
-            half_open_timeout: Duration::from_secs(120),
-            close_timeout: Duration::from_secs(2),
-            drain_timeout: Duration::from_secs(30),
-        }
+settings! {
+    /// Limits and timeouts of a listener.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct HttpSettings {
+        /// Maximum number of open connections. One more displaces the one that has been without a call the longest, or else the one with
+        /// the slowest peer that a call waits for; if there is none, the new one is closed at once.
+        // Handshakes in progress count. A peer is slow if all its requests wait for it to send a body or to read an answer, and it has
+        // moved less than 16 KiB per second.
+        pub connections_max: usize = 4096, in 1..=1 << 20;
+        /// Maximum number of these connections per client (an IPv4 address, a /64 of IPv6); one more displaces one of the same client in
+        /// the same way.
+        pub client_connections_max: usize = 1024, in 1..=1 << 20;
+        /// Balancers that are exempt from this limit.
+        pub trusted_balancers: Vec<Network> = Vec::new(), is internal;
+        /// Maximum number of calls in flight on one HTTP/2 connection.
+        pub streams_max: u32 = 100, in 1..=1 << 16;
+        /// Maximum duration of a TLS handshake.
+        pub handshake_timeout: Duration = secs(10), in ms(1)..;
+        /// Maximum time for the head of an HTTP/1.1 call to arrive, from its first byte to its last.
+        pub header_read_timeout: Duration = secs(10), in ms(1)..;
+        /// Maximum size of the head of a call; a larger one is answered with 431.
+        pub header_size_max: usize = 32 << 10, bytes in HEADER_SIZE_MIN..=1 << 20;
+        /// Maximum number of header fields of an HTTP/1.1 call; more are answered with 431.
+        // In HTTP/2 the size limits them.
+        pub headers_max: usize = 100, in 1..=1024;
+        /// Time in which a caller must send `api.body_progress_min` bytes of a body that the engine waits for; otherwise the call is
+        /// answered with 408.
+        pub body_timeout: Duration = secs(30), in ms(1)..;
+        /// Bytes of a body that a caller must send in `api.body_timeout`, or the rest of it if that is less.
+        pub body_progress_min: u64 = 16 << 10, bytes in 1..=1 << 30;
+        /// Time in which a caller must read `api.write_progress_min` bytes of an answer waiting for it; otherwise its connection is closed.
+        pub write_timeout: Duration = secs(30), in ms(1)..;
+        /// Bytes of answers that a caller must read in `api.write_timeout`, or all that wait if there are fewer.
+        pub write_progress_min: u64 = 16 << 10, bytes in 1..=1 << 30;
+        /// How long a connection may be without a call before it is closed.
+        pub idle_timeout: Duration = secs(75), in ms(1)..;
+        /// Age at which a connection closes with its next answer, each at 80 to 100 % of it; 0 disables the limit.
+        // By `Connection: close` in the next answer over HTTP/1.1, by GOAWAY over HTTP/2.
+        pub connection_age_max: Duration = mins(60), in ms(0)..;
+        /// Bytes of a refused body that are read and discarded, so that the caller receives the answer.
+        pub refused_body_max: u64 = 256 << 20, bytes in 0..=1 << 40;
+        /// How long a refused body is read and discarded.
+        pub refused_body_timeout: Duration = secs(10), in ms(0)..;
+        /// How long a caller's machine may acknowledge neither data nor TCP keepalive probes before its connection counts as dead.
+        pub half_open_timeout: Duration = mins(2), in HALF_OPEN_TIMEOUT_MIN..;
+        /// How long a connection that the engine closes stays open for the caller to read the last bytes.
+        pub close_timeout: Duration = secs(2), in ms(0)..;
+        /// How long a shutdown waits for requests to end.
+        pub drain_timeout: Duration = secs(30), is internal;
     }
 }
 
@@ -98,6 +78,12 @@ pub enum SettingsError {
 const HEADER_SIZE_MAX: usize = 16 << 20;
 
 impl HttpSettings {
+    /// The limit on the connections of one client.
+    pub(crate) fn clients(&self) -> ClientBound {
+        let trusted_balancers = self.trusted_balancers.clone();
+        ClientBound { connections_max: self.client_connections_max, trusted_balancers }
+    }
+
     /// Checks that the limits are valid.
     ///
     /// # Errors
@@ -105,7 +91,7 @@ impl HttpSettings {
     pub fn validate(&self) -> Result<(), SettingsError> {
         let counts = [
             ("connections_max", self.connections_max as u64),
-            ("client_connections_max", self.clients.connections_max as u64),
+            ("client_connections_max", self.client_connections_max as u64),
             ("headers_max", self.headers_max as u64),
             ("streams_max", u64::from(self.streams_max)),
             ("body_progress_min", self.body_progress_min),

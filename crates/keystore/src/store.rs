@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
+use leafseal_config::{ms, secs, settings};
 use leafseal_crypto::{CryptoRng, Secret};
 
 use crate::root_key::RootKey;
@@ -11,36 +12,25 @@ use crate::{
     NewKeys, PublicKeys, TOKEN_SECRET_SIZE, VersionSummary,
 };
 
-/// Bounds of a store. A change that would pass one is refused; what is stored already still reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Apps in the store.
-    pub app_count_max: u32,
-    /// Key versions of one app, without trimmed ones. Opening an old envelope may try each once, so this bounds that search too.
-    pub version_count_max: u32,
-    /// Clients in the store.
-    pub client_count_max: u32,
-    /// API keys in the store, revoked ones included.
-    pub api_key_count_max: u32,
-    /// Apps, and apart from them roles, that one grant or API key names.
-    pub grant_entry_count_max: u32,
-    /// Size of the store in bytes.
-    pub store_size_max: u64,
-    /// How long a call waits for another process that holds the store.
-    pub busy_timeout: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            app_count_max: 100_000,
-            version_count_max: 256,
-            client_count_max: 100_000,
-            api_key_count_max: 100_000,
-            grant_entry_count_max: 1_000,
-            store_size_max: 1 << 30,
-            busy_timeout: Duration::from_secs(5),
-        }
+settings! {
+    /// Bounds of a store. A change that would pass one is refused; what is stored already still reads.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct Limits {
+        /// Maximum number of apps in the store.
+        pub app_count_max: u32 = 100_000, in 1..=10_000_000;
+        /// Maximum number of key versions of an app, without trimmed ones: `leafseal keys trim` destroys the keys of disabled versions.
+        // Opening an old envelope may try each once, so this bounds that search too.
+        pub version_count_max: u32 = 256, in 1..=65_536;
+        /// Maximum number of clients in the store.
+        pub client_count_max: u32 = 100_000, in 1..=10_000_000;
+        /// Maximum number of API keys in the store, revoked ones included.
+        pub api_key_count_max: u32 = 100_000, in 1..=10_000_000;
+        /// Maximum number of apps that one grant names, and, counted separately, of roles.
+        pub grant_entry_count_max: u32 = 1_000, in 1..=100_000;
+        /// Maximum size of the store's file. Does not apply to PostgreSQL.
+        pub store_size_max: u64 = 1 << 30, bytes in 1 << 20..=1 << 40;
+        /// How long a command waits while another process has locked the store.
+        pub busy_timeout: Duration = secs(5), in ms(0)..;
     }
 }
 

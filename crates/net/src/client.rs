@@ -98,9 +98,14 @@ pub struct ClientBound {
 impl ClientBound {
     /// The client that a connection counts to; `None` for a trusted balancer.
     pub fn client(&self, address: IpAddr) -> Option<IpAddr> {
-        let is_balancer = self.trusted_balancers.iter().any(|network| network.contains(address));
-        (!is_balancer).then(|| client_of(address))
+        client_of_unless(address, &self.trusted_balancers)
     }
+}
+
+/// The client that a connection counts to; `None` for one of these balancers.
+pub fn client_of_unless(address: IpAddr, trusted_balancers: &[Network]) -> Option<IpAddr> {
+    let is_balancer = trusted_balancers.iter().any(|network| network.contains(address));
+    (!is_balancer).then(|| client_of(address))
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub mod tls;
 
 pub use bulk::{BulkQueue, BulkTurns};
 pub use calendar::utc;
-pub use client::{ClientBound, Network, NetworkError, client_of};
+pub use client::{ClientBound, Network, NetworkError, client_of, client_of_unless};
 pub use leaving::{Leaving, Phase, age_reached};
 pub use log_limit::LogLimit;
 pub use log_line::{LogFormat, LogLine};

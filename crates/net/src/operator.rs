@@ -16,10 +16,11 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use leafseal_config::{ms, secs, settings};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 
-use crate::client::ClientBound;
+use crate::client::{ClientBound, Network};
 use crate::slots::{Slot, Slots};
 use crate::socket::ACCEPT_PAUSE;
 use crate::thread::ListeningThread;
@@ -33,37 +34,35 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const ALLOWED: &str = "GET, HEAD";
 
-/// The address of the port, and its limits.
-#[derive(Clone, Debug)]
-pub struct OperatorSettings {
-    /// The address; `None`, the default, disables the port. Anyone who reaches it can read its content. Port 0 lets the system
-    /// choose one.
-    pub address: Option<SocketAddr>,
-    /// Maximum number of calls in flight; one more displaces the oldest, which is closed. Default 64.
-    pub connections_max: usize,
-    /// Maximum number of these calls per client, 32 by default, and the balancers exempt from it: one more displaces the client's
-    /// oldest.
-    pub clients: ClientBound,
-    /// Maximum size of the head of a call in bytes, at least [`OperatorSettings::HEADER_SIZE_MIN`]. Default 16 KiB.
-    pub header_size_max: usize,
-    /// Maximum duration of a call. Default 5 s.
-    pub call_timeout: Duration,
+settings! {
+    /// The address of the port, and its limits.
+    #[derive(Clone, Debug)]
+    pub struct OperatorSettings {
+        /// Where probes and metrics are served. Port 0 lets the system choose one, as does port 0 in `server.address` if this key is not
+        /// set.
+        // Anyone who reaches it can read its content.
+        pub address: Option<SocketAddr> = None;
+        /// Maximum number of calls in flight; one more displaces the oldest, whose connection is closed.
+        pub connections_max: usize = 64, in 1..=1 << 16;
+        /// Maximum number of these calls per client (an IPv4 address, a /64 of IPv6); one more displaces the oldest of the same client.
+        pub client_connections_max: usize = 32, in 1..=1 << 16;
+        /// Balancers that are exempt from this limit.
+        pub trusted_balancers: Vec<Network> = Vec::new(), is internal;
+        /// Maximum size of the head of a call.
+        pub header_size_max: usize = 16 << 10, bytes in HEADER_SIZE_MIN..=1 << 20;
+        /// Maximum duration of a call.
+        pub call_timeout: Duration = secs(5), in ms(1)..;
+    }
 }
 
 impl OperatorSettings {
     /// The HTTP library's read size.
     pub const HEADER_SIZE_MIN: usize = HEADER_SIZE_MIN;
-}
 
-impl Default for OperatorSettings {
-    fn default() -> Self {
-        OperatorSettings {
-            address: None,
-            connections_max: 64,
-            clients: ClientBound { connections_max: 32, trusted_balancers: Vec::new() },
-            header_size_max: 16 << 10,
-            call_timeout: Duration::from_secs(5),
-        }
+    /// The limit on the calls of one client.
+    fn clients(&self) -> ClientBound {
+        let trusted_balancers = self.trusted_balancers.clone();
+        ClientBound { connections_max: self.client_connections_max, trusted_balancers }
     }
 }
 
@@ -103,7 +102,7 @@ impl OperatorPort {
 }
 
 async fn listen<R: Report>(listener: TcpListener, settings: OperatorSettings, report: Arc<R>) {
-    let slots = Arc::new(Slots::new(settings.connections_max, settings.clients.clone()));
+    let slots = Arc::new(Slots::new(settings.connections_max, settings.clients()));
     let settings = Arc::new(settings);
     loop {
         slots.room().await;

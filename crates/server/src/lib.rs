@@ -32,14 +32,16 @@ mod status;
 mod tls;
 mod turns;
 
-pub use api::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation, SharedRelayInformation};
 pub use failure_log::FailureLog;
 pub use identity::{IdentityError, issue_client};
 pub use leafseal_engine::pool::Scheduling;
 pub use leafseal_http::HttpSettings;
 pub use metrics::{Outcome, OutcomeCounts, ServerCounters};
 pub use server::{Server, ShutdownReport, check_identity};
-pub use settings::{ServerSettings, SettingsError, TlsSettings};
+pub use settings::{
+    ApiSettings, ApiSettingsError, RelayDestination, RelayInformation, ServerSettings, SettingsError,
+    SharedRelayInformation, TlsSettings,
+};
 pub use start_error::StartError;
 pub use tls::HandshakeFailure;
 

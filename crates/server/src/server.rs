@@ -12,7 +12,7 @@ use leafseal_engine::pool::Pool;
 use leafseal_http::Listener;
 use leafseal_net::metrics::ThreadTimes;
 use leafseal_net::tls::{Acceptor, CertificateExpiry, ServerIdentity, sign_before_parking};
-use leafseal_net::{Leaving, OperatorPort, bind};
+use leafseal_net::{Leaving, OperatorPort, OperatorSettings, bind};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::task::AbortHandle;
@@ -236,14 +236,15 @@ fn start_operator<S: Service>(
     server_state: &Arc<ServerState>,
     service: &Arc<S>,
 ) -> Result<Option<OperatorPort>, StartError> {
-    let settings = &server_state.settings.operator;
-    let Some(address) = settings.address else { return Ok(None) };
+    let ServerSettings { operator, trusted_balancers, .. } = &server_state.settings;
+    let Some(address) = operator.address else { return Ok(None) };
+    let settings = OperatorSettings { trusted_balancers: trusted_balancers.clone(), ..operator.clone() };
     let status = Status {
         server_state: Arc::clone(server_state),
         service: Arc::clone(service),
         threads: ThreadTimes::default(),
     };
-    let started = OperatorPort::start(address, settings, Arc::new(status));
+    let started = OperatorPort::start(address, &settings, Arc::new(status));
     let setting = "operator.address";
     started.map(Some).map_err(|error| StartError::Listen { setting, address, error })
 }

@@ -192,7 +192,7 @@ impl ServerState {
 
     /// Checks whether a connection from `address` is within the limits.
     pub(crate) fn has_room(&self, address: IpAddr) -> Result<(), Full> {
-        self.room_in(&self.lock(), self.settings.clients.client(address))
+        self.room_in(&self.lock(), self.settings.client_of(address))
     }
 
     fn room_in(&self, connections: &Connections, client: Option<IpAddr>) -> Result<(), Full> {
@@ -200,12 +200,12 @@ impl ServerState {
         if connections.open.len() >= self.settings.connections_max {
             return Err(Full::Listener);
         }
-        if of_client >= self.settings.clients.connections_max { Err(Full::Client) } else { Ok(()) }
+        if of_client >= self.settings.client_connections_max { Err(Full::Client) } else { Ok(()) }
     }
 
     /// Registers a connection from `address`, if it is within the limits.
     pub(crate) fn register(self: &Arc<Self>, address: IpAddr) -> Result<Registration, Full> {
-        let client = self.settings.clients.client(address);
+        let client = self.settings.client_of(address);
         let mut connections = self.lock();
         self.room_in(&connections, client)?;
         if let Some(client) = client {

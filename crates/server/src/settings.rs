@@ -1,21 +1,24 @@
 //! Settings of the network side: every limit and its default.
 
+mod api;
+
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use leafseal_config::{Item, Kind, mins, ms, secs, settings};
 use leafseal_engine::pool::{Observer, PoolSettings, Scheduling};
 use leafseal_net::tls::{PrivateKeySettings, SessionSettings, VerifiedChains};
-use leafseal_net::{ClientBound, HALF_OPEN_TIMEOUT_MIN, OperatorSettings};
+use leafseal_net::{ClientBound, HALF_OPEN_TIMEOUT_MIN, Network, OperatorSettings, client_of_unless};
 use leafseal_protocol::{Limits, PORT, READ_SIZE};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-use crate::api::settings::{ApiSettings, ApiSettingsError};
+pub use api::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation, SharedRelayInformation};
 
 /// The server's certificate and key, and the client authorities that it trusts, in PEM (RFC 7468).
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct TlsSettings {
     /// The server's certificate chain, its own certificate first.
     pub certificate_chain_pem: Vec<u8>,
@@ -37,123 +40,131 @@ impl fmt::Debug for TlsSettings {
     }
 }
 
-/// Settings of a server: addresses, threads, limits and timeouts.
-#[derive(Clone, Debug)]
-pub struct ServerSettings {
-    /// Where it listens. Default: port 3443 of every IPv4 address. Port 0 lets the system choose one.
-    pub address: SocketAddr,
-    /// The operator port: probes and metrics.
-    pub operator: OperatorSettings,
-    /// The HTTPS API, if it has an address.
-    pub api: ApiSettings,
-    /// Certificates and key.
-    pub tls: TlsSettings,
-    /// Threads for sockets, TLS and frames; at least 1. Default: one per eight cores.
-    pub network_threads: usize,
-    /// Threads that process requests; at least 1. Default: the other cores.
-    pub workers: usize,
-    /// Limits on one incoming frame.
-    pub limits: Limits,
-    /// Maximum number of open connections, not counting TLS handshakes in progress; one more is closed at once. Default 4,096.
-    pub connections_max: usize,
-    /// Maximum number of these connections per client address, and the balancers exempt from it; one more is closed at once. Default
-    /// 1,024.
-    pub clients: ClientBound,
-    /// Maximum number of TLS handshakes in progress; one more displaces the oldest, whose connection is closed. One client address has at
-    /// most half of them; one more displaces its own oldest. Default 512.
-    pub handshakes_max: usize,
-    /// Maximum number of requests in flight on one connection; at the limit the server stops reading until one is answered. Default
-    /// 256. A client that stays below it can always cancel, because the server keeps reading.
-    pub requests_in_flight_max: usize,
-    /// Bytes of answers waiting to be sent on one connection at which the server stops reading. Default 8 MiB. Requests in flight
-    /// still add their answers.
-    pub outgoing_bytes_max: usize,
-    /// Bytes among them of errors and of answers to `health`, which count towards no other limit, at which the server stops reading.
-    /// Default 64 KiB.
-    pub outgoing_short_bytes_max: usize,
-    /// Maximum bytes of buffers for incomplete frames, over all connections. The server stops reading from a connection that needs
-    /// more, and closes it with `overloaded` if there is no room after `incoming_wait`. Buffers of up to 64 KiB do not count; a
-    /// connection has at most one incomplete frame. Must be at least `limits.frame_size_max` plus 16 KiB, the room of one read. Default
-    /// 2 GiB.
-    pub incoming_bytes_max: usize,
-    /// The same for the connections of one client. Default 1.5 GiB.
-    pub client_incoming_bytes_max: usize,
-    /// How long a connection waits for room for an incomplete frame before it is closed. Default 5 s.
-    pub incoming_wait: Duration,
-    /// Whether a large frame's expected size is reserved at once while at most a quarter of these budgets is used, so that it is not
-    /// copied later. Turn it off if the allocator overwrites what is freed: a network thread would then copy the frame to give back
-    /// what is left over. Default true.
-    pub reserve_large_frames: bool,
-    /// Bytes of the buffers of frames in flight on one connection at which the server stops reading until one is answered. Default
-    /// 256 MiB.
-    pub connection_bytes_max: usize,
-    /// Maximum number of requests queued or running in the pool. For one more the server stops reading from its connection, and answers
-    /// it with `overloaded` if there is no room after `admission_wait`. Default 16,384.
-    pub queue_jobs_max: usize,
-    /// Maximum bytes of the buffers of their frames. Must be at least `limits.frame_size_max` plus 16 KiB. Default 2 GiB.
-    pub queue_bytes_max: usize,
-    /// Maximum number of requests queued or running per app, or per client for requests that name no app the client may use. Default
-    /// 8,192.
-    pub app_jobs_max: usize,
-    /// Maximum bytes of the buffers of their frames. Must be at least `limits.frame_size_max` plus 16 KiB. Default 1.5 GiB.
-    pub app_bytes_max: usize,
-    /// How long a request waits for room in the pool before it is refused. Default 50 ms.
-    pub admission_wait: Duration,
-    /// The delay before a retry that an `overloaded` answer requests. Default 100 ms.
-    pub retry_after: Duration,
-    /// The order in which requests are processed. Default: fair.
-    pub scheduling: Scheduling,
-    /// Whether a request is answered with `overloaded` on arrival if it would, by an estimate of its wait, miss its deadline. Default:
-    /// yes.
-    pub refuse_early: bool,
-    /// Maximum bytes of answers being made or waiting to be sent, and of the working memory of requests, over all connections; a request
-    /// that does not fit is answered with `overloaded`. Checked after each step of a request, so each worker may exceed it by one step.
-    /// Must be at least twice `limits.frame_size_max`, because a growing buffer doubles. Default 4 GiB.
-    pub answers_bytes_max: usize,
-    /// The same for the connections of one client. Must be at least twice `limits.frame_size_max`. Default 2 GiB.
-    pub client_answers_bytes_max: usize,
-    /// The same for one connection; a single answer may exceed it. Default 1 GiB.
-    pub connection_answers_bytes_max: usize,
-    /// Maximum number of callers that the service looks up at once, each on its own thread; further ones wait. Default 16.
-    pub authentications_max: usize,
-    /// Maximum duration of a TLS handshake, including the lookup of its caller. Default 10 s.
-    pub handshake_timeout: Duration,
-    /// How long a peer may acknowledge neither data nor TCP keepalive probes before its connection counts as dead. Probes start after
-    /// half of this time without data. In whole seconds, at least 2. Only Linux counts unacknowledged data; it supports at most 24 days,
-    /// and 9 hours before a probe. Default 2 min.
-    pub half_open_timeout: Duration,
-    /// How long a connection may be silent with no request in flight before it is closed. Default 15 min.
-    pub idle_timeout: Duration,
-    /// Maximum time for a frame to arrive, from its first byte to its last, excluding pauses in which the server does not read. Default
-    /// 2 min.
-    pub frame_timeout: Duration,
-    /// The same including these pauses, which the server makes while the peer does not read its answers or has too much in flight. Must
-    /// be at least `frame_timeout`. Default 16 min.
-    pub paused_frame_timeout: Duration,
-    /// Time in which the peer must read `write_progress_min` bytes of the answers waiting for it; otherwise its connection is closed.
-    /// Default 30 s.
-    pub write_timeout: Duration,
-    /// Bytes, including TLS, that the peer must read in `write_timeout`, or all that wait if there are fewer. Counted when the operating
-    /// system accepts them, in steps of up to about 128 KiB. Default 16 KiB.
-    pub write_progress_min: u64,
-    /// Maximum time for the peer to read the answers waiting for it at one moment, however many and however steadily it reads. Answers
-    /// added meanwhile have the same time again, so an answer is kept for at most twice this time. Default 10 min.
-    pub outgoing_timeout: Duration,
-    /// How long a connection that the server ends stays open for the peer to read the reason. Default 2 s.
-    pub close_timeout: Duration,
-    /// Age at which the engine announces that it leaves a connection, each at 80 to 100 % of it, so that clients spread over engines
-    /// again. Zero disables the limit. Default 1 h.
-    pub connection_age_max: Duration,
-    /// How long the server still reads requests on a connection that it leaves because of its age. Default 30 s.
-    pub connection_age_grace: Duration,
-    /// How long a server that shuts down keeps serving while it reports that it is not ready, so that load balancers and clients switch
-    /// to others. Default 5 s.
-    pub drain_delay: Duration,
-    /// How long a shutdown then waits for requests in flight. Default 30 s.
-    pub drain_timeout: Duration,
-    /// Maximum number of log lines in 10 s about connections that were refused or cut, and the same number each about requests that
-    /// policy refuses and about refused calls of the API. One client causes at most half of them; omitted lines are counted. Default 100.
-    pub refusal_lines_max: usize,
+const NETWORKS: Item = Item {
+    about: "IP addresses and networks, such as [\"10.1.2.3\", \"10.2.0.0/16\"]",
+    is_valid: |text| text.parse::<Network>().is_ok(),
+};
+
+settings! {
+    /// Settings of a server: addresses, threads, limits and timeouts.
+    #[derive(Clone, Debug)]
+    pub struct ServerSettings {
+        /// Where `serve` listens. Port 0 lets the system choose one. `dev` listens on 127.0.0.1 unless a flag sets another address.
+        pub address: SocketAddr = SocketAddr::from(([0, 0, 0, 0], PORT));
+        /// Threads for sockets, TLS and frames.
+        pub network_threads: usize = network_threads() => "one per eight cores", in 1..=1024;
+        /// Threads that process requests.
+        pub workers: usize = cores().saturating_sub(network_threads()).max(1) => "the other cores", in 1..=4096;
+        /// Limits on one incoming frame.
+        pub limits: Limits = Limits::default(), is section;
+        /// Maximum number of open connections, not counting TLS handshakes in progress; one more is closed at once.
+        pub connections_max: usize = 4096, in 1..=1 << 20;
+        /// Maximum number of these connections per client (an IPv4 address, a /64 of IPv6); one more is closed at once.
+        pub client_connections_max: usize = 1024, in 1..=1 << 20;
+        /// Load balancers that connect from their own address for all clients behind them. Limits on connections per client do not apply to
+        /// them, on any listener.
+        pub trusted_balancers: Vec<Network> = Vec::new(), is kind(Kind::List(NETWORKS));
+        /// Maximum number of TLS handshakes in progress. One more displaces the oldest, whose connection is closed. One client has at most
+        /// half of them.
+        pub handshakes_max: usize = 512, in 1..=1 << 20;
+        /// Maximum number of requests in flight on a connection; at the limit the server stops reading from it until one is answered.
+        // A client that stays below it can always cancel, because the server keeps reading.
+        pub requests_in_flight_max: usize = 256, in 1..=1 << 20;
+        /// Bytes of requests in flight on a connection at which the server stops reading from it until one is answered.
+        pub connection_bytes_max: usize = 256 << 20, bytes in 1..=1 << 40;
+        /// Bytes of answers waiting to be sent on a connection at which the server stops reading from it.
+        // Requests in flight still add their answers.
+        pub outgoing_bytes_max: usize = 8 << 20, bytes in 1..=64 << 30;
+        /// The same for errors and answers to `health` among them, which count towards no other limit.
+        pub outgoing_short_bytes_max: usize = 64 << 10, bytes in 1..=1 << 30;
+        /// Maximum memory for buffers of incomplete messages, over all connections; must be at least `server.frame_size_max` plus 16KiB.
+        /// Buffers of up to 64KiB do not count.
+        // A connection has at most one incomplete frame; the 16 KiB are the room of one read.
+        pub incoming_bytes_max: usize = 2 << 30, bytes in 1..=1 << 40;
+        /// The same for the connections of one client; must be at least `server.frame_size_max` plus 16KiB.
+        pub client_incoming_bytes_max: usize = 3 << 29, bytes in 1..=1 << 40;
+        /// How long a connection waits, without being read, for memory for an incomplete message before it is closed with `overloaded`.
+        pub incoming_wait: Duration = secs(5), in ms(0)..;
+        /// Maximum number of requests queued or running. One more waits for `server.admission_wait` and is then answered with `overloaded`.
+        pub queue_jobs_max: usize = 16_384, in 1..=1 << 24;
+        /// Maximum memory for the messages of these requests; must be at least `server.frame_size_max` plus 16KiB.
+        pub queue_bytes_max: usize = 2 << 30, bytes in 1..=1 << 40;
+        /// Maximum number of requests queued or running per app, or per client for requests that name no app the client may use. One more
+        /// waits and is refused in the same way.
+        pub app_jobs_max: usize = 8192, in 1..=1 << 24;
+        /// Maximum memory for the messages of these requests; must be at least `server.frame_size_max` plus 16KiB.
+        pub app_bytes_max: usize = 3 << 29, bytes in 1..=1 << 40;
+        /// How long a request waits for room in the queue before it is answered with `overloaded`. Meanwhile its connection is not read.
+        pub admission_wait: Duration = ms(50), in ms(0)..;
+        /// The delay before a retry that an `overloaded` answer requests.
+        pub retry_after: Duration = ms(100), in ms(0)..;
+        /// The order in which requests are processed. `fair`: in slices, shared fairly between apps and connections.
+        /// `first-come-first-served`: each as a whole, in order of arrival, by one worker; only to demonstrate how that delays small
+        /// requests.
+        pub scheduling: Scheduling = Scheduling::Fair,
+            one of { "fair" => Scheduling::Fair, "first-come-first-served" => Scheduling::FirstComeFirstServed };
+        /// Whether a request is answered with `overloaded` on arrival if it would, by an estimate of its wait, miss its deadline. Never
+        /// applies to requests without a deadline, while nothing waits, or with `server.scheduling` first-come-first-served.
+        pub refuse_early: bool = true;
+        /// Maximum memory for answers, being made or waiting to be sent, and for the working memory of requests; must be at least twice
+        /// `server.frame_size_max`. A request that does not fit is answered with `overloaded`.
+        // Checked after each step of a request, so each worker may exceed it by one step. Twice, because a growing buffer doubles.
+        pub answers_bytes_max: usize = 4 << 30, bytes in 1..=1 << 40;
+        /// The same for the connections of one client; must be at least twice `server.frame_size_max`.
+        pub client_answers_bytes_max: usize = 2 << 30, bytes in 1..=1 << 40;
+        /// The same for one connection; a single answer may exceed it.
+        pub connection_answers_bytes_max: usize = 1 << 30, bytes in 1..=1 << 40;
+        /// Maximum number of callers looked up in the keystore at once while they connect; further ones wait.
+        // Each has a thread of its own.
+        pub authentications_max: usize = 16, in 1..=4096;
+        /// Maximum duration of a TLS handshake, including the lookup of its caller.
+        pub handshake_timeout: Duration = secs(10), in ms(1)..;
+        /// How long a client's machine may acknowledge neither data nor TCP keepalive probes before its connection counts as dead.
+        // Probes start after half of this time without data. Only Linux counts unacknowledged data; it supports at most 24 days, and 9
+        // hours before a probe.
+        pub half_open_timeout: Duration = mins(2), in HALF_OPEN_TIMEOUT_MIN..;
+        /// How long a connection may be silent with no request in flight before it is closed.
+        pub idle_timeout: Duration = mins(15), in ms(1)..;
+        /// Maximum time for a message to arrive, from its first byte to its last, excluding pauses in which the server does not read.
+        pub frame_timeout: Duration = mins(2), in ms(1)..;
+        /// The same including these pauses; must be at least `server.frame_timeout`.
+        pub paused_frame_timeout: Duration = mins(16), in ms(1)..;
+        /// Time in which a client must read `server.write_progress_min` bytes of the answers waiting for it; otherwise its connection is
+        /// closed.
+        pub write_timeout: Duration = secs(30), in ms(1)..;
+        /// Bytes that a client must read in `server.write_timeout`, or all that wait if there are fewer. The operating system counts in
+        /// steps of up to 128KiB.
+        pub write_progress_min: u64 = 16 << 10, bytes in 1..=1 << 40;
+        /// Maximum time for a client to read the answers waiting for it at one moment, however many; an answer is kept for at most twice
+        /// this time.
+        pub outgoing_timeout: Duration = mins(10), in ms(1)..;
+        /// How long a connection that the server ends stays open for the client to read the reason.
+        pub close_timeout: Duration = secs(2), in ms(0)..;
+        /// Age at which clients are asked to leave a connection, each at 80 to 100 % of it, so that they spread over engines; 0 disables
+        /// the limit.
+        pub connection_age_max: Duration = mins(60), in ms(0)..;
+        /// How long the server still reads requests on such a connection.
+        pub connection_age_grace: Duration = secs(30), in ms(0)..;
+        /// How long `serve` (and `dev`, if set) keeps serving after SIGTERM, while `/readyz` fails and clients are asked to go elsewhere.
+        /// Set it longer than load balancers take to notice. SIGINT skips it, and so does a second signal; a further signal ends the wait
+        /// for requests in flight.
+        pub drain_delay: Duration = secs(5), in ms(0)..;
+        /// How long a shutdown then waits for requests in flight.
+        pub drain_timeout: Duration = secs(30), in ms(0)..;
+        /// Maximum number of log lines in 10 s about refused connections, and the same number each about refused requests and refused calls
+        /// of the API. One client causes at most half of them. Omitted lines are counted.
+        pub refusal_lines_max: usize = 100, in 0..=1 << 20;
+        /// Whether a large frame's expected size is reserved at once while at most a quarter of these budgets is used, so that it is not
+        /// copied later. Turn it off if the allocator overwrites what is freed: a network thread would then copy the frame to give back
+        /// what is left over.
+        pub reserve_large_frames: bool = true, is internal;
+        /// Certificates and key.
+        pub tls: TlsSettings = TlsSettings::default(), is internal;
+        /// The HTTPS API, if it has an address.
+        pub api: ApiSettings = ApiSettings::default(), is section("api.");
+        /// The [operator port](metrics.md) of `serve` and `dev`: probes and metrics over plain HTTP.
+        pub operator: OperatorSettings = OperatorSettings::default(), is section("operator.");
+    }
 }
 
 /// An invalid setting.
@@ -205,62 +216,29 @@ pub enum SettingsError {
 /// Cores per network thread.
 const CORES_PER_NETWORK_THREAD: usize = 8;
 
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn network_threads() -> usize {
+    cores().div_ceil(CORES_PER_NETWORK_THREAD)
+}
+
 impl ServerSettings {
     /// The default settings, with these certificates.
     pub fn new(tls: TlsSettings) -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let network_threads = cores.div_ceil(CORES_PER_NETWORK_THREAD);
-        ServerSettings {
-            address: SocketAddr::from(([0, 0, 0, 0], PORT)),
-            operator: OperatorSettings::default(),
-            api: ApiSettings::default(),
-            tls,
-            network_threads,
-            workers: cores.saturating_sub(network_threads).max(1),
-            limits: Limits::default(),
-            connections_max: 4096,
-            clients: ClientBound { connections_max: 1024, trusted_balancers: Vec::new() },
-            handshakes_max: 512,
-            requests_in_flight_max: 256,
-            outgoing_bytes_max: 8 << 20,
-            outgoing_short_bytes_max: 64 << 10,
-            incoming_bytes_max: 2 << 30,
-            client_incoming_bytes_max: 3 << 29,
-            incoming_wait: Duration::from_secs(5),
-            reserve_large_frames: true,
-            connection_bytes_max: 256 << 20,
-            queue_jobs_max: 16_384,
-            queue_bytes_max: 2 << 30,
-            app_jobs_max: 8192,
-            app_bytes_max: 3 << 29,
-            admission_wait: Duration::from_millis(50),
-            retry_after: Duration::from_millis(100),
-            scheduling: Scheduling::Fair,
-            refuse_early: true,
-            answers_bytes_max: 4 << 30,
-            client_answers_bytes_max: 2 << 30,
-            connection_answers_bytes_max: 1 << 30,
-            authentications_max: 16,
-            handshake_timeout: Duration::from_secs(10),
-            half_open_timeout: Duration::from_secs(120),
-            idle_timeout: Duration::from_secs(15 * 60),
-            frame_timeout: Duration::from_secs(120),
-            paused_frame_timeout: Duration::from_secs(16 * 60),
-            write_timeout: Duration::from_secs(30),
-            write_progress_min: 16 << 10,
-            outgoing_timeout: Duration::from_secs(10 * 60),
-            close_timeout: Duration::from_secs(2),
-            connection_age_max: Duration::from_secs(3600),
-            connection_age_grace: Duration::from_secs(30),
-            drain_delay: Duration::from_secs(5),
-            drain_timeout: Duration::from_secs(30),
-            refusal_lines_max: 100,
-        }
+        ServerSettings { tls, ..Self::default() }
+    }
+
+    /// The client that a connection counts to; `None` for a trusted balancer.
+    pub(crate) fn client_of(&self, address: IpAddr) -> Option<IpAddr> {
+        client_of_unless(address, &self.trusted_balancers)
     }
 
     /// The limit on handshakes of one client.
     pub(crate) fn handshake_clients(&self) -> ClientBound {
-        ClientBound { connections_max: (self.handshakes_max / 2).max(1), ..self.clients.clone() }
+        let trusted_balancers = self.trusted_balancers.clone();
+        ClientBound { connections_max: (self.handshakes_max / 2).max(1), trusted_balancers }
     }
 
     /// The settings of the worker pool; `observer` receives the times of waits and slices.
@@ -287,7 +265,7 @@ impl ServerSettings {
             ("network_threads", self.network_threads),
             ("workers", self.workers),
             ("connections_max", self.connections_max),
-            ("client_connections_max", self.clients.connections_max),
+            ("client_connections_max", self.client_connections_max),
             ("handshakes_max", self.handshakes_max),
             ("requests_in_flight_max", self.requests_in_flight_max),
             ("outgoing_bytes_max", self.outgoing_bytes_max),
@@ -298,7 +276,7 @@ impl ServerSettings {
             ("app_jobs_max", self.app_jobs_max),
             ("authentications_max", self.authentications_max),
             ("operator.connections_max", self.operator.connections_max),
-            ("operator.client_connections_max", self.operator.clients.connections_max),
+            ("operator.client_connections_max", self.operator.client_connections_max),
         ];
         if let Some((setting, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
             return Err(SettingsError::Zero(setting));
@@ -367,14 +345,8 @@ impl ServerSettings {
 impl ServerSettings {
     /// Settings of a server without listeners.
     pub(crate) fn for_tests() -> Self {
-        Self::new(TlsSettings {
-            certificate_chain_pem: Vec::new(),
-            private_key_pem: Zeroizing::new(b"not to be shown".to_vec()),
-            private_key_settings: PrivateKeySettings::default(),
-            sessions: SessionSettings::default(),
-            verified_chains: VerifiedChains::default(),
-            client_authorities_pem: Vec::new(),
-        })
+        let private_key_pem = Zeroizing::new(b"not to be shown".to_vec());
+        Self::new(TlsSettings { private_key_pem, ..TlsSettings::default() })
     }
 }
 

@@ -6,8 +6,7 @@ use std::net::SocketAddr;
 use leafseal_net::tls::TlsError;
 use thiserror::Error;
 
-use crate::api::settings::ApiSettingsError;
-use crate::settings::SettingsError;
+use crate::settings::{ApiSettingsError, SettingsError};
 
 /// Why a server does not start.
 #[derive(Debug, Error)]

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use leafseal_config::Document;
+use leafseal_config::{Document, Origin};
 use leafseal_relay::{Configuration, check_files};
 use serde_json::{Map, Value, json};
 
 use super::relay::RELAY_FILE;
 
 use crate::arguments::{ConfigCommand, Program};
-use crate::config::{Config, KEYS, Origin, engine_schema, relay_schema};
+use crate::config::{Config, KEYS, engine_schema, relay_schema};
 use crate::context::Context;
 use crate::descriptors;
 use crate::failure::{Failure, Outcome};
@@ -149,7 +149,7 @@ fn check_relay(context: &Context, file: &Path, limit: usize, findings: &mut Find
 }
 
 fn source(context: &Context) -> String {
-    match &context.loaded().file {
+    match context.file() {
         Some(file) => file.display().to_string(),
         None => "no configuration file, defaults apply".to_owned(),
     }
@@ -158,14 +158,14 @@ fn source(context: &Context) -> String {
 fn as_toml(context: &Context) -> String {
     let mut out = format!("# {}\n", source(context));
     let mut section = "";
-    for key in KEYS {
+    for key in KEYS.iter() {
         let (of_key, name) = key.parts();
         if of_key != section {
             section = of_key;
             out.push_str(&format!("\n[{section}]\n"));
         }
-        let value = key.kind.write(&(key.get)(context.config()));
-        let origin = match context.loaded().origin(key) {
+        let value = key.written(context.config());
+        let origin = match context.loaded().origin(key.name()) {
             Origin::Default => String::new(),
             Origin::File(line) => format!("  # line {line}"),
             Origin::Environment => format!("  # {}", key.variable()),
@@ -180,23 +180,22 @@ fn as_toml(context: &Context) -> String {
 fn as_json(context: &Context) -> Value {
     let defaults = Config::default();
     let mut keys = Map::new();
-    for key in KEYS {
-        let plain = |value| key.json(&value);
-        let origin = match context.loaded().origin(key) {
+    for key in KEYS.iter() {
+        let origin = match context.loaded().origin(key.name()) {
             Origin::Default => "default",
             Origin::File(_) => "file",
             Origin::Environment => "environment",
             Origin::Flag => "flag",
         };
-        let default = key.default_text.map_or_else(|| plain((key.get)(&defaults)), |text| json!(text));
+        let default = key.default_text().map_or_else(|| key.json(&defaults), |text| json!(text));
         let facts = json!({
-            "value": plain((key.get)(context.config())),
+            "value": key.json(context.config()),
             "from": origin,
             "default": default,
-            "takes": key.kind.to_string(),
-            "about": key.about,
+            "takes": key.kind().to_string(),
+            "about": key.about(),
         });
-        keys.insert(key.name.to_owned(), facts);
+        keys.insert(key.name().to_owned(), facts);
     }
     Value::Object(keys)
 }

@@ -35,7 +35,7 @@ pub(super) fn run(context: &Context, arguments: &RelayArguments) -> Outcome {
     let file = arguments.file.clone().unwrap_or_else(|| context.folder().join(RELAY_FILE));
     let configuration = read(&file)?;
     remove_abandoned_in(&context.certificates());
-    allocator::set_wiping(configuration.process.wipe_buffers || context.config().wipe_buffers);
+    allocator::set_wiping(configuration.process.wipe_buffers || context.config().memory.wipe_buffers);
     log::start(context.config().log);
     let configuration = fitted(configuration)?;
     warn(&configuration, &file);

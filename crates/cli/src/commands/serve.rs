@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use leafseal_config::Setting;
 use leafseal_engine::Engine;
 use leafseal_server::{FailureLog, Server, ServerSettings, SharedRelayInformation, ShutdownReport, StartError};
 use leafseal_service::EngineService;
@@ -13,7 +14,7 @@ use tokio::time::interval;
 use tracing::Level;
 
 use crate::arguments::ServeArguments;
-use crate::config::{KEYS, Key};
+use crate::config::{Config, KEYS};
 use crate::context::Context;
 use crate::descriptors;
 use crate::failure::{Failure, Outcome};
@@ -142,9 +143,9 @@ const RELOADABLE: [&str; 15] = [
 
 /// Keys that have changed since the start and require a restart.
 fn changed_keys(running: &Context, fresh: &Context) -> Vec<&'static str> {
-    let value = |key: &Key, context: &Context| key.kind.write(&(key.get)(context.config()));
-    let fixed = KEYS.iter().filter(|key| !RELOADABLE.contains(&key.name));
-    fixed.filter(|key| value(key, running) != value(key, fresh)).map(|key| key.name).collect()
+    let fixed = KEYS.iter().filter(|key| !RELOADABLE.contains(&key.name()));
+    let has_changed = |key: &&Setting<Config>| key.get(running.config()) != key.get(fresh.config());
+    fixed.filter(has_changed).map(Setting::name).collect()
 }
 
 /// Serves, calls `ready`, and shuts down gracefully on SIGTERM, after `server.drain_delay`, or SIGINT, without it. A further signal skips
@@ -166,7 +167,8 @@ pub(super) fn until_stopped<R>(
     let server = Server::start(settings, Arc::new(service)).map_err(Failure::from)?;
     let beside = ready(&server)?;
     let ending = runtime.block_on(async {
-        let mut watched = Watched::new(reloader.context.config().reload_check, reloader.watched(reloader.context));
+        let mut watched =
+            Watched::new(reloader.context.config().files.reload_check, reloader.watched(reloader.context));
         let mut expiry = interval(EXPIRY_PERIOD);
         loop {
             tokio::select! {

@@ -1,15 +1,8 @@
 //! Loads the configuration: defaults, then the file, then the environment, then `--set`. Collects all problems instead of stopping at the
 //! first, so that one run of `config check` reports everything.
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
-use leafseal_config::{Document, Raw, line_column, nearest, raw};
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
-
-use super::keys::Key;
 use super::{Config, KEYS};
 use crate::paths::{CURVES_VARIABLE, LANES_VARIABLE};
 
@@ -20,55 +13,8 @@ pub(super) const FILE_SIZE_MAX: u64 = 1 << 20;
 const OTHER_VARIABLES: [&str; 5] =
     ["LEAFSEAL_DIR", "LEAFSEAL_CONFIG", "LEAFSEAL_ROOT_KEY", LANES_VARIABLE, CURVES_VARIABLE];
 
-/// The origin of a value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// The default.
-    Default,
-    /// A line of the file, counted from 1.
-    File(usize),
-    /// An environment variable.
-    Environment,
-    /// `--set`.
-    Flag,
-}
-
 /// A configuration and the origins of its values.
-#[derive(Debug)]
-pub(crate) struct Loaded {
-    /// The configuration.
-    pub config: Config,
-    /// The file, if there is one.
-    pub file: Option<PathBuf>,
-    /// Keys that are set by something other than the default.
-    origins: BTreeMap<&'static str, Origin>,
-    /// Errors as `place: message`, with what to do.
-    pub problems: Vec<String>,
-    /// Warnings in the same form.
-    pub warnings: Vec<String>,
-}
-
-impl Loaded {
-    /// The origin of a key's value.
-    pub(crate) fn origin(&self, key: &Key) -> Origin {
-        self.origins.get(key.name).cloned().unwrap_or(Origin::Default)
-    }
-
-    /// Whether the key with this name is set by something other than the default.
-    pub(crate) fn is_set(&self, name: &str) -> bool {
-        self.origins.contains_key(name)
-    }
-
-    fn apply(&mut self, key: &'static Key, raw: &Raw<'_>, origin: Origin, place: impl fmt::Display) {
-        match key.kind.read(raw) {
-            Ok(value) => {
-                (key.set)(&mut self.config, value);
-                self.origins.insert(key.name, origin);
-            }
-            Err(message) => self.problems.push(format!("{place}: {} {message}", key.name)),
-        }
-    }
-}
+pub(crate) type Loaded = leafseal_config::Loaded<Config>;
 
 /// The sources of a configuration.
 pub(crate) struct Sources<'a> {
@@ -91,36 +37,30 @@ pub(crate) enum Presence {
     Optional,
 }
 
-/// Loads the configuration from `sources`.
-pub(crate) fn load(sources: &Sources<'_>) -> Loaded {
-    let mut loaded = Loaded {
-        config: Config::default(),
-        file: None,
-        origins: BTreeMap::new(),
-        problems: Vec::new(),
-        warnings: Vec::new(),
-    };
-    match read_file(sources.file, sources.presence) {
-        Ok(Some(text)) => {
-            loaded.file = Some(sources.file.to_owned());
-            apply_file(&mut loaded, sources.file, &text);
-        }
-        Ok(None) => {}
-        Err(problem) => loaded.problems.push(problem),
-    }
-    apply_environment(&mut loaded, &sources.environment);
-    apply_settings(&mut loaded, sources.settings);
-    loaded.warnings.extend(loaded.config.warnings());
+/// Loads the configuration from `sources`. Returns the file, if there is one, and the configuration.
+pub(crate) fn load(sources: &Sources<'_>) -> (Option<PathBuf>, Loaded) {
+    let read = read_file(sources.file, sources.presence);
+    let name = sources.file.display().to_string();
+    let text = read.as_ref().ok().and_then(Option::as_deref);
+    let mut loaded = KEYS.load(&leafseal_config::Sources {
+        file: text.map(|text| (&*name, text)),
+        environment: &sources.environment,
+        other_variables: &OTHER_VARIABLES,
+        overrides: sources.settings,
+    });
+    let file = text.map(|_| sources.file.to_owned());
+    loaded.problems.splice(0..0, read.err());
+    loaded.warnings.extend(loaded.settings.warnings());
     if loaded.problems.is_empty() {
-        loaded.problems = loaded.config.check().err().unwrap_or_default();
+        loaded.problems = loaded.settings.check().err().unwrap_or_default();
         loaded.problems.extend(ambiguous_store(&loaded));
     }
-    loaded
+    (file, loaded)
 }
 
 /// The problem that the key store is in two places, whichever of the sources name them.
 fn ambiguous_store(loaded: &Loaded) -> Option<String> {
-    let both = loaded.is_set("keystore.path") && loaded.config.store.url.is_set();
+    let both = loaded.is_set("keystore.path") && loaded.settings.store.url.is_set();
     both.then(|| {
         "keystore.path and keystore.url are both set: remove keystore.path to use the database, or set keystore.url to \"\" to use the \
          file"
@@ -142,87 +82,17 @@ fn read_file(path: &Path, presence: Presence) -> Result<Option<String>, String> 
     text.map(Some).map_err(|error| format!("{}: {}", path.display(), crate::failure::plain(&error)))
 }
 
-fn apply_file(loaded: &mut Loaded, path: &Path, text: &str) {
-    let place = |offset: usize| {
-        let (line, column) = line_column(text, offset);
-        format!("{}:{line}:{column}", path.display())
-    };
-    let document = match Document::parse(text) {
-        Ok(document) => document,
-        Err(problem) => return loaded.problems.push(format!("{}:{problem}", path.display())),
-    };
-    let mut entries: Vec<(String, usize, &Spanned<DeValue<'_>>)> = Vec::new();
-    for (name, value) in document.root() {
-        let (section, offset) = (name.get_ref(), name.span().start);
-        match value.get_ref() {
-            DeValue::Table(table) => entries.extend(keys_of(section, table)),
-            _ => entries.push((section.to_string(), offset, value)),
-        }
-    }
-    entries.sort_by_key(|&(_, offset, _)| offset);
-    for (name, offset, value) in entries {
-        let Some(key) = Key::find(&name) else {
-            loaded.problems.push(format!("{}: there is no key {name}{}", place(offset), suggestion(&name)));
-            continue;
-        };
-        let origin = Origin::File(line_column(text, offset).0);
-        loaded.apply(key, &raw(value.get_ref()), origin, place(value.span().start));
-    }
-}
-
-fn keys_of<'t, 'i>(
-    section: &str,
-    table: &'t DeTable<'i>,
-) -> impl Iterator<Item = (String, usize, &'t Spanned<DeValue<'i>>)> + use<'t, 'i> {
-    let section = section.to_owned();
-    let entry = move |(key, value): (&Spanned<_>, &'t Spanned<DeValue<'i>>)| {
-        let key: &Spanned<std::borrow::Cow<'_, str>> = key;
-        (format!("{section}.{}", key.get_ref()), key.span().start, value)
-    };
-    table.iter().map(entry)
-}
-
-fn apply_environment(loaded: &mut Loaded, environment: &[(String, String)]) {
-    for (name, value) in environment.iter().filter(|(name, _)| name.starts_with("LEAFSEAL_")) {
-        match KEYS.iter().find(|key| key.variable() == *name) {
-            Some(key) => loaded.apply(key, &Raw::Untyped(value), Origin::Environment, name),
-            None if OTHER_VARIABLES.contains(&name.as_str()) => {}
-            // Not an error: an orchestrator defines such variables for a service called leafseal.
-            None => loaded.warnings.push(format!("{name}: no key has this environment variable; it is ignored")),
-        }
-    }
-}
-
-fn apply_settings(loaded: &mut Loaded, settings: &[String]) {
-    for setting in settings {
-        let Some((name, value)) = setting.split_once('=') else {
-            loaded.problems.push("--set: write KEY=VALUE, such as --set engine.keying=session".to_owned());
-            continue;
-        };
-        match Key::find(name.trim()) {
-            Some(key) => loaded.apply(key, &Raw::Untyped(value.trim()), Origin::Flag, "--set"),
-            None => loaded.problems.push(format!("--set: there is no key {name}{}", suggestion(name))),
-        }
-    }
-}
-
-/// The key that was probably meant: the same key in another section, or one that differs by a letter or two.
-fn suggestion(name: &str) -> String {
-    match nearest(name, KEYS.iter().map(|key| key.name)) {
-        Some(meant) => format!("; did you mean {meant}?"),
-        None => ": docs/configuration.md and leafseal config show list them all".to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use leafseal_config::Origin;
+
     use super::*;
 
     fn loaded(file: &str, environment: &[(&str, &str)], settings: &[&str]) -> Loaded {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join("leafseal.toml");
         std::fs::write(&path, file).expect("written");
-        let mut loaded = load(&Sources {
+        let (_, mut loaded) = load(&Sources {
             file: &path,
             presence: Presence::Required,
             environment: environment.iter().map(|&(name, value)| (name.into(), value.into())).collect(),
@@ -239,10 +109,10 @@ mod tests {
         let environment = [("LEAFSEAL_ENGINE_SESSION_AGE_MAX", "4s"), ("LEAFSEAL_ENGINE_STEP_VALUES_MAX", "8")];
         let loaded = loaded(file, &environment, &["engine.step_values_max=9"]);
         assert_eq!(loaded.problems, Vec::<String>::new());
-        let engine = &loaded.config.engine;
+        let engine = &loaded.settings.engine;
         assert_eq!(engine.keying, leafseal_engine::Keying::Field);
         assert_eq!((engine.session_age_max.as_secs(), engine.step_values_max), (4, 9));
-        let origin = |name| loaded.origin(Key::find(name).expect(name));
+        let origin = |name| loaded.origin(name);
         assert_eq!(origin("engine.keying"), Origin::File(2));
         assert_eq!(origin("engine.session_age_max"), Origin::Environment);
         assert_eq!(origin("engine.step_values_max"), Origin::Flag);
@@ -258,14 +128,14 @@ mod tests {
             loaded(file, &[("LEAFSEAL_LOG_LEVEL", "loud"), ("LEAFSEAL_INPUT_STRICT", "no")], &["nothing", "a.b=1"])
                 .problems;
         let expected = [
-            "leafseal.toml:1:1: there is no key top: docs/",
+            "leafseal.toml:1:1: there is no key top; the keys are ",
             "leafseal.toml:4:1: there is no key engine.keyings; did you mean engine.keying?",
             "leafseal.toml:5:9: engine.curve must be one of \"r1\", \"k1\"",
             "leafseal.toml:6:19: engine.step_values_max must be a whole number from 1 to 65536",
             "leafseal.toml:7:18: engine.step_bytes_max must be a size from 1KiB",
             "leafseal.toml:8:20: engine.blinding_age_max must be a duration",
             "leafseal.toml:9:16: engine.wipe_buffers must be true or false: write true, not \"yes\"",
-            "leafseal.toml:11:1: there is no key documents.depth_max; did you mean document.depth_max?",
+            "leafseal.toml:10:2: there is no key documents; did you mean document?",
             "leafseal.toml:13:11: server.workers must be a whole number from 1",
             "leafseal.toml:14:9: there is no key server.tls",
             "LEAFSEAL_LOG_LEVEL: log.level must be one of",

@@ -1,57 +1,18 @@
 //! The JSON Schemas of both configuration files, for editors and other validators.
 
 use leafseal_relay::Configuration;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{Config, KEYS, Key};
+use super::KEYS;
 
-/// The purpose of each section of the engine's file.
-pub(super) const SECTIONS: [(&str, &str); 9] = [
-    ("engine", "Encryption, keys in memory, and how long a worker runs before it yields."),
-    ("document", "Limits on JSON documents and selectors. A request that exceeds one is refused."),
-    ("keystore", "Where keys are stored, and the limits of the store."),
-    ("server", "The listener of `serve` and `dev`."),
-    (
-        "api",
-        "The [HTTPS API](api.md) of `serve` and `dev`. It shares the queue, workers, memory and `admission_wait` of `[server]`.",
-    ),
-    ("operator", "The [operator port](metrics.md) of `serve` and `dev`: probes and metrics over plain HTTP."),
-    ("client", "Connections of commands with `--connect`."),
-    ("input", "Input of commands: files and standard input."),
-    ("log", "The log of `serve`, `relay`, `probe` and `dev`, on standard error."),
-];
-
-/// The schema of `leafseal.toml`, made from the table of keys.
+/// The schema of `leafseal.toml`.
 pub(crate) fn engine_schema() -> Value {
-    let defaults = Config::default();
-    let section = |(name, about): (&str, &str)| {
-        let keys = KEYS.iter().filter(|key| key.parts().0 == name);
-        let properties: Map<String, Value> =
-            keys.map(|key| (key.parts().1.to_owned(), key_schema(key, &defaults))).collect();
-        let schema =
-            json!({"description": about, "type": "object", "properties": properties, "additionalProperties": false});
-        (name.to_owned(), schema)
-    };
-    let properties: Map<String, Value> = SECTIONS.into_iter().map(section).collect();
-    published(
-        "The configuration of a Leafseal engine",
-        json!({"type": "object", "properties": properties, "additionalProperties": false}),
-    )
+    published("The configuration of a Leafseal engine", KEYS.schema())
 }
 
 /// The schema of `relay.toml`, derived from the types of the relay.
 pub(crate) fn relay_schema() -> Value {
     published("The configuration of a Leafseal relay", Configuration::schema().clone())
-}
-
-fn key_schema(key: &Key, defaults: &Config) -> Value {
-    let mut schema = key.kind.schema();
-    schema["description"] = json!(key.about);
-    match key.default_text {
-        Some(text) => schema["defaultText"] = json!(text),
-        None => schema["default"] = key.json(&(key.get)(defaults)),
-    }
-    schema
 }
 
 /// The same for every machine, with a title.
@@ -96,40 +57,6 @@ mod tests {
             }
             let found = std::fs::read_to_string(&path).unwrap_or_default();
             assert!(found == expected, "{path} is not what the code says: run this test with UPDATE=1");
-        }
-    }
-
-    /// The engine's file is checked by its table of keys, editors go by the schema: both refuse the same.
-    #[test]
-    fn the_schema_accepts_what_the_table_accepts() {
-        let schema = engine_schema();
-        for key in KEYS {
-            let (section, name) = key.parts();
-            let read = |written: &str| {
-                let text = format!("[{section}]\n{name} = {written}\n");
-                let document = leafseal_config::Document::parse(&text).expect("TOML");
-                let value = document.root()[section].get_ref().as_table().expect("a table")[name].get_ref();
-                (key.kind.read(&leafseal_config::raw(value)).is_ok(), document.check(&schema).is_empty())
-            };
-            let default = key.kind.write(&(key.get)(&Config::default()));
-            assert_eq!(read(&default), (true, true), "{} = {default}", key.name);
-            let others = [
-                "true",
-                "0",
-                "-1",
-                "99999999999999",
-                "\"15s\"",
-                "\"64KiB\"",
-                "\"9999h\"",
-                "\"yes\"",
-                "\"\"",
-                "1.5",
-                "{ a = 1 }",
-            ];
-            for written in others {
-                let (by_table, by_schema) = read(written);
-                assert_eq!(by_table, by_schema, "{} = {written}", key.name);
-            }
         }
     }
 }

@@ -3,59 +3,46 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use leafseal_config::{Field, Kind, Value, ms, settings};
 use leafseal_engine::admin::{InvalidUrl, PostgresSettings, PostgresUrl, SslMode};
 
-/// The location of the store; relative paths start at the folder that `--dir` names.
-#[derive(Debug, Clone)]
-pub(crate) struct StorePlace {
-    /// The SQLite file, unless there is a URL.
-    pub path: PathBuf,
-    /// The file with the root key.
-    pub root_key_file: PathBuf,
-    /// The database of PostgreSQL.
-    pub url: StoreUrl,
-    /// How the server's certificate is verified.
-    pub sslmode: SslMode,
-    /// The authorities trusted to issue the server's certificate.
-    pub authorities: Option<PathBuf>,
-    /// The certificate chain to log in with.
-    pub certificate: Option<PathBuf>,
-    /// Its private key.
-    pub private_key: Option<PathBuf>,
-    /// The file with the password to log in with.
-    pub password_file: Option<PathBuf>,
-    /// Maximum time to connect to one server.
-    pub connect_timeout: Duration,
-    /// Maximum duration of a statement.
-    pub statement_timeout: Duration,
+settings! {
+    /// The location of the store; relative paths start at the folder that `--dir` names.
+    #[derive(Debug, Clone)]
+    pub(crate) struct StorePlace {
+        /// The SQLite file with apps, keys and grants, unless `keystore.url` is set.
+        pub path: PathBuf = "keystore.db".into();
+        /// The file with the root key. The environment variable `LEAFSEAL_ROOT_KEY`, which holds the key's text, overrides it.
+        pub root_key_file: PathBuf = "root.key".into();
+        /// The PostgreSQL database with apps, keys and grants, which several engines can share: `postgres://USER@HOST:PORT/DATABASE`,
+        /// without a password. Of several servers (`HOST:PORT,HOST:PORT`) the engine uses the primary. A host that begins with `%2F` is the
+        /// folder of a Unix socket. Empty: the file of `keystore.path`; to set both is an error.
+        pub url: StoreUrl = StoreUrl::default(), is kind(Kind::AnyText);
+        /// How the PostgreSQL server is authenticated. `verify-full`: TLS with a certificate that `keystore.authorities` have issued and
+        /// that names the host. Weaker, with a warning: `verify-ca` (any name), `require` (any certificate), `disable` (no TLS). Unix
+        /// sockets do not use TLS.
+        pub sslmode: SslMode = defaults().sslmode,
+            one of { "verify-full" => SslMode::VerifyFull, "verify-ca" => SslMode::VerifyCa, "require" => SslMode::Require,
+                "disable" => SslMode::Disable };
+        /// The certificate authorities that are trusted to issue the PostgreSQL server's certificate, in PEM. This file and the next three
+        /// are read at every connect.
+        pub authorities: Option<PathBuf> = defaults().authorities;
+        /// The certificate chain for the login to PostgreSQL, in PEM, the client's own certificate first.
+        pub certificate: Option<PathBuf> = defaults().certificate;
+        /// The private key of `keystore.certificate`, in PEM.
+        pub private_key: Option<PathBuf> = defaults().private_key;
+        /// The file whose first line is the password for the login to PostgreSQL. Only its owner may have access to it.
+        pub password_file: Option<PathBuf> = defaults().password_file;
+        /// Maximum time to connect to one PostgreSQL server, including TLS and login.
+        pub connect_timeout: Duration = defaults().connect_timeout, in ms(1)..;
+        /// Maximum time of a statement in PostgreSQL, and of the wait for the confirmation that a change is durable.
+        pub statement_timeout: Duration = defaults().statement_timeout, in ms(1)..;
+    }
 }
 
-impl Default for StorePlace {
-    fn default() -> Self {
-        let any = PostgresUrl::parse("postgres://user@host/database").expect("a URL");
-        let PostgresSettings {
-            url: _,
-            sslmode,
-            authorities,
-            certificate,
-            private_key,
-            password_file,
-            connect_timeout,
-            statement_timeout,
-        } = PostgresSettings::new(any);
-        Self {
-            path: "keystore.db".into(),
-            root_key_file: "root.key".into(),
-            url: StoreUrl::default(),
-            sslmode,
-            authorities,
-            certificate,
-            private_key,
-            password_file,
-            connect_timeout,
-            statement_timeout,
-        }
-    }
+/// How a database is reached by default.
+fn defaults() -> PostgresSettings {
+    PostgresSettings::new(PostgresUrl::parse("postgres://user@host/database").expect("a URL"))
 }
 
 impl StorePlace {
@@ -97,7 +84,7 @@ pub(crate) struct StoreUrl {
 }
 
 impl StoreUrl {
-    pub(super) fn read(text: &str) -> Self {
+    fn read(text: &str) -> Self {
         if text.is_empty() {
             return Self::default();
         }
@@ -111,10 +98,6 @@ impl StoreUrl {
         }
     }
 
-    pub(super) fn text(&self) -> &str {
-        &self.text
-    }
-
     /// Whether there is a text, valid or not.
     pub(super) fn is_set(&self) -> bool {
         !self.text.is_empty()
@@ -122,6 +105,16 @@ impl StoreUrl {
 
     fn url(&self) -> Option<&PostgresUrl> {
         self.url.as_ref()
+    }
+}
+
+impl Field for StoreUrl {
+    fn to_value(&self) -> Value {
+        Value::Text(self.text.clone())
+    }
+
+    fn from_value(value: Value) -> Self {
+        Self::read(value.text())
     }
 }
 

@@ -51,7 +51,7 @@ pub(crate) fn client_settings(
     let (certificate, key) = client_files(context, arguments)?;
     let authority = arguments.ca.clone().unwrap_or_else(|| context.certificates().join("ca.pem"));
     let tls = ClientTls::from_files(&authority, &certificate, &key).map_err(Failure::from)?;
-    Ok(context.config().client.settings(address, arguments.server_name.as_deref(), tls))
+    Ok(context.config().client(address, arguments.server_name.as_deref(), tls))
 }
 
 /// The certificate and key to present: those specified, or those of the specified client, or of the only client in the folder.

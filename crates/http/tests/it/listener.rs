@@ -7,7 +7,7 @@ use crate::common::{Answer, Client, Served, settings};
 use hyper::StatusCode;
 use hyper_util::rt::TokioIo;
 use leafseal_http::HttpSettings;
-use leafseal_net::{ClientBound, Leaving};
+use leafseal_net::Leaving;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
@@ -194,8 +194,8 @@ async fn connections_with_slow_bodies_are_displaced() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_client_takes_no_more_than_its_share() {
     let trusted_balancers = vec!["127.9.0.0/16".parse().unwrap()];
-    let clients = ClientBound { connections_max: 2, trusted_balancers };
-    let served = Served::start(HttpSettings { connections_max: 8, clients, ..settings() }, false);
+    let limits = HttpSettings { connections_max: 8, client_connections_max: 2, trusted_balancers, ..settings() };
+    let served = Served::start(limits, false);
     let _uploads = [slow_upload(&served, "/echo").await, slow_upload(&served, "/echo").await];
     served.until(|counters| counters.connections_open == 2).await;
     assert_eq!(asked_from(&served, [127, 0, 0, 2]).await.as_deref(), Some("HTTP/1.1 200"), "another client");

@@ -21,6 +21,7 @@ use boring::ssl::{
     AsyncPrivateKeyMethod, AsyncPrivateKeyMethodError, BoxPrivateKeyMethodFuture, SslContextBuilder, SslRef,
     SslSignatureAlgorithm,
 };
+use leafseal_config::{ms, settings};
 use leafseal_crypto::random::fresh_random;
 use leafseal_crypto::{
     Curve, EcdsaPrivateKey, HashFunction, PrivateKey, RsaComponents, RsaPrivateKey, RsaScheme, Secret,
@@ -40,13 +41,18 @@ pub enum PrivateKeyBatching {
     Off,
 }
 
-/// How a listener computes private-key operations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PrivateKeySettings {
-    /// Whether in batches.
-    pub batching: PrivateKeyBatching,
-    /// How long a signature waits for others while the thread has nothing else to do. Default 0; more saves CPU time for latency.
-    pub batch_delay: Duration,
+settings! {
+    /// How a listener computes private-key operations.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct PrivateKeySettings {
+        /// Whether signatures of TLS handshakes that are open at the same time are computed together. `auto`: with an RSA key of 2,048,
+        /// 3,072 or 4,096 bits or a key on P-256, on a CPU with AVX-512 IFMA, where four or eight signatures cost as much as one.
+        pub batching: PrivateKeyBatching = PrivateKeyBatching::Auto,
+            one of { "auto" => PrivateKeyBatching::Auto, "off" => PrivateKeyBatching::Off };
+        /// How long such a signature waits for others while its thread has nothing else to do. With 0 a lone handshake never waits, and one
+        /// with a key on P-256 never does; more saves CPU time for latency.
+        pub batch_delay: Duration = ms(0), in ms(0)..;
+    }
 }
 
 /// How long a signature waits at most while its thread always has something else to do.

@@ -13,22 +13,20 @@ use boring::hash::MessageDigest;
 use boring::sha::Sha256;
 use boring::ssl::SslContextBuilder;
 use boring::x509::X509StoreContextRef;
+use leafseal_config::{mins, ms, settings};
 use leafseal_crypto::chain::{record_chain_expiries, record_verified, verify_chain};
 
 type Fingerprint = [u8; 32];
 
-/// Bounds of the verified chains that a listener remembers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VerifiedChains {
-    /// Their number; zero: none. Default 1,024.
-    pub count_max: usize,
-    /// How long one is remembered. Default one hour.
-    pub age_max: Duration,
-}
-
-impl Default for VerifiedChains {
-    fn default() -> Self {
-        Self { count_max: 1024, age_max: Duration::from_secs(3600) }
+settings! {
+    /// Bounds of the verified chains that a listener remembers.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct VerifiedChains {
+        /// Maximum number of client certificates that the engine remembers as verified, so that the signatures of their authorities are
+        /// checked once; 0 disables it.
+        pub count_max: usize = 1024, in 0..=1 << 20, as "max";
+        /// How long a client certificate counts as verified; never longer than it is valid, nor when `server.client_authorities` changes.
+        pub age_max: Duration = mins(60), in ms(0).., as "age";
     }
 }
 

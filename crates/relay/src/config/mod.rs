@@ -22,7 +22,6 @@ use hyper::header::HeaderName;
 use leafseal_document::form::FieldNames;
 use leafseal_document::{OtherCase as NameCase, Selection};
 use leafseal_http::HttpSettings;
-use leafseal_net::ClientBound;
 use leafseal_net::tls::PrivateKeySettings;
 use schemars::generate::SchemaSettings;
 
@@ -549,10 +548,8 @@ static SCHEMA: LazyLock<serde_json::Value> = LazyLock::new(|| {
 fn http_settings(limits: &Limits, process: &Process) -> HttpSettings {
     HttpSettings {
         connections_max: limits.connections_max,
-        clients: ClientBound {
-            connections_max: limits.client_connections_max,
-            trusted_balancers: limits.trusted_balancers.clone(),
-        },
+        client_connections_max: limits.client_connections_max,
+        trusted_balancers: limits.trusted_balancers.clone(),
         handshake_timeout: limits.handshake_timeout,
         header_read_timeout: limits.header_timeout,
         header_size_max: limits.header_size_max,

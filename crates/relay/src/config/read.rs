@@ -59,7 +59,7 @@ pub(super) const FRAMING: [HeaderName; 16] = [
 /// The configuration as far as the text can be read, and its problems.
 pub(super) fn examine(text: &str) -> (Option<Configuration>, Vec<Problem>) {
     let problems = match Document::parse(text) {
-        Ok(document) => document.check(Configuration::schema()),
+        Ok(document) => document.check(Configuration::schema(), |_| None),
         Err(problem) => vec![problem],
     };
     if !problems.is_empty() {

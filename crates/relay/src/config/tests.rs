@@ -404,7 +404,7 @@ fn all_faults_of_shape_are_reported_at_once_with_line_and_column() {
         [
             "1:1: the key engine is missing",
             "2:14: relay.access_log must be true or false: write true, not \"yes\"",
-            "3:1: there is no key relay.theads; did you mean threads?",
+            "3:1: there is no key relay.theads; did you mean relay.threads?",
             "5:17: limits.body_size_max must be a size from 1 to 1024GiB, such as 65536 or \"64KiB\"",
             "6:1: the key inbound[0].address is missing",
             "7:1: there is no key inbound[0].adress; did you mean address?",

@@ -15,7 +15,7 @@ use leafseal_protocol::ErrorCode;
 use tokio::time::timeout_at;
 
 use super::problem::{forbidden, invalid, overloaded, too_large};
-use super::settings::ApiSettings;
+use crate::settings::ApiSettings;
 use leafseal_service::Rope;
 use leafseal_service::Share;
 

@@ -14,7 +14,6 @@ mod query;
 mod record;
 mod report;
 mod route;
-pub(crate) mod settings;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -39,6 +38,7 @@ use crate::failure_log::FailureLog;
 use crate::metrics::Call;
 use crate::refusals::Refused;
 use crate::server_state::ServerState;
+use crate::settings::{ApiSettingsError, ServerSettings};
 use crate::start_error::StartError;
 use body::{Form, answer_json, answer_static};
 use call::Submission;
@@ -49,7 +49,6 @@ use problem::{forbidden, invalid, not_found, overloaded, unauthorized};
 use query::{SupportedOptions, read_options};
 use record::Record;
 use report::{REPORT, header};
-pub use settings::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation, SharedRelayInformation};
 
 /// The content of `GET /openapi.json`.
 pub(crate) const OPEN_API: &str = include_str!("../../../../docs/openapi.json");
@@ -81,7 +80,9 @@ pub(crate) fn start(
             "client-side tokens are unavailable until the key store responds"
         );
     }
-    let http = HttpSettings { drain_timeout: server_state.settings.drain_timeout, ..settings.http.clone() };
+    let ServerSettings { drain_timeout, ref trusted_balancers, .. } = server_state.settings;
+    let trusted_balancers = trusted_balancers.clone();
+    let http = HttpSettings { drain_timeout, trusted_balancers, ..settings.http.clone() };
     let observer = Arc::new(Log { server_state: Arc::clone(server_state) });
     let options = ListenerOptions { address, acceptor: Some(acceptor.clone()), settings: http, observer };
     let failures = FailureLog::new(server_state.settings.refusal_lines_max);

@@ -465,7 +465,7 @@ fn more_connections_than_allowed_are_closed_at_once() {
 
 #[test]
 fn one_address_has_its_share_of_connections() {
-    let test_server = TestServer::with(|settings| settings.clients.connections_max = 2);
+    let test_server = TestServer::with(|settings| settings.client_connections_max = 2);
     let (mut first, second) = (test_server.raw(), test_server.raw_of("other"));
     wait_until("both have their places", || test_server.server.counters().connections_open == 2);
     let connect = || {
@@ -481,8 +481,8 @@ fn one_address_has_its_share_of_connections() {
     assert!(connect().is_ok());
 
     let behind_balancer = TestServer::with(|settings| {
-        settings.clients.connections_max = 1;
-        settings.clients.trusted_balancers = vec!["127.0.0.0/24".parse().unwrap()];
+        settings.client_connections_max = 1;
+        settings.trusted_balancers = vec!["127.0.0.0/24".parse().unwrap()];
     });
     let _many: Vec<_> = (0..3).map(|_| behind_balancer.raw()).collect();
     wait_until("all have places", || behind_balancer.server.counters().connections_open == 3);

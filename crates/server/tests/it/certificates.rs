@@ -125,7 +125,7 @@ fn a_connection_ends_when_its_certificate_expires() {
 fn strangers_that_only_hold_a_slot_are_displaced() {
     let test_server = TestServer::with(|settings| {
         settings.handshakes_max = 3;
-        settings.clients.trusted_balancers = vec!["127.0.0.0/8".parse().unwrap()];
+        settings.trusted_balancers = vec!["127.0.0.0/8".parse().unwrap()];
     });
     let mut strangers: Vec<_> = (0..9).map(|_| TcpStream::connect(test_server.address()).unwrap()).collect();
     wait_until("the oldest have gone", || test_server.server.counters().handshakes_displaced == 6);

@@ -86,7 +86,7 @@ impl Target {
         let authority = context.certificates().join("ca.pem");
         let tls = ClientTls::from_files(&authority, &certificate, &key).map_err(Failure::from)?;
         Ok(Self {
-            client: context.config().client.settings(&own.address, None, tls),
+            client: context.config().client(&own.address, None, tls),
             operator: own.operator,
             addresses: own.address.parse().ok().zip(own.api).map(|(rpc, api)| [rpc, api]),
             app: NAME.to_owned(),
@@ -133,7 +133,7 @@ fn memory_bound(config: &Config) -> u64 {
 
 /// The same with an additional setting; `None` if this program has no such setting.
 pub(crate) fn with_setting(global: &GlobalArguments, (key, value): (&str, &str)) -> Option<GlobalArguments> {
-    let known = KEYS.iter().any(|known| known.name == key);
+    let known = KEYS.find(key).is_some();
     known.then(|| GlobalArguments { set: [&global.set[..], &[format!("{key}={value}")]].concat(), ..global.clone() })
 }
 

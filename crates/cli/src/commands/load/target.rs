@@ -53,7 +53,7 @@ pub(super) fn engine(
     let address = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     let tls = certificates(path, &script.target)?;
     Ok(Engine {
-        client: context.config().client.settings(&address, server_name.as_deref(), tls),
+        client: context.config().client(&address, server_name.as_deref(), tls),
         observed: Observed { metrics, process: arguments.pid.map(Process::new) },
         settings: Vec::new(),
         _own: None,

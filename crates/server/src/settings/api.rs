@@ -4,35 +4,44 @@ use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use leafseal_config::{Item, Kind, mins, ms, settings};
 use leafseal_http::{HttpSettings, SettingsError as HttpSettingsError};
 use leafseal_net::tls::ServerIdentity;
 use thiserror::Error;
 
-/// Settings of the API: address, limits and timeouts.
-#[derive(Clone, Debug)]
-pub struct ApiSettings {
-    /// Where it listens; `None`, the default, disables the API. Port 0 lets the system choose one.
-    pub address: Option<SocketAddr>,
-    /// Certificate and key; required if there is an address.
-    pub identity: Option<ServerIdentity>,
-    /// Limits on connections, heads and bodies; `drain_timeout` is the server's.
-    pub http: HttpSettings,
-    /// Maximum size of a body in bytes. A larger one is answered with 413, before it is read if it declares its length. Default 64 MiB.
-    pub body_size_max: usize,
-    /// Maximum size of a body of `/inspect` in bytes, which is processed in one step. Default 64 KiB.
-    pub inspect_size_max: usize,
-    /// Maximum number of calls in flight; one more is answered with 503. Default 4,096.
-    pub calls_max: usize,
-    /// Maximum duration of a call, from its head to its answer, including its body. Default 5 min.
-    pub call_timeout: Duration,
-    /// The team name returned to SDKs; the engine does not use it. Default `leafseal`.
-    pub team: String,
-    /// Origins whose pages may read public keys and decrypt with client-side tokens; `*` for all. Default none.
-    pub cors_origins: Vec<String>,
-    /// Whether each call is logged. Default no.
-    pub access_log: bool,
-    /// The data that the API returns about an outbound relay, if there is one.
-    pub relay: SharedRelayInformation,
+const ORIGINS: Item = Item {
+    about: "origins, such as [\"https://app.example.com\"], or [\"*\"] for all",
+    is_valid: |text| text.len() <= 4096,
+};
+
+settings! {
+    /// Settings of the API: address, limits and timeouts.
+    #[derive(Clone, Debug)]
+    pub struct ApiSettings {
+        /// Where `serve` offers the HTTPS API. Port 0 lets the system choose one. `dev` offers it on 127.0.0.1:8443 by default.
+        pub address: Option<SocketAddr> = None;
+        /// Certificate and key; required if there is an address.
+        pub identity: Option<ServerIdentity> = None, is internal;
+        /// Maximum size of a body. A larger one is answered with 413, before it is read if it declares its length.
+        pub body_size_max: usize = 64 << 20, bytes in 1..=(4 << 30) - 2;
+        /// Maximum size of a body of `/inspect`, which is processed in one step.
+        pub inspect_size_max: usize = 64 << 10, bytes in 1..=1 << 20;
+        /// Maximum number of calls in flight; one more is answered with 503.
+        pub calls_max: usize = 4096, in 1..=1 << 20;
+        /// Maximum duration of a call, from its head to its answer, including its body.
+        pub call_timeout: Duration = mins(5), in ms(1)..;
+        /// The team name returned to SDKs; the engine does not use it.
+        pub team: String = "leafseal".to_owned(), is kind(Kind::Text(64));
+        /// Origins whose pages may read public keys and decrypt with client-side tokens.
+        // Validated with the other settings of the API.
+        pub cors_origins: Vec<String> = Vec::new(), is kind(Kind::List(ORIGINS));
+        /// Whether each call is logged, at level `info`.
+        pub access_log: bool = false;
+        /// Limits on connections, heads and bodies; `drain_timeout` and `trusted_balancers` are those of the server.
+        pub http: HttpSettings = HttpSettings::default(), is section;
+        /// The data that the API returns about an outbound relay, if there is one.
+        pub relay: SharedRelayInformation = SharedRelayInformation::default(), is internal;
+    }
 }
 
 /// The data that the API returns about an outbound relay. Clones share it, so that it can change while the API runs.
@@ -68,24 +77,6 @@ pub struct RelayDestination {
     pub id: String,
     /// A host name, or a pattern such as `*.example.com`.
     pub domain: String,
-}
-
-impl Default for ApiSettings {
-    fn default() -> Self {
-        ApiSettings {
-            address: None,
-            identity: None,
-            http: HttpSettings::default(),
-            body_size_max: 64 << 20,
-            inspect_size_max: 64 << 10,
-            calls_max: 4096,
-            call_timeout: Duration::from_secs(300),
-            team: "leafseal".to_owned(),
-            cors_origins: Vec::new(),
-            access_log: false,
-            relay: SharedRelayInformation::default(),
-        }
-    }
 }
 
 /// An invalid setting of the API.

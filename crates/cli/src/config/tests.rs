@@ -1,0 +1,101 @@
+//! Properties of all keys together.
+
+use std::collections::BTreeSet;
+
+use leafseal_config::{Kind, Raw, Setting, Value};
+
+use super::*;
+
+#[test]
+fn names_and_variables_are_unique_and_well_formed() {
+    let names: BTreeSet<_> = KEYS.iter().map(Setting::name).collect();
+    let variables: BTreeSet<_> = KEYS.iter().map(Setting::variable).collect();
+    let count = KEYS.iter().count();
+    assert_eq!((names.len(), variables.len()), (count, count));
+    assert!(!variables.contains("LEAFSEAL_ROOT_KEY") && !variables.contains("LEAFSEAL_DIR"));
+    let is_plain = |c: char| c.is_ascii_lowercase() || c == '_' || c == '.';
+    assert!(names.iter().all(|name| name.chars().all(is_plain) && name.matches('.').count() == 1));
+    let tables: Vec<_> = KEYS.tables().iter().map(|table| table.name).collect();
+    assert_eq!(tables, ["engine", "document", "keystore", "server", "api", "operator", "client", "input", "log"]);
+    assert!(KEYS.iter().all(|key| tables.contains(&key.parts().0) && key.about().ends_with(['.', ':'])));
+}
+
+#[test]
+fn defaults_are_within_limits_and_round_trip() {
+    for key in KEYS.iter() {
+        let mut config = Config::default();
+        let value = key.get(&config);
+        let text = match &value {
+            Value::List(items) => items.join(" "),
+            _ => key.written(&config).trim_matches('"').to_owned(),
+        };
+        let read = key.kind().read(&Raw::Untyped(&text)).unwrap_or_else(|error| panic!("{}: {error}", key.name()));
+        assert_eq!(read, value, "{}", key.name());
+        key.set(&mut config, read);
+        assert_eq!(key.get(&config), value, "{}", key.name());
+    }
+}
+
+/// Setting one key changes only that key: no two keys share a setting.
+#[test]
+fn each_key_has_its_own_place() {
+    for key in KEYS.iter() {
+        let mut config = Config::default();
+        let before = key.get(&config);
+        let other = match key.kind() {
+            Kind::Flag => Value::Flag(before == Value::Flag(false)),
+            &Kind::Count(min, max) | &Kind::Size(min, max) => {
+                Value::Number(if before == Value::Number(min) { max } else { min })
+            }
+            Kind::Time(..) => Value::Time(std::time::Duration::from_millis(12_345)),
+            Kind::Choice(words) => {
+                let word = words.iter().find(|word| before != Value::Text((**word).to_owned()));
+                Value::Text((*word.expect("two words at least")).to_owned())
+            }
+            Kind::Path | Kind::OptionalPath | Kind::AnyText | Kind::Text(_) => Value::Text("elsewhere".into()),
+            Kind::List(_) => Value::List(vec!["10.0.0.0/8".into()]),
+            Kind::Address => Value::Address("[::1]:1".parse().unwrap()),
+            Kind::OptionalAddress => Value::OptionalAddress(None),
+        };
+        key.set(&mut config, other.clone());
+        assert_eq!(key.get(&config), other, "{}", key.name());
+        let untouched = Config::default();
+        for rest in KEYS.iter().filter(|rest| rest.name() != key.name()) {
+            assert_eq!(rest.get(&config), rest.get(&untouched), "{} changed {}", key.name(), rest.name());
+        }
+    }
+}
+
+/// The engine's file is checked by the kinds of its keys, editors go by the schema: both refuse the same.
+#[test]
+fn the_schema_accepts_what_the_kinds_accept() {
+    let schema = engine_schema();
+    for key in KEYS.iter() {
+        let (section, name) = key.parts();
+        let read = |written: &str| {
+            let text = format!("[{section}]\n{name} = {written}\n");
+            let document = leafseal_config::Document::parse(&text).expect("TOML");
+            let value = document.find((section, name)).expect("a value").get_ref();
+            (key.kind().read(&leafseal_config::raw(value)).is_ok(), document.check(&schema, |_| None).is_empty())
+        };
+        let default = key.written(&Config::default());
+        assert_eq!(read(&default), (true, true), "{} = {default}", key.name());
+        let others = [
+            "true",
+            "0",
+            "-1",
+            "99999999999999",
+            "\"15s\"",
+            "\"64KiB\"",
+            "\"9999h\"",
+            "\"yes\"",
+            "\"\"",
+            "1.5",
+            "{ a = 1 }",
+        ];
+        for written in others {
+            let (by_kind, by_schema) = read(written);
+            assert_eq!(by_kind, by_schema, "{} = {written}", key.name());
+        }
+    }
+}
