@@ -1,4 +1,4 @@
-//! Encapsulation: a fresh ephemeral key and what it shares with a recipient, in microseconds, by each library in the same run. Then
+//! Encapsulation: a fresh ephemeral key and its shared secret with a recipient, in microseconds, by each library in the same run. Then
 //! agreements of one private key with compressed points that are not known before, as decryption needs them.
 //!
 //! Medians of rounds that take all rows in turn; in brackets how many times faster than the fastest library.
@@ -143,7 +143,7 @@ fn tell(what: &str, rows: &[Row<'_>], library_count: usize) {
     }
 }
 
-/// By the library one after the other, by what serves calls of several, and by every kernel with lanes.
+/// By the library one after the other, by the path that is in use for several, and by every kernel with lanes.
 fn agreement_rows(context: &EcContext, curve: Curve) -> Vec<Row<'_>> {
     let mut rng = StdRng::seed_from_u64(4);
     let mut generate = || PrivateKey::generate(curve, &mut rng);

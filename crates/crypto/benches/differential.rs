@@ -1,8 +1,8 @@
 //! Random input through every kernel of the lanes and their model against two libraries each, as long as one likes: what
 //! `tests/differential` does for some seeds.
 //!
-//! `cargo bench -p leafseal-crypto --bench differential -- [MESSAGES [INPUTS [SEED [INPUTS_OF_MODEL]]]] [PART...]`. Any difference
-//! ends it and prints its seed. All cores take part. With parts, only what has one in its name runs: `ECDSA`, `"on k1"`, `RSA-2048`.
+//! `cargo bench -p leafseal-crypto --bench differential -- [MESSAGES [INPUTS [SEED [INPUTS_OF_MODEL]]]] [PART...]`. Any difference ends it
+//! and prints its seed. All cores take part. With parts, only comparisons run that have one in their name: `ECDSA`, `"on k1"`, `RSA-2048`.
 
 #[path = "../tests/differential/agreements.rs"]
 mod agreements;
@@ -30,7 +30,7 @@ const INPUTS: u64 = 10_000;
 /// The same of the model, of signatures a hundredth: it takes milliseconds for one.
 const INPUTS_OF_MODEL: u64 = 10_000;
 
-/// Whether the arguments ask for `what`: they do if they name no part.
+/// Whether the arguments select `what`: they do if they name no part.
 fn wanted_part(what: &str) -> bool {
     let mut parts = std::env::args().skip(1).filter(|argument| is_part(argument)).peekable();
     parts.peek().is_none() || parts.any(|part| what.contains(&part))

@@ -187,7 +187,7 @@ impl AeadKey {
         Ok(())
     }
 
-    /// Seals every item; `out` takes their ciphertexts and tags one after the other and must have exactly the sum of their lengths.
+    /// Seals every item. `out` receives their ciphertexts and tags in order and must have exactly the sum of their lengths.
     ///
     /// # Panics
     /// When `out` has another length.

@@ -1,8 +1,9 @@
 //! Stream ciphers by name: AES in counter mode (SP 800-38A, 6.5) and ChaCha20 (RFC 8439), for interfaces that let their callers choose.
 //!
-//! They do not authenticate: whoever can change a ciphertext changes the plaintext bit by bit. Prefer [`crate::aead`]. An IV must never
-//! repeat under a key, nor may the key streams of two messages overlap. Encryption and decryption are the same operation. Any block of
-//! the key stream can be computed on its own, so that a long text may be cut and spread over threads ([`CipherKey::apply_at`]).
+//! They do not authenticate: an attacker who changes bits of a ciphertext changes the same bits of the plaintext. Prefer [`crate::aead`].
+//! An IV must never repeat under a key, nor may the key streams of two messages overlap. Encryption and decryption are the same operation.
+//! Any block of the key stream can be computed on its own, so that a long text may be cut and spread over threads
+//! ([`CipherKey::apply_at`]).
 
 use leafseal_lanes::chacha::Kernel;
 use thiserror::Error;
@@ -250,7 +251,7 @@ pub struct CipherStream {
     counter: [u8; IV_SIZE],
     /// The block of the key stream that the last piece ended in.
     rest: [u8; BLOCK_SIZE_MAX],
-    /// How much of it is used; 0 when there is none.
+    /// The number of its bytes that are used; 0 if there is none.
     used: u32,
 }
 

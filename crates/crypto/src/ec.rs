@@ -57,7 +57,7 @@ fn spki_prefix(curve: Curve) -> &'static [u8] {
     }
 }
 
-/// Bytes that are no valid key on the curve they claim.
+/// Bytes that are not a valid key of the curve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum InvalidKey {
     /// Not a compressed or uncompressed point of the curve: wrong length or tag, a coordinate too large, off the curve, infinity.
@@ -361,7 +361,7 @@ mod tests {
         }
     }
 
-    /// Any number of peers, some of which are no points, equals a loop.
+    /// A call with any number of peers, some of which are not points, equals a loop.
     #[test]
     fn many_agreements_equal_a_loop() {
         let (context, mut rng) = (context(), StdRng::seed_from_u64(4));

@@ -102,9 +102,9 @@ impl EcdsaPrivateKey {
         self.sign_digests(&messages.iter().map(digest).collect::<Vec<_>>(), rng)
     }
 
-    /// A signature of a message of which only the digest is known; its leftmost 256 bits count.
+    /// The signature of a message with this digest, whose leftmost 256 bits are signed.
     pub fn sign_digest(&self, digest: &[u8], rng: &mut dyn CryptoRng) -> Vec<u8> {
-        self.sign_digests(&[leftmost_bits(digest)], rng).pop().expect("as many signatures as digests")
+        self.sign_digests(&[leftmost_bits(digest)], rng).pop().expect("a signature for the digest")
     }
 
     fn sign_digests(&self, digests: &[[u8; SCALAR_SIZE]], rng: &mut dyn CryptoRng) -> Vec<Vec<u8>> {

@@ -16,15 +16,15 @@ pub enum Lanes {
     /// The fastest of this CPU.
     #[default]
     Auto,
-    /// None: the library takes all messages, and curves are multiplied without instructions that not every CPU has.
+    /// No kernel: the library encrypts all messages, and curves use instructions that every CPU has.
     Portable,
-    /// AES-NI, one message a register.
+    /// AES-NI, with one message in each register.
     AesNi,
     /// VAES on 256-bit registers, two messages each.
     Vaes256,
     /// VAES on 512-bit registers, four messages each.
     Vaes512,
-    /// The ARMv8 cryptographic extension, one message a register.
+    /// The ARMv8 cryptographic extension, with one message in each register.
     Armv8,
 }
 
@@ -47,7 +47,7 @@ impl Lanes {
     /// The kernel of this choice, none for the library.
     ///
     /// # Errors
-    /// [`LanesUnavailable`] for a kernel that this CPU cannot run or that gives wrong answers on it.
+    /// [`LanesUnavailable`] for a kernel that this CPU cannot run or that computes wrong answers on it.
     pub(crate) fn kernel(self) -> Result<Option<Kernel>, LanesUnavailable> {
         match self {
             Self::Auto => Ok(usable().first().copied()),
@@ -63,7 +63,7 @@ impl Lanes {
 /// How curves are multiplied for encapsulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CurveLanes {
-    /// The fastest of this CPU; what every CPU has where [`Lanes::Portable`] serves.
+    /// The fastest kernel of this CPU, or the one for every CPU if [`Lanes::Portable`] is in use.
     #[default]
     Auto,
     /// No tables: the libraries multiply.
@@ -129,7 +129,7 @@ fn usable() -> &'static [Kernel] {
 /// The choice, and its kernel.
 static SERVING: OnceLock<(Lanes, Option<Kernel>)> = OnceLock::new();
 
-/// Chooses for the whole process. Belongs before the first key: what has served once stays.
+/// Chooses for the whole process. Call it before the first key: a kernel that was used stays in use.
 ///
 /// # Errors
 /// [`LanesUnavailable`], also when another choice serves already.
@@ -140,7 +140,7 @@ pub fn use_lanes(choice: Lanes) -> Result<(), LanesUnavailable> {
     is_chosen.then_some(()).ok_or(LanesUnavailable(choice.name()))
 }
 
-/// The kernel that serves, chosen now where nobody has.
+/// The kernel in use. Chooses it at the first call if [`use_lanes`] has not.
 pub(crate) fn serving() -> Option<Kernel> {
     chosen().1
 }
@@ -162,7 +162,7 @@ pub fn use_curve_lanes(choice: CurveLanes) -> Result<(), LanesUnavailable> {
     is_chosen.then_some(()).ok_or(LanesUnavailable(choice.name()))
 }
 
-/// The kernel that serves the curves, chosen now where nobody has.
+/// The kernel of the curves in use. Chooses it at the first call if [`use_curve_lanes`] has not.
 pub(crate) fn serving_curves() -> Option<ec::Kernel> {
     *init(&SERVING_CURVES, || CurveLanes::Auto.kernel().ok().flatten())
 }

@@ -1,13 +1,11 @@
 //! The primitives that the rest of Leafseal needs, each over the library that measured best (`docs/decisions/0001-crypto-libraries.md`):
 //! AES-GCM, SHA-2, HMAC-SHA-256, RSA, ECDSA and P-256 from BoringSSL, secp256k1 from libsecp256k1; short messages of AES-GCM, and
-//! signatures, from the kernels of `leafseal-lanes`, where the CPU has the instructions; encapsulation to a key that is met often from
-//! its tables of multiples. Besides, the session tickets of TLS servers and the expiry of
-//! verified chains, for which BoringSSL has hooks.
+//! signatures, from the kernels of `leafseal-lanes`, where the CPU has the instructions; encapsulation to a key that is used often, from
+//! tables of its multiples. Also the session tickets of TLS servers and the expiry of verified chains, for which BoringSSL has hooks.
 //!
-//! Guarantees: bytes in, bytes out. No files, threads, environment, clock or hidden randomness: the caller passes the generator, which
-//! [`random`] has.
-//! Secret types wipe themselves and never print. A [`PublicKey`] is always a point on its curve, not infinity. Every failed
-//! decryption is the same [`DecryptFailed`].
+//! Guarantees: bytes in, bytes out. No files, threads, environment, clock or hidden randomness: the caller passes a generator, such as
+//! those of [`random`]. Secret types wipe themselves and never print. A [`PublicKey`] is always a point on its curve, not infinity. Every
+//! failed decryption is the same [`DecryptFailed`].
 //!
 //! The calls that end in `_many` take independent operations and may run them side by side; they always equal a loop of the
 //! single call. Callers state the operation ([`AeadAlgorithm`], [`Curve`]), never the library.

@@ -21,7 +21,7 @@ pub struct Peer {
     public: PublicKey,
 }
 
-/// A [`Peer`] whose table is on its way, in [`crate::recipient::TABLE_PIECES`] pieces of some 50 µs. May be left unfinished.
+/// A [`Peer`] whose table is in progress, in [`crate::recipient::TABLE_PIECES`] pieces of some 50 µs. May be left unfinished.
 #[derive(Debug)]
 pub struct PeerWork {
     table: FixedBaseWork,
@@ -29,7 +29,7 @@ pub struct PeerWork {
 }
 
 impl PeerWork {
-    /// Begins; none where the CPU's kernels are at fault or not in use.
+    /// Begins. `None` if the CPU's kernels are faulty or not in use.
     pub fn new(public: PublicKey) -> Option<Self> {
         let kernel = lanes::serving_curves()?;
         let (x, y) = public.coordinates();
@@ -49,14 +49,15 @@ impl PeerWork {
 }
 
 impl Peer {
-    /// Private keys that a call of [`Peer::agree_each`] should have: as many as SIMD lanes multiply side by side, or some 50 µs of work.
+    /// The number of private keys that a call of [`Peer::agree_each`] should have: those that SIMD lanes multiply side by side, or some 50
+    /// µs of work.
     pub fn batch_size(&self) -> usize {
         let kernel = self.table.kernel();
         if kernel.has_lanes() { kernel.batch_size() } else { BATCH_WITHOUT_LANES }
     }
 
-    /// What each of `privates` shares with this key: equal to a loop of [`EcContext::agree`](crate::EcContext::agree). Constant time in the
-    /// private keys.
+    /// The shared secret of each of `privates` with this key: equal to a loop of [`EcContext::agree`](crate::EcContext::agree). Constant
+    /// time in the private keys.
     ///
     /// # Panics
     /// When one of them is on another curve.

@@ -1,4 +1,4 @@
-//! Encapsulation: fresh ephemeral keys and what they share with one recipient (the KEM half of ECIES, SEC 1, 5.1.3).
+//! Encapsulation: fresh ephemeral keys and their shared secrets with one recipient (the KEM half of ECIES, SEC 1, 5.1.3).
 //!
 //! Each is a product of a fresh scalar with the generator and one with the recipient's key. Both points are known before, so that tables of
 //! their multiples make them two to four times as fast as a library: the generator's for the whole process, the recipient's in a
@@ -82,18 +82,18 @@ impl Recipient {
         &self.public
     }
 
-    /// Whether it has a table of its own: where the CPU's kernels are at fault, none has.
+    /// Whether it has a table of its own. None has one if the CPU's kernels are faulty.
     pub fn has_table(&self) -> bool {
         self.tables.is_some()
     }
 
     /// Encapsulations that a call of [`Recipient::encapsulate_many`] should make for the lowest cost of each: 8 where SIMD lanes multiply,
-    /// 2 with other tables, 1 without a table. With lanes, half as many cost as much as one.
+    /// 2 with other tables, 1 without a table. With lanes, half of that costs the same.
     pub fn batch_size(&self) -> usize {
         self.tables.as_ref().map_or(1, |tables| tables.recipient.kernel().batch_size())
     }
 
-    /// A fresh ephemeral key and what it shares with the recipient. The private half is wiped before this returns.
+    /// A fresh ephemeral key and its shared secret with the recipient. The private key is wiped before this returns.
     pub fn encapsulate(&self, context: &EcContext, rng: &mut dyn CryptoRng) -> Encapsulation {
         self.encapsulate_many(context, 1, rng).pop().expect("one")
     }
@@ -107,7 +107,7 @@ impl Recipient {
     }
 }
 
-/// A recipient whose table is on its way, in [`TABLE_PIECES`] pieces of some 50 µs. Holds nothing secret, and may be left unfinished.
+/// A recipient whose table is in progress, in [`TABLE_PIECES`] pieces of some 50 µs. Holds nothing secret, and may be left unfinished.
 #[derive(Debug)]
 pub struct RecipientWork {
     public: PublicKey,
@@ -116,7 +116,7 @@ pub struct RecipientWork {
 }
 
 impl RecipientWork {
-    /// Begins; none where the CPU's kernels are at fault. Takes what [`prepare_tables`] takes where that was not called before.
+    /// Begins. `None` if the CPU's kernels are faulty. Calls [`prepare_tables`] first, if that was not called before.
     pub fn new(public: PublicKey) -> Option<Self> {
         let kernel = lanes::serving_curves()?;
         generator(kernel, public.curve());
@@ -139,8 +139,8 @@ impl RecipientWork {
     }
 }
 
-/// Makes what tables need in common: the kernel, which has to give known answers, and the generators' tables. Takes some milliseconds
-/// once a process; where nobody calls it, the first [`RecipientWork`] does.
+/// Prepares the common parts of tables: the kernel, which must compute the known answers, and the generators' tables. Takes some
+/// milliseconds once in a process. The first [`RecipientWork`] does the same if this was not called.
 pub fn prepare_tables() {
     if let Some(kernel) = lanes::serving_curves() {
         Curve::ALL.into_iter().for_each(|curve| _ = generator(kernel, curve));
@@ -283,7 +283,7 @@ mod tests {
         }
     }
 
-    /// A table in pieces is the table at once: it gives the same for the same scalars. Before it is done there is none.
+    /// A table in pieces equals the table at once: the results for the same scalars are equal. Before its last piece there is no table.
     #[test]
     fn a_table_in_pieces_serves_as_one_at_once() {
         for curve in Curve::ALL {

@@ -20,7 +20,7 @@ pub use numbers::{RsaComponents, RsaScheme};
 /// The least bytes of a modulus.
 const MODULUS_SIZE_MIN: usize = 256;
 
-/// Numbers that are no RSA key of 2,048 bits or more, or of a number of bits that is not a multiple of eight.
+/// Numbers that are not an RSA key of at least 2,048 bits, or whose number of bits is not a multiple of eight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("not an RSA key of 2048 bits or more in whole bytes")]
 pub struct InvalidRsaKey;
@@ -127,7 +127,7 @@ impl RsaPrivateKey {
         self.sign_digests(&schemes.zip(digests.iter().map(AsRef::as_ref)).collect::<Vec<_>>(), rng)
     }
 
-    /// A signature of each message, of which only the digest by the scheme's hash function is known.
+    /// The signature of each message, given its digest by the scheme's hash function.
     ///
     /// # Panics
     /// When a digest has another length than the function's.

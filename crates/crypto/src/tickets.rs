@@ -5,7 +5,7 @@
 //! is that of the full handshake that began the session: renewed tickets do not extend it. `chain` is the last second at which the client's
 //! chain is valid, as it was verified in that handshake: a ticket never outlives it, and a connection that resumes the session ends then.
 //!
-//! Who holds a ticket key can resume sessions in the name of their clients. Comparison with its name is not secret.
+//! Anyone with a ticket key can resume sessions in the name of their clients. The comparison with its name is not secret.
 
 pub(crate) mod layout;
 
@@ -28,7 +28,7 @@ pub const TICKET_KEY_SIZE: usize = 32;
 /// The longest that a session can be resumed: the limit of RFC 8446, 4.6.1.
 pub const SESSION_LIFETIME_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// What the keys need of their surroundings, since this crate has neither clock nor randomness.
+/// The clock and the generator of the keys, since this crate has neither.
 #[derive(Debug, Clone, Copy)]
 pub struct TicketSource {
     /// Seconds of Unix time.
@@ -90,8 +90,8 @@ impl TicketKey {
 }
 
 impl TicketKeys {
-    /// Keys by which sessions can be resumed for `lifetime` after their full handshake. The first of `given` seals, all of them open; when
-    /// there is none, keys are made here, replaced once per lifetime, and known to nobody else.
+    /// Keys by which sessions can be resumed for `lifetime` after their full handshake. The first of `given` seals, all of them open. If
+    /// there are none, this process generates its own and replaces them once per lifetime.
     pub fn new(given: &[Secret<TICKET_KEY_SIZE>], lifetime: Duration, source: TicketSource) -> Self {
         let keys = match given {
             [] => Keys::Own(Mutex::new(OwnKeys {

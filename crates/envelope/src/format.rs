@@ -145,7 +145,7 @@ impl Version {
     }
 }
 
-/// Why a text is no envelope. No case depends on a key.
+/// The reason why a text is not an envelope. No case depends on a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Malformed {
     /// It does not begin with `ev:`, or neither ends with `:$` nor names a known version.
@@ -154,7 +154,7 @@ pub enum Malformed {
     /// It begins as an envelope of a known version but does not end with `:$`.
     #[error("an envelope that was cut short: it does not end with \":$\"")]
     CutShort,
-    /// The version is none that is known.
+    /// The version is unknown.
     #[error("an envelope of an unknown version")]
     UnknownVersion,
     /// The initialisation vector is not 16 characters of base64.
@@ -163,7 +163,7 @@ pub enum Malformed {
     /// The ephemeral key is not 44 characters of base64.
     #[error("an envelope whose ephemeral key is not 33 bytes of base64")]
     Ephemeral,
-    /// The ephemeral key is no point of the version's curve.
+    /// The ephemeral key is not a point of the version's curve.
     #[error("an envelope whose ephemeral key is not a point of its curve")]
     EphemeralPoint,
     /// The ciphertext is not base64, or is shorter than a tag.
@@ -172,7 +172,7 @@ pub enum Malformed {
     /// A file whose header is not that of the file form.
     #[error("not an encrypted file: its header is wrong")]
     FileHeader,
-    /// A file whose checksum does not fit its content: it was damaged or cut short.
+    /// A file whose checksum does not match its content: it was damaged or truncated.
     #[error("an encrypted file that was damaged or cut short: its checksum is wrong")]
     FileChecksum,
 }
@@ -334,13 +334,13 @@ fn ciphertext_of(text: &[u8]) -> Result<&[u8], Malformed> {
     if decoded_size(text.len()).is_none_or(|size| size < TAG_SIZE) { Err(Malformed::Ciphertext) } else { Ok(text) }
 }
 
-/// Whether what follows `ev:` is a known version, so that the text was meant to be an envelope.
+/// Whether a known version follows `ev:`, so that the text was meant to be an envelope.
 fn names_a_version(inner: &[u8]) -> bool {
     let inner = inner.strip_prefix(DEBUG_MARK).unwrap_or(inner);
     split_part(inner, 4).is_some_and(|(version, _)| Version::from_text(version).is_some())
 }
 
-/// The first `size` bytes and what follows the colon after them.
+/// The first `size` bytes, and the rest after the colon that follows them.
 fn split_part(text: &[u8], size: usize) -> Option<(&[u8], &[u8])> {
     let (part, rest) = text.split_at_checked(size)?;
     Some((part, rest.strip_prefix(b":")?))
@@ -458,7 +458,7 @@ mod tests {
         }
     }
 
-    /// Rule 1: what is refused.
+    /// Rule 1: texts that are refused.
     #[test]
     fn non_canonical_base64_does_not_decode() {
         for bad in ["B8D!:$", "B8DR:$", "B8D=:$", "B8DQ=:$", "B8DQ===:$"] {

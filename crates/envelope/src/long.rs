@@ -154,7 +154,7 @@ impl LongOpening {
     /// lengthens as it comes to it. Gives how it was made once the tag was found to be right.
     ///
     /// # Errors
-    /// As [`OpeningKey::open`]. Then what `plaintext` holds must be wiped.
+    /// As [`OpeningKey::open`]. The content of `plaintext` must be wiped then.
     pub fn step(
         &mut self,
         key: &OpeningKey,
@@ -183,7 +183,7 @@ impl LongOpening {
     fn finish(&mut self) -> Result<Option<Form>, OpenError> {
         let stream = self.stream.take().expect("it was read to its end");
         // A stream would also take a shorter tag, which is easier to guess.
-        assert_eq!(self.tag.len(), TAG_SIZE, "what is sealed ends with a tag");
+        assert_eq!(self.tag.len(), TAG_SIZE, "a sealed text ends with a tag");
         if stream.finish(&self.tag).is_ok() {
             return Ok(Some(Form::of_attempt(self.attempt)));
         }
@@ -196,7 +196,7 @@ impl LongOpening {
 pub struct LongText {
     value_type: ValueType,
     metadata_size: usize,
-    /// Bytes of the text that are known to be what they should.
+    /// Bytes of the text that were checked to be valid for its type.
     checked: usize,
     number: NumberText,
 }

@@ -22,7 +22,7 @@ impl NumberText {
         piece.iter().fold(self, |read, &byte| read.next(byte))
     }
 
-    /// Whether what was read is a number.
+    /// Whether the text that was read is a number.
     pub(crate) fn is_whole(self) -> bool {
         matches!(self, Self::Zero | Self::Integer | Self::Fraction | Self::Exponent)
     }

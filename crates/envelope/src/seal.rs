@@ -26,7 +26,7 @@ const GROUP_BYTES_MAX: usize = 8 << 10;
 pub struct Value<'a> {
     /// The type that the envelope will state.
     pub value_type: ValueType,
-    /// The text: UTF-8, and for a number or boolean a JSON token (the caller's duty: what is not will not open).
+    /// The text: UTF-8, and for a number or boolean a JSON token (the caller must check this: other texts will not open).
     pub text: &'a [u8],
 }
 
@@ -66,9 +66,9 @@ impl Profile {
     }
 }
 
-/// The key has sealed as many values as it may: make a fresh one.
+/// The key has sealed its maximum number of values: make a fresh one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("the sealing key has sealed as many values as it may")]
+#[error("the sealing key has sealed its maximum number of values")]
 pub struct KeySpent;
 
 /// Buffers that live longer than one call, to save allocations.
@@ -199,7 +199,7 @@ impl SealingKey {
         let mut rest = with_metadata(metadata, group, plaintexts);
         let mut items = [SealItem { nonce: Nonce([0; 12]), aad: &[], plaintext: &[] }; GROUP_VALUES_MAX];
         for (item, value) in items.iter_mut().zip(group) {
-            item.nonce = nonces.next().expect("as many as there are values");
+            item.nonce = nonces.next().expect("a nonce for each value");
             item.aad = self.associated_data(value.value_type);
             item.plaintext = value.text;
             if metadata.is_some() {

@@ -15,7 +15,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 const MEASUREMENTS: usize = 40_000;
-/// Random secrets, so many that none is known to a branch predictor.
+/// Random secrets, too many for a branch predictor to learn.
 const SCALARS: usize = 4_096;
 /// Measurements slower than nine of ten were disturbed.
 const KEPT: f64 = 0.9;
@@ -44,7 +44,7 @@ impl Class {
 }
 
 /// Welch's t of the time of `work` with the first scalar and with any other. `prepare` creates its input beforehand, in the same
-/// place for both, so that the caches hold the same.
+/// place for both, so that the caches have the same content.
 fn welch_t<T>(
     scalars: &[[u8; SCALAR_SIZE]],
     prepare: impl Fn(&[u8; SCALAR_SIZE]) -> T,

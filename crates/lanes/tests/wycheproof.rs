@@ -1,7 +1,8 @@
 //! Project Wycheproof's vectors for the curves and RSA, in every lane of the kernels that have lanes, and of their model.
 //!
 //! ECDH by both ways to multiply: a point with a table and eight scalars, one scalar and eight points. Of RSA the vectors of PKCS #1
-//! decryption, which come with private keys: to decrypt is to sign the ciphertext, and the message must come out behind its padding.
+//! decryption, which have private keys: decryption is the signature of the ciphertext, and the result must be the message after its
+//! padding.
 
 use leafseal_lanes::ec::{COMPRESSED_SIZE, Curve, FixedBase, Kernel, Point, SCALAR_SIZE, Scalar, agree, multiply};
 use leafseal_lanes::rsa::{self, BATCH_SIZE, Components};
@@ -42,7 +43,7 @@ fn scalar(bytes: &[u8]) -> Bytes {
     scalar
 }
 
-/// Coordinates of a point in any encoding of the vectors; RustCrypto reads them, and refuses what is no point of the curve.
+/// Coordinates of a point in any encoding of the vectors. RustCrypto reads them, and refuses bytes that are not a point of the curve.
 macro_rules! coordinates {
     ($library:ident, $encoding:expr, $bytes:expr) => {{
         use $library::elliptic_curve::sec1::ToEncodedPoint;
@@ -132,7 +133,7 @@ fn ecdh_secp256k1() {
     every_lane(TestName::EcdhSecp256k1, Curve::Secp256k1);
 }
 
-/// What follows the padding of PKCS #1 (RFC 8017, 7.2.2), if it is right.
+/// The message after the padding of PKCS #1 (RFC 8017, 7.2.2), if the padding is correct.
 fn unpadded(encoded: &[u8]) -> Option<&[u8]> {
     let rest = encoded.strip_prefix(&[0, 2])?;
     let end = rest.iter().position(|byte| *byte == 0).filter(|length| *length >= 8)?;

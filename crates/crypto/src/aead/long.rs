@@ -1,4 +1,4 @@
-//! Whole messages that are no work for lanes: by the library, or long ones of ChaCha20-Poly1305 by their kernel.
+//! Whole messages that lanes do not encrypt: by the library, or long ones of ChaCha20-Poly1305 by their kernel.
 
 use leafseal_lanes::chacha;
 

@@ -17,7 +17,7 @@ use crate::secret::equal_constant_time;
 /// Bytes of a block. Parts begin at multiples of it.
 pub const PART_BLOCK_SIZE: usize = 16;
 
-/// A message in parts: what all of them need.
+/// The common state of the parts of a message.
 pub struct Parts {
     aes: AesKey,
     hash_key: u128,
@@ -178,7 +178,7 @@ fn multiply(left: u128, right: u128) -> u128 {
     product
 }
 
-/// A power, by squaring; the exponent is no secret.
+/// A power, by squaring; the exponent is public.
 fn raise(base: u128, exponent: u128) -> u128 {
     // One, in GCM's order of bits.
     let mut power = 1 << 127;

@@ -112,7 +112,7 @@ impl OpenStream {
         self.0.update(Text::InPlace(text));
     }
 
-    /// Ends the message: whether all that was written is what was sealed. The tag may be cut to a length that the algorithm takes
+    /// Ends the message. Returns whether the text is authentic. The tag may be cut to a length that the algorithm takes
     /// ([`AeadAlgorithm::takes_tag_size`]).
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! BoringSSL's `EVP_AEAD` with one context a key: `EVP_AEAD_CTX_seal_scatter` and `EVP_AEAD_CTX_open_gather` take separate input
+//! BoringSSL's `EVP_AEAD`, with a context for each key: `EVP_AEAD_CTX_seal_scatter` and `EVP_AEAD_CTX_open_gather` take separate input
 //! and output and any number of threads may use one context at once (aead.h, "AEAD operations").
 
 use std::ptr::{NonNull, null};
@@ -19,7 +19,7 @@ unsafe impl Send for Context {}
 unsafe impl Sync for Context {}
 
 impl Context {
-    /// `key` has the algorithm's length (checked by [`crate::AeadKey::new`]), `tag_size` is one that it takes.
+    /// `key` has the algorithm's length (checked by [`crate::AeadKey::new`]), `tag_size` is one that it accepts.
     pub(crate) fn new(algorithm: AeadAlgorithm, key: &[u8], tag_size: usize) -> Self {
         assert_eq!(key.len(), algorithm.key_size());
         assert!((1..=TAG_SIZE).contains(&tag_size));

@@ -1,4 +1,4 @@
-//! An allocator around another one that overwrites what is freed, while that is wanted.
+//! An allocator around another one that overwrites memory when it is freed, while wiping is on.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::c_void;
@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Forwards every call to `A`. While wiping is on, memory is overwritten with zeros before it is freed: buffers, the copies that a
 /// growing buffer leaves behind, and the end that a shrinking one releases.
 ///
-/// Off at first; then a call costs one load and one branch more. On, a freed byte costs what writing it costs, and a buffer that grows
-/// is always copied. Memory that was freed before wiping was turned on stays as it is.
+/// Off at first; then a call costs one load and one branch more. When on, freeing a byte costs as much as writing it, and a buffer that
+/// grows is always copied. Memory that was freed before wiping was turned on stays as it is.
 ///
 /// ```
 /// use leafseal_crypto::WipingAllocator;
@@ -31,7 +31,7 @@ impl<A> WipingAllocator<A> {
         Self { inner, is_wiping: AtomicBool::new(false) }
     }
 
-    /// Turns wiping on or off, for what is freed from now on.
+    /// Turns wiping on or off for memory that is freed from now on.
     pub fn set_wiping(&self, is_wiping: bool) {
         self.is_wiping.store(is_wiping, Ordering::Relaxed);
     }
@@ -71,7 +71,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for WipingAllocator<A> {
     #[inline]
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         if self.is_wiping() {
-            // SAFETY: the block has this size, and nobody uses it any more.
+            // SAFETY: the block has this size, and its owner has given it up.
             unsafe { wipe(place, layout.size()) }
         }
         // SAFETY: as in `alloc`.

@@ -7,7 +7,7 @@ use boring_sys as bssl;
 
 use super::wiped::Wiped;
 
-/// A hash function of BoringSSL. `digest` receives as many bytes as [`State::finish`] documents.
+/// A hash function of BoringSSL. `digest` receives the number of bytes that [`State::finish`] documents.
 pub(crate) trait Function {
     /// BoringSSL's context: plain integers and bytes.
     type Context: Copy;

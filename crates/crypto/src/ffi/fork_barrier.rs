@@ -1,5 +1,6 @@
 //! Sections in which libraries with global locks run, or something is made once for the whole process. `fork` copies a lock that another
-//! thread holds, and nobody in the copy would ever release it: so a call of the C library's `fork` waits until no thread is in a section.
+//! thread holds, which no thread of the copy would ever release. A call of the C library's `fork` therefore waits until no thread is in a
+//! section.
 //!
 //! ```text
 //! enter:        wait while a fork waits; active += 1        leave: active -= 1
@@ -61,7 +62,7 @@ fn wait() {
 #[cfg(not(unix))]
 fn wait() {}
 
-/// Counts this thread in, at a time at which nobody forks.
+/// Enters a section, at a time when no thread forks.
 fn begin() {
     loop {
         ACTIVE.fetch_add(1, Ordering::SeqCst);
@@ -177,7 +178,7 @@ mod tests {
             assert!(child > 0, "a child");
             assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
         }
-        assert!(libc::WIFEXITED(status), "the child waits for a lock that nobody holds");
+        assert!(libc::WIFEXITED(status), "the child waits for a lock that no thread holds");
         libc::WEXITSTATUS(status)
     }
 

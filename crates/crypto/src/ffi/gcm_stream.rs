@@ -30,7 +30,7 @@ impl GcmStream {
         assert_eq!(key.len(), algorithm.key_size());
         let nonce_size = i32::try_from(nonce.len()).expect("a nonce shorter than 2 GiB");
         assert_ne!(nonce_size, 0, "a nonce that is not empty");
-        // SAFETY: takes nothing, gives an owned context or null.
+        // SAFETY: takes no argument; returns an owned context or null.
         let context = NonNull::new(unsafe { bssl::EVP_CIPHER_CTX_new() });
         let stream = Self(context.expect("only a failed allocation makes no context"));
         // SAFETY: the algorithm pointers are static; `key` has the length that the algorithm reads, `nonce` the length that the context is
@@ -65,7 +65,7 @@ impl GcmStream {
         assert!(updated == 1 && written == size, "a message within PLAINTEXT_SIZE_MAX");
     }
 
-    /// The tag of what was sealed.
+    /// The tag of the sealed message.
     pub(crate) fn tag(self) -> [u8; TAG_SIZE] {
         let mut tag = [0; TAG_SIZE];
         let is_whole = self.finish() && self.control(bssl::EVP_CTRL_AEAD_GET_TAG, &mut tag);
@@ -73,7 +73,7 @@ impl GcmStream {
         tag
     }
 
-    /// Whether `tag`, of at most 16 bytes and at least 1, is that of what was opened.
+    /// Whether `tag`, from 1 to 16 bytes long, is that of the opened message.
     pub(crate) fn verify(self, tag: &[u8]) -> bool {
         // The call takes a mutable pointer for both directions.
         let mut copy = [0; TAG_SIZE];
@@ -88,7 +88,7 @@ impl GcmStream {
     }
 
     fn control(&self, command: i32, tag: &mut [u8]) -> bool {
-        // SAFETY: both commands read or write exactly as many bytes as they are given.
+        // SAFETY: both commands read or write exactly the number of bytes that they are given.
         unsafe { bssl::EVP_CIPHER_CTX_ctrl(self.0.as_ptr(), command, tag.len() as i32, tag.as_mut_ptr().cast()) == 1 }
     }
 

@@ -40,7 +40,7 @@ pub(crate) fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; SHA256_SIZE] {
     tag
 }
 
-/// Writes as many bytes as the function's digests have.
+/// Writes the number of bytes that the function's digests have.
 pub(crate) fn digest(hash: HashFunction, message: &[u8], out: &mut [u8; SHA512_SIZE]) {
     // SAFETY: the message is readable for its length, and the output has room for the longest of the digests.
     unsafe {

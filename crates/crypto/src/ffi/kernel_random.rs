@@ -11,7 +11,7 @@ use std::io::{Error, ErrorKind};
 /// If the kernel has no random numbers, which it has from early boot on, since Linux 3.17.
 pub(crate) fn fill(mut out: &mut [u8]) {
     while !out.is_empty() {
-        // SAFETY: the call writes at most as many bytes as `out` has, and reads nothing.
+        // SAFETY: the call writes at most the number of bytes that `out` has, and reads none.
         let filled = unsafe { libc::syscall(libc::SYS_getrandom, out.as_mut_ptr(), out.len(), 0) };
         match usize::try_from(filled) {
             Ok(filled) => out = &mut out[filled..],

@@ -13,7 +13,8 @@ use self::page::page;
 
 /// A random number that stays the same during the life of a process and that no fork of it has.
 ///
-/// A restored checkpoint and a cloned virtual machine have the same mark: what must not repeat there has to come from [`crate::random`].
+/// A restored checkpoint and a cloned virtual machine have the same mark: numbers that must not repeat there have to come from
+/// [`crate::random`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessMark(u64);
 

@@ -1,4 +1,4 @@
-//! The parts of a ticket, and what the library's interface needs of the keys: below both, so that neither imports the other.
+//! The parts of a ticket, and the operations that the library's interface calls: below both, so that neither imports the other.
 
 use leafseal_lanes::gcm::TAG_SIZE;
 

@@ -1,5 +1,5 @@
 //! Sealing and opening against each other and against the rules that the SDK vectors cannot show: keying, nonces, metadata,
-//! debug and legacy envelopes, edits, files. An independent decryptor in Python opens what is sealed here in `tests/interop`.
+//! debug and legacy envelopes, edits, files. In `tests/interop` an independent decryptor in Python opens these envelopes.
 
 use std::collections::HashSet;
 
@@ -369,7 +369,7 @@ fn content_that_lies_about_its_type_does_not_open() {
     assert_eq!(app.open(&invalid_utf8), Err(OpenError::DecryptFailed));
 }
 
-/// Rule 7: what the associated data binds.
+/// Rule 7: the parts that associated data binds.
 #[test]
 fn swapped_parts_and_types_do_not_open() {
     let app = App::of_the_vectors();

@@ -8,7 +8,7 @@ use crate::valgrind::{complaints, hide, reveal};
 const SIZE: usize = 512 + 3 * 16 + 5;
 
 #[test]
-fn poly1305_does_not_look_at_key_or_text() {
+fn time_of_poly1305_does_not_depend_on_key_or_text() {
     let (key, text) = ([0xfe; 32], [0xff; SIZE]);
     let tag = |key, text: &[u8]| {
         let mut mac = Poly1305::new(Kernel::Model, key);
@@ -25,7 +25,7 @@ fn poly1305_does_not_look_at_key_or_text() {
 }
 
 #[test]
-fn chacha20_does_not_look_at_key_or_text() {
+fn time_of_chacha20_does_not_depend_on_key_or_text() {
     let (mut key, mut text) = ([0xfe; 32], [0xff; SIZE]);
     hide(&mut key);
     hide(&mut text);

@@ -37,22 +37,22 @@ fn complaints_of(kernel: Kernel, curve: Curve) -> u64 {
 }
 
 #[test]
-fn portable_does_not_look_at_scalars() {
+fn time_of_portable_does_not_depend_on_scalars() {
     for curve in [Curve::P256, Curve::Secp256k1] {
         assert_eq!(complaints_of(Kernel::Portable, curve), 0, "{curve:?}");
     }
 }
 
-/// The source of the products in eight lanes; Valgrind does not know the instructions that it is compiled to.
+/// The source of the products in eight lanes; Valgrind lacks the instructions of its kernels.
 #[test]
-fn the_model_of_eight_lanes_does_not_look_at_scalars() {
+fn time_of_the_model_does_not_depend_on_scalars() {
     for curve in [Curve::P256, Curve::Secp256k1] {
         assert_eq!(complaints_of(Kernel::Model, curve), 0, "{curve:?}");
     }
 }
 
 #[test]
-fn adx_does_not_look_at_scalars() {
+fn time_of_adx_does_not_depend_on_scalars() {
     // SAFETY: Valgrind runs these instructions, though its CPUID leaves out ADX, and the test fails outside Valgrind before it comes to
     // one that the CPU may lack.
     let kernel = Kernel::Adx(unsafe { Adx::assume() });
@@ -62,9 +62,9 @@ fn adx_does_not_look_at_scalars() {
     }
 }
 
-/// The check can fail: a branch on a scalar and an address that depends on one are noticed.
+/// The check can fail: it detects a branch on a scalar, and an address that depends on one.
 #[test]
-fn a_look_at_a_scalar_is_noticed() {
+fn a_dependence_on_a_scalar_is_detected() {
     let mut secret = [0x5b; SCALAR_SIZE];
     hide(&mut secret);
     assert_ne!(complaints(|| drop(std::hint::black_box(Odd::new::<P256>(&secret)))), 0);

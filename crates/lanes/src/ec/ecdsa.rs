@@ -143,7 +143,7 @@ mod constant_time {
 
     /// Everything of a signature but the walk, which has a test of its own, with a secret key and secret nonces.
     #[test]
-    fn signatures_do_not_look_at_keys_and_nonces() {
+    fn time_of_signatures_does_not_depend_on_keys_and_nonces() {
         let mut private = [0x5b; SCALAR_SIZE];
         let nonces = [[0x17; SCALAR_SIZE], [0x2c; SCALAR_SIZE]];
         let (r, digest) = ([5, 6, 7, 8], [0x33; SCALAR_SIZE]);

@@ -6,6 +6,6 @@
 pub(super) struct Entry(pub(super) [u64; 8]);
 
 impl Entry {
-    /// All zeros, which is no point: the initial value of a selection.
+    /// All zeros, which is not a point: the initial value of a selection.
     pub(super) const ZERO: Self = Self([0; 8]);
 }

@@ -118,7 +118,7 @@ fn divide(mut zeta: i64, mut f: u64, mut g: u64) -> (i64, Matrix) {
         g = g.wrapping_add(signed(f));
         q = q.wrapping_add(signed(u));
         r = r.wrapping_add(signed(v));
-        // Where both hold, f becomes what g was: f + (g − f).
+        // If both are true, f becomes the old g: f + (g − f).
         let exchanges = is_above & is_odd;
         zeta = (zeta ^ exchanges as i64).wrapping_sub(1);
         f = f.wrapping_add(g & exchanges);

@@ -98,7 +98,7 @@ mod tests {
 
     /// The check can fail: another answer is not taken.
     #[test]
-    fn another_answer_is_noticed() {
+    fn a_wrong_answer_is_detected() {
         for mut answers in ANSWERS {
             assert!(gives(Kernel::Portable, &answers));
             answers.products[1][1][0] ^= 1;

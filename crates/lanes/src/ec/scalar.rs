@@ -2,7 +2,7 @@
 //!
 //! Let the windows begin at the bits b₀ = 0 < b₁ < … < bₜ. An odd scalar k is the sum of dᵢ·2^bᵢ, where dᵢ = 2u + 1 − 2^w for the
 //! bits u of k from bᵢ + 1 to bᵢ₊₁ (w = bᵢ₊₁ − bᵢ of them), and dₜ = 2u + 1 for those above bₜ. Every digit is odd, so none is zero;
-//! each depends on a few bits alone, so there is no carry from one to the next. An even scalar is taken as the negative of the odd
+//! each depends on a few bits alone, so there is no carry from one to the next. An even scalar is replaced by the negative of the odd
 //! ORDER − k.
 //!
 //! **No exception.** Aᵢ, the sum of the windows from i up divided by 2^bᵢ, is 2·⌊k/2^(bᵢ+1)⌋ + 1: odd, positive, below 2^(256−bᵢ). A
@@ -59,7 +59,7 @@ pub(super) const fn digit_place(window: usize) -> DigitPlace {
 pub(super) struct Odd {
     /// The scalar, or the order minus the scalar.
     words: Words,
-    /// All ones if it is the latter: a mask and no `bool`, of which other values could mean that there is no scalar.
+    /// All ones if it is the latter: a mask rather than a `bool`, whose unused values could encode that there is no scalar.
     negative: u64,
 }
 

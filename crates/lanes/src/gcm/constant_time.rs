@@ -81,7 +81,7 @@ fn complaints_of_opening(key_size: usize, texts: &[Vec<u8>], is_shared: bool) ->
 
 /// Key schedule, powers of the hash key, AES, GHASH, tags; in groups of one length and in mixed ones.
 #[test]
-fn sealing_does_not_look_at_keys_and_texts() {
+fn time_of_sealing_does_not_depend_on_keys_and_texts() {
     for key_size in [16, 32] {
         assert_eq!(complaints_of_sealing(key_size, &texts(), false), 0, "mixed");
         for size in SIZES {
@@ -92,7 +92,7 @@ fn sealing_does_not_look_at_keys_and_texts() {
 
 /// The comparison of tags as well; which of them were right may be known.
 #[test]
-fn opening_does_not_look_at_keys_and_tags() {
+fn time_of_opening_does_not_depend_on_keys_and_tags() {
     for key_size in [16, 32] {
         assert_eq!(complaints_of_opening(key_size, &texts(), false), 0, "mixed");
         for size in SIZES {
@@ -101,9 +101,9 @@ fn opening_does_not_look_at_keys_and_tags() {
     }
 }
 
-/// The check can fail: a comparison that ends at the first byte that differs is noticed, and GHASH by a table.
+/// The check can fail: it detects a comparison that ends at the first difference, and a look-up by a secret.
 #[test]
-fn a_look_at_a_tag_or_at_a_state_is_noticed() {
+fn a_dependence_on_a_tag_or_on_a_state_is_detected() {
     let kernel = kernel();
     let mut key = [0x77; 32];
     hide(&mut key);

@@ -108,7 +108,7 @@ mod tests {
 
     /// The check can fail: another answer is not taken.
     #[test]
-    fn another_answer_is_noticed() {
+    fn a_wrong_answer_is_detected() {
         let Some(&kernel) = Kernel::detect().first() else { return };
         let key = Key::new(kernel, &KEY);
         let item = SealItem { nonce: NONCE, aad: &[], plaintext: TEXT.as_flattened() };

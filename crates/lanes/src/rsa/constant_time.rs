@@ -8,7 +8,7 @@ use crate::valgrind::{complaints, hide, reveal};
 
 /// Without the check of the signature, which is about public numbers.
 #[test]
-fn the_model_does_not_look_at_keys_or_messages() {
+fn time_of_the_model_does_not_depend_on_keys_or_messages() {
     let (numbers, cases) = vectors();
     let mut key = Key::new(&components(&numbers), 16).expect("a supported key");
     let cases = &cases[cases.len() - 4..];
@@ -26,7 +26,7 @@ fn the_model_does_not_look_at_keys_or_messages() {
 
 /// The computation of a key's numbers at its set-up.
 #[test]
-fn powers_of_two_do_not_look_at_primes() {
+fn time_of_powers_of_two_does_not_depend_on_primes() {
     let (numbers, _) = vectors();
     let mut prime = words::from_bytes(&numbers["p"], 16).expect("fits");
     let expected = words::power_of_two(2080, &prime);

@@ -50,7 +50,7 @@ fn gives(kernel: Kernel, bytes: &[u8], text: &[u8]) -> bool {
     kernel.decode(text, &mut decoded) && decoded == bytes && encoded == text
 }
 
-/// Every byte that is no character, at every place, and bits that no byte has.
+/// Every byte outside the alphabet, at every place, and bits after the last byte.
 fn refuses(kernel: Kernel, text: &[u8]) -> bool {
     let decodes = |text: &[u8]| kernel.decode(text, &mut vec![0; decoded_size(text.len()).expect("a length")]);
     let mut damaged = text.to_vec();
@@ -84,7 +84,7 @@ mod tests {
 
     /// The check can fail: another answer is not taken, and a text that is right is not refused.
     #[test]
-    fn another_answer_is_noticed() {
+    fn a_wrong_answer_is_detected() {
         for kernel in Kernel::detect() {
             assert!(!gives(kernel, b"foobar", b"Zm9vYmFz"));
             assert!(!gives(kernel, b"fo", b"Zm9"));

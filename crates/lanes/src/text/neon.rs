@@ -5,7 +5,7 @@
 //! encode: spread       the three bytes of each word in reverse, and a zero
 //!         separate     each six bits of a word to a byte, by shifts and masks
 //!         translate    character = alphabet[value]
-//! decode: translate    value = reverse[character], in two halves; a character above 127, or a value that is none, has a top bit
+//! decode: translate    value = reverse[character], in two halves; a character above 127, or the value of an invalid one, has a top bit
 //!         merge        the six bits of each byte into 24 bits of the word
 //!         pack         three bytes of each word
 //! ```

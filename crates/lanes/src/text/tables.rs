@@ -1,4 +1,4 @@
-//! The alphabet of base64, and what kernels look up, made from it by the compiler.
+//! The alphabet of base64, and the tables of kernels, which the compiler derives from it.
 
 /// Characters by value (RFC 4648, table 1).
 pub(super) const ALPHABET: [u8; 64] = *b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -5,7 +5,7 @@
 //! encode: spread       words of bytes b a c b, for each three bytes a b c
 //!         separate     VPMULTISHIFTQB takes eight bits from any place: the six bits of each value, and two others
 //!         translate    character = alphabet[value], a shuffle, which ignores the two others
-//! decode: translate    value = reverse[character], a shuffle; a character above 127, or a value that is none, has a top bit
+//! decode: translate    value = reverse[character], a shuffle; a character above 127, or the value of an invalid one, has a top bit
 //!         merge        a·2^6 + b in 16 bits, then ·2^12 in 32 (two multiply-adds)
 //!         pack         three bytes of each word
 //! ```
