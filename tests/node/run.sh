@@ -3,6 +3,7 @@
 #
 #   LEAFSEAL=target/checked/leafseal tests/node/run.sh    every package
 #   LEAFSEAL=… tests/node/run.sh crypto                    some packages
+#   SEED=20000 CONVERSATIONS=100000 LEAFSEAL=… tests/node/run.sh client    other conversations, or more
 #   RUNS=10 CASES=1000000 LEAFSEAL=… tests/node/run.sh     longer: see the heads of the test files
 #
 # Needs Node 20 with npm, and Rust for the native modules (PROFILE names cargo's profile, checked by default). Installs pinned packages
@@ -40,6 +41,12 @@ done
 tests_of() {
   find "$root/bindings/node/$1/test" -maxdepth 1 -name '*.test.mjs' -not -name 'browser*' | sort
 }
+
+if [[ " ${packages[*]} " == *' client '* ]]; then
+  echo "== node: ${CONVERSATIONS:=10000} conversations between the client and engines"
+  export LEAFSEAL_CONVERSATIONS="$root/target/conversations-node.jsonl"
+  cargo xtask conversations --seed "${SEED:-0}" --count "$CONVERSATIONS" -o "$LEAFSEAL_CONVERSATIONS"
+fi
 
 # All run even when one fails, so that one run shows every failure.
 status=0

@@ -1,16 +1,18 @@
 // One TLS connection: many requests in flight, answers in any order.
 //
-// Every request gets exactly one outcome: its answer, or the error that ended the connection. An id is reused only after its answer.
-// Received bytes bypass the socket's stream, whose overhead is as large as the latency of a small request.
+// Every request gets exactly one outcome: its answer, or why the connection ended. An id is reused only after its answer. Received bytes
+// bypass the socket's stream, whose overhead is as large as the latency of a small request.
 
 import { type OnReadOpts, isIP } from 'node:net';
 import { type ConnectionOptions, type TLSSocket, checkServerIdentity, connect } from 'node:tls';
 
 import { type Answer, Decoder, encodeCancel } from '@leafseal/wire';
 
+import { type Clock, TIMER_MAX_MS, type Timer } from './clock.js';
 import { LeafsealError, engineError, wireError } from './errors.js';
 import { chainExpiry } from './expiry.js';
-import type { Address, Settings } from './settings.js';
+import type { Event } from './rules.js';
+import { type Address, type Settings, readPem } from './settings.js';
 
 const ALPN = 'leafseal/1';
 /** AES-128 first, as the engine's native client offers them: records of 256-bit keys cost more on both sides. */
@@ -19,33 +21,35 @@ const CIPHERS = 'TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY
 const READ_SIZE = 1 << 16;
 /** Idle time in milliseconds after which TCP probes the peer. */
 const KEEP_ALIVE_MS = 30_000;
-/** The longest time that a timer of Node can wait. */
-const TIMER_MAX_MS = 2_147_483_647;
 
-/** Certificates and key of one attempt to connect. */
-export interface Credentials {
-  readonly ca: string | Buffer;
-  readonly cert: string | Buffer;
-  readonly key: string | Buffer;
+/** Why a connection, or an attempt of a call, ended without an answer; `event` as in the clients' rules. */
+export interface Ending {
+  readonly event: Event;
+  readonly error: LeafsealError;
 }
 
 /** Receives the outcome of a request, once. */
-export type Done = (outcome: Answer | LeafsealError) => void;
+export type Done = (outcome: Answer | Ending) => void;
 
 /** What a connection reports to its pool. */
 export interface Listener {
-  /** Requests may begin again, or no longer. */
-  changed: () => void;
-  /** The connection has ended. */
-  ended: (connection: Connection, error: LeafsealError) => void;
+  /** A request in flight was answered, after its own outcome. */
+  answered: () => void;
+  /** The connection has ended, or one side leaves it: no request begins there. `wasUsable` unless that was so before. */
+  left: (connection: Connection, reason: 'shutdown' | 'age' | Ending, wasUsable: boolean) => void;
+  /** The connection has ended, after the outcomes of its requests. */
+  ended: (connection: Connection, ending: Ending) => void;
 }
+
+/** What a connection needs of a socket. */
+export type Transport = Pick<TLSSocket, 'cork' | 'destroy' | 'end' | 'ref' | 'uncork' | 'unref' | 'write'>;
 
 interface Slot {
   readonly id: number;
   /** Undefined while the slot is free, and after the caller stopped waiting. */
   done: Done | undefined;
   inUse: boolean;
-  watch: NodeJS.Timeout | undefined;
+  watch: Timer;
 }
 
 /** An established connection. */
@@ -53,21 +57,26 @@ export class Connection {
   /** Requests without an answer, cancelled ones included. */
   inFlight = 0;
   hasAnswered = false;
-  /** The engine announced its shutdown here. */
-  isShutdown = false;
   private ended: LeafsealError | undefined;
   private isLeaving = false;
+  /** The last reason with which the engine announced that it leaves. */
+  private announced: string | undefined;
+  /** Requests in flight whose callers wait. */
+  private awaited = 0;
   /** Fires when the engine's chain expires. */
-  private expiry: NodeJS.Timeout | undefined;
+  private expiry: Timer;
   private hasExpired = false;
   private isCorked = false;
   private readonly decoder: Decoder;
   private readonly slots: Slot[] = [];
   private readonly free: Slot[] = [];
 
-  private constructor(
-    private readonly socket: TLSSocket,
+  /** `place` is the index of its address. */
+  constructor(
+    readonly place: number,
+    private readonly socket: Transport,
     private readonly settings: Settings,
+    private readonly clock: Clock,
     private readonly listener: Listener,
   ) {
     this.decoder = new Decoder({ frameSizeMax: settings.answerSizeMax });
@@ -75,61 +84,13 @@ export class Connection {
     socket.unref();
   }
 
-  /**
-   * Connects and authenticates. `listener` is called only after the returned promise has resolved.
-   *
-   * @throws {LeafsealError} `connect_failed`, `tls_failed`.
-   */
-  static async open(address: Address, credentials: Credentials, settings: Settings, listener: Listener): Promise<Connection> {
-    const early: Buffer[] = [];
-    let take = (bytes: Buffer): void => void early.push(Buffer.from(bytes));
-    const name = settings.serverName ?? address.host;
-    const options: ConnectionOptions & { onread: OnReadOpts } = {
-      ...address,
-      ...credentials,
-      minVersion: 'TLSv1.3',
-      ciphers: CIPHERS,
-      ALPNProtocols: [ALPN],
-      // TLS does not send IP addresses as server name.
-      servername: isIP(name) ? '' : name,
-      checkServerIdentity: (_, certificate) => checkServerIdentity(name, certificate),
-      onread: {
-        buffer: Buffer.allocUnsafeSlow(READ_SIZE),
-        callback: (size, buffer) => {
-          take((buffer as Buffer).subarray(0, size));
-          return true;
-        },
-      },
-    };
-    const socket = await secured(options, settings.connectTimeoutMs, `${address.host}:${address.port}`);
-    const connection = new Connection(socket, settings, listener);
-    take = (bytes) => connection.take(bytes);
-    for (const bytes of early) connection.take(bytes);
-    socket.on('error', (error: Error) => connection.end(lost(error, connection.hasAnswered)));
-    socket.on('close', () => connection.end(lost(undefined, connection.hasAnswered)));
-    if (socket.destroyed) connection.end(lost(undefined, false));
-    // The chain is still valid in its last second.
-    connection.leaveAt(chainExpiry(socket, credentials.ca) + 1_000);
-    return connection;
-  }
-
   get isOpen(): boolean {
     return this.ended === undefined;
   }
 
-  /** Why it has ended. */
-  get error(): LeafsealError | undefined {
-    return this.ended;
-  }
-
-  /** Whether the engine has announced that it leaves the connection, or its chain has expired. */
-  get isLeft(): boolean {
-    return this.isLeaving;
-  }
-
-  /** Whether requests may begin here. */
-  get takesRequests(): boolean {
-    return this.ended === undefined && !this.isLeaving && this.inFlight < this.settings.requestsInFlightMax;
+  /** Whether requests may begin here, as soon as there is a free slot: it has not ended, and neither side leaves it. */
+  get isUsable(): boolean {
+    return this.ended === undefined && !this.isLeaving;
   }
 
   /**
@@ -150,6 +111,7 @@ export class Connection {
     slot.inUse = true;
     if (this.inFlight === 0) this.socket.ref();
     this.inFlight += 1;
+    this.awaited += 1;
     this.write(bytes);
     return { id: slot.id, size: bytes.length };
   }
@@ -159,34 +121,39 @@ export class Connection {
     const slot = this.slots[id];
     if (!slot?.done || this.ended) return;
     slot.done = undefined;
+    this.awaited -= 1;
     this.write(encodeCancel(id));
-    slot.watch = setTimeout(() => {
-      this.end(new LeafsealError('connection_lost', 'the engine does not answer on this connection', { retry: 'elsewhere' }));
-    }, this.settings.abandonedTimeoutMs).unref();
+    slot.watch = this.clock.after(this.settings.abandonedTimeoutMs, () => {
+      const message = 'the engine does not answer on this connection';
+      this.end('connection_lost', new LeafsealError('connection_lost', message, { retry: 'elsewhere' }));
+    }, 'idle');
+    this.closeIfIdle();
   }
 
   /** Closes the connection; requests in flight fail with this error. */
-  end(error: LeafsealError): void {
+  end(event: Event, error: LeafsealError): void {
     if (this.ended) return;
     this.ended = error;
-    clearTimeout(this.expiry);
+    this.clock.cancel(this.expiry);
     this.socket.destroy();
+    const ending = { event, error };
+    this.listener.left(this, ending, !this.isLeaving);
     const slots = this.slots.splice(0);
     for (const slot of slots) {
-      clearTimeout(slot.watch);
+      this.clock.cancel(slot.watch);
       const { done } = slot;
       slot.done = undefined;
-      done?.(error);
+      done?.(ending);
     }
     this.inFlight = 0;
-    this.listener.ended(this, error);
+    this.awaited = 0;
+    this.listener.ended(this, ending);
   }
 
-  /** Closes an idle connection. */
-  close(): void {
-    if (this.ended) return;
-    this.socket.end();
-    this.end(new LeafsealError('closed', 'the client closed the connection'));
+  /** Lets no more requests begin, and closes the connection when no caller waits for one. */
+  retire(): void {
+    this.isLeaving = true;
+    this.closeIfIdle();
   }
 
   private newSlot(): Slot {
@@ -208,74 +175,145 @@ export class Connection {
     this.socket.write(bytes);
   }
 
-  private take(bytes: Buffer): void {
+  /** Received bytes. */
+  take(bytes: Buffer): void {
     if (this.ended) return;
     try {
       if (this.decoder.push(bytes) === 0) return;
       for (let answer = this.decoder.next(); answer && this.isOpen; answer = this.decoder.next()) this.deliver(answer);
-      if (this.decoder.goingAway) this.leave(this.decoder.goingAway);
+      const { goingAway } = this.decoder;
+      if (goingAway && goingAway !== this.announced) {
+        this.announced = goingAway;
+        this.leave(goingAway);
+      }
     } catch (error) {
       const { message } = wireError(error);
-      this.end(new LeafsealError('protocol_error', message, { retry: 'elsewhere', cause: error }));
+      this.end('protocol_error', new LeafsealError('protocol_error', message, { retry: 'elsewhere', cause: error }));
     }
   }
 
-  private leave(reason: 'shutdown' | 'age' | 'closed'): void {
-    if (this.ended) return;
-    this.isShutdown ||= reason === 'shutdown';
-    const isNew = !this.isLeaving;
-    this.isLeaving = true;
-    if (reason === 'closed' || this.inFlight === 0) {
-      const message = this.hasExpired
-        ? 'a certificate of the engine\'s chain has expired'
-        : 'the engine left the connection before it started the request';
-      this.end(new LeafsealError('going_away', message, { retry: 'elsewhere' }));
-    } else if (isNew) this.listener.changed();
+  /** The socket has ended. */
+  lost(error?: Error): void {
+    const { code = '' } = (error ?? {}) as NodeJS.ErrnoException;
+    // With TLS 1.3 a refused client certificate is noticed only here.
+    if (code.startsWith('ERR_SSL') && !this.hasAnswered) {
+      const message = `the engine refused the connection: ${code}; check the client's certificate`;
+      this.end('tls_failed', new LeafsealError('tls_failed', message, { cause: error }));
+      return;
+    }
+    const message = error ? `the connection failed: ${error.message}` : 'the engine closed the connection';
+    this.end('connection_lost', new LeafsealError('connection_lost', message, { retry: 'elsewhere', cause: error }));
   }
 
   /** Leaves the connection at this time, when a certificate of the engine's chain has expired; requests in flight are finished. */
-  private leaveAt(moment: number): void {
+  leaveAt(moment: number): void {
     if (this.ended) return;
     const left = moment - Date.now();
     if (left > 0) {
-      this.expiry = setTimeout(() => this.leaveAt(moment), Math.min(left, TIMER_MAX_MS)).unref();
+      this.expiry = this.clock.after(Math.min(left, TIMER_MAX_MS), () => this.leaveAt(moment), 'idle');
       return;
     }
     this.hasExpired = true;
     this.leave('age');
   }
 
+  private leave(reason: 'shutdown' | 'age' | 'closed'): void {
+    if (this.ended) return;
+    if (reason === 'closed') {
+      this.end('going_away', this.departure());
+      return;
+    }
+    const wasUsable = !this.isLeaving;
+    this.isLeaving = true;
+    this.listener.left(this, reason, wasUsable);
+    this.closeIfIdle();
+  }
+
+  private closeIfIdle(): void {
+    if (this.ended || !this.isLeaving || this.awaited > 0) return;
+    this.socket.end();
+    this.end('closed', this.departure());
+  }
+
+  private departure(): LeafsealError {
+    const message = this.hasExpired
+      ? 'a certificate of the engine\'s chain has expired'
+      : 'the engine left the connection before it started the request';
+    return new LeafsealError('going_away', message, { retry: 'elsewhere' });
+  }
+
   private deliver(answer: Answer): void {
     const { id } = answer;
     if (id === null) {
       const { error } = answer;
-      this.end(error ? engineError(error, 'the engine ended the connection: ') : lost(undefined, true));
+      if (error) this.end('connection_error', engineError(error, 'the engine ended the connection: '));
+      else this.lost();
       return;
     }
     const slot = this.slots[id];
     if (!slot?.inUse) throw new LeafsealError('protocol_error', 'an answer without a request');
     const { done } = slot;
-    clearTimeout(slot.watch);
+    this.clock.cancel(slot.watch);
     Object.assign(slot, { done: undefined, inUse: false, watch: undefined });
     this.free.push(slot);
     this.hasAnswered = true;
     this.inFlight -= 1;
     if (this.inFlight === 0) this.socket.unref();
-    if (done) done(answer);
-    else answer.release();
-    this.listener.changed();
-    if (this.isLeaving && this.inFlight === 0) this.leave('closed');
+    if (done) {
+      this.awaited -= 1;
+      done(answer);
+    } else answer.release();
+    this.listener.answered();
+    this.closeIfIdle();
   }
 }
 
-/** The error of a connection that ended. With TLS 1.3 a refused client certificate is noticed only here. */
-function lost(error: Error | undefined, hasAnswered: boolean): LeafsealError {
-  const { code = '' } = (error ?? {}) as NodeJS.ErrnoException;
-  if (code.startsWith('ERR_SSL') && !hasAnswered) {
-    return new LeafsealError('tls_failed', `the engine refused the connection: ${code}; check the client's certificate`, { cause: error });
-  }
-  const message = error ? `the connection failed: ${error.message}` : 'the engine closed the connection';
-  return new LeafsealError('connection_lost', message, { retry: 'elsewhere', cause: error });
+/**
+ * Connects and authenticates. The returned function hands the connection what has arrived, and listens from then on.
+ *
+ * @throws {LeafsealError} `connect_failed`, `tls_failed`.
+ */
+export async function open(
+  place: number,
+  address: Address,
+  settings: Settings,
+  clock: Clock,
+  listener: Listener,
+): Promise<{ connection: Connection; listen: () => void }> {
+  const early: Buffer[] = [];
+  let take = (bytes: Buffer): void => void early.push(Buffer.from(bytes));
+  const [ca, cert, key] = await Promise.all([
+    readPem(settings.ca, 'ca'), readPem(settings.certificate, 'certificate'), readPem(settings.key, 'key'),
+  ]);
+  const name = settings.serverName ?? address.host;
+  const options: ConnectionOptions & { onread: OnReadOpts } = {
+    ...address, ca, cert, key,
+    minVersion: 'TLSv1.3',
+    ciphers: CIPHERS,
+    ALPNProtocols: [ALPN],
+    // TLS does not send IP addresses as server name.
+    servername: isIP(name) ? '' : name,
+    checkServerIdentity: (_, certificate) => checkServerIdentity(name, certificate),
+    onread: {
+      buffer: Buffer.allocUnsafeSlow(READ_SIZE),
+      callback: (size, buffer) => {
+        take((buffer as Buffer).subarray(0, size));
+        return true;
+      },
+    },
+  };
+  const socket = await secured(options, settings.connectTimeoutMs, `${address.host}:${address.port}`);
+  const connection = new Connection(place, socket, settings, clock, listener);
+  const listen = (): void => {
+    take = (bytes) => connection.take(bytes);
+    for (const bytes of early) connection.take(bytes);
+    socket.on('error', (error: Error) => connection.lost(error));
+    socket.on('close', () => connection.lost());
+    if (socket.destroyed) connection.lost();
+    // The chain is still valid in its last second.
+    connection.leaveAt(chainExpiry(socket, ca) + 1_000);
+  };
+  return { connection, listen };
 }
 
 /** Failures of the network, rather than of certificates. */

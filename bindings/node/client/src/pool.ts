@@ -1,218 +1,200 @@
-// The connections to all engines: which one a request uses, when another is opened, and how long a failing address is not used.
+// The connections that requests may begin on, and the places that are avoided: used only if there is no other.
 //
-// A request goes to the open connection with the fewest requests in flight. An address without enough connections gets another in the
-// background while all are busy. After a failure an address is ejected for a time that doubles, with jitter; one that answers `unavailable`
-// is a last resort for such a time.
+// A place is an address of the settings. The algorithm is that of all clients, see `vectors/client/README.md`.
 
-import { type Credentials, Connection } from './connection.js';
+import type { Clock } from './clock.js';
+import { type Connection, type Ending, type Listener, open } from './connection.js';
+import { type Dialler, Dialling, type Kind } from './dialling.js';
 import { LeafsealError } from './errors.js';
-import { notifyAll } from './observer.js';
-import { type Address, type Settings, readPem } from './settings.js';
+import { type ConnectionEvent, notifyAll } from './observer.js';
+import { avoidanceAfter } from './rules.js';
+import { RULES } from './rules_generated.js';
+import type { Settings } from './settings.js';
 
-/** One engine. */
-interface Engine {
-  readonly address: Address;
-  readonly name: string;
-  readonly connections: Set<Connection>;
-  isDialing: boolean;
-  /** Consecutive failures. */
-  failures: number;
-  /** Not used before this time, by `performance.now()`. */
-  ejectedUntil: number;
-  /** Consecutive answers `unavailable`. */
-  refusals: number;
-  /** Used only if no other engine is available before this time. */
-  avoidedUntil: number;
-  lastError: LeafsealError | undefined;
+/** Opens a connection to a place that reports to `listener`. */
+export type Opener = (place: number, listener: Listener, done: (outcome: Connection | LeafsealError) => void) => void;
+
+interface Avoided {
+  readonly until: number;
+  readonly since: number;
+  /** Whether a call that succeeds ends it. */
+  readonly untilSuccess: boolean;
 }
 
-/** Selects and opens connections. `wake` is called when requests may be able to begin, or have to fail. */
+/** What a call does next. */
+export type Choice = { readonly connection: Connection } | { readonly ending: Ending } | 'wait';
+
+/** Selects and opens connections. `wake` is called when calls that wait may be able to begin, or have to fail. */
 export class Pool {
-  private readonly engines: Engine[];
-  /** Attempts to connect that have failed. */
-  failedAttempts = 0;
-  private turn: number;
+  readonly dialling: Dialling;
+  /** Those that requests may begin on, oldest first. */
+  usable: readonly Connection[] = [];
+  /** All that have not ended. */
+  private readonly all = new Set<Connection>();
+  private readonly avoided = new Map<number, Avoided>();
+  private readonly names: readonly string[];
   private isClosed = false;
 
   constructor(
     private readonly settings: Settings,
+    private readonly clock: Clock,
     private readonly wake: () => void,
+    private readonly opener: Opener = opening(settings, clock),
   ) {
-    this.engines = settings.addresses.map((address) => ({
-      address, name: `${address.host}:${address.port}`, connections: new Set(), isDialing: false,
-      failures: 0, ejectedUntil: 0, refusals: 0, avoidedUntil: 0, lastError: undefined,
-    }));
-    // Many clients that start together do not all begin with the same engine.
-    this.turn = Math.floor(Math.random() * this.engines.length);
+    this.names = settings.addresses.map(({ host, port }) => `${host}:${port}`);
+    const dialler: Dialler = (place, done) => this.opener(place, this.listener, done);
+    this.dialling = new Dialling(settings, clock, dialler, {
+      isAvoided: (place) => this.isAvoided(place),
+      opened: (connection) => this.opened(connection),
+      failed: (place, error) => this.notify(place, 'failed', error),
+      ended: () => this.wake(),
+    });
   }
 
-  /** The connection for the next request, if one is available now; for one that an engine `refused`, preferably to another. */
-  pick(refused?: Connection): Connection | undefined {
-    const now = performance.now();
-    const isPreferred = (engine: Engine): boolean => serves(engine, now) && !(refused && engine.connections.has(refused));
-    // Even if they are busy: a request does better to wait for them than to be refused.
-    const hasPreferred = this.engines.some((engine) => usable(engine) > 0 && isPreferred(engine));
-    let best: Connection | undefined;
-    for (const engine of this.engines) {
-      if (hasPreferred && !isPreferred(engine)) continue;
-      for (const connection of engine.connections) {
-        if (connection.takesRequests && (!best || connection.inFlight < best.inFlight)) best = connection;
+  private readonly listener: Listener = {
+    answered: () => this.wake(),
+    left: (connection, reason, wasUsable) => this.left(connection, reason, wasUsable),
+    ended: (connection, { event, error }) => {
+      if (!this.all.delete(connection)) return;
+      this.notify(connection.place, 'closed', error);
+      if (event !== 'closed') this.wake();
+    },
+  };
+
+  /** What a call does that begins an attempt now; it prefers another connection than the one that `refused` it. */
+  choose(refused: Connection | undefined): Choice {
+    const best = this.best(refused);
+    if (!best) {
+      const { failedUntil, failedError } = this.dialling;
+      if (this.clock.now() < failedUntil) {
+        return { ending: { event: failedError.code === 'connect_failed' ? 'connect_failed' : 'tls_failed', error: failedError } };
       }
+      this.start('any');
+      return 'wait';
     }
-    const isBusy = !best || best.inFlight > 0;
-    if (isBusy || !hasPreferred) this.grow(isBusy);
-    return best;
+    if (this.isAvoided(best.place) && this.dialling.mayLeave) {
+      this.start('elsewhere');
+      return 'wait';
+    }
+    if (best.inFlight > 0 && this.usable.length < this.settings.connectionsMax) this.start('any');
+    return best.inFlight < this.settings.requestsInFlightMax ? { connection: best } : 'wait';
+  }
+
+  /** Whether a request could begin at once. */
+  get hasRoom(): boolean {
+    const best = this.best(undefined);
+    return best !== undefined && best.inFlight < this.settings.requestsInFlightMax && !this.isAvoided(best.place);
   }
 
   /** The address of a connection. */
   nameOf(connection: Connection): string | undefined {
-    return this.engineOf(connection)?.name;
+    return this.names[connection.place];
   }
 
-  /** The engine has answered `unavailable` on this connection. */
-  refused(connection: Connection): void {
-    const engine = this.engineOf(connection);
-    const now = performance.now();
-    // The answers to requests that were in flight together count once.
-    if (!engine || engine.avoidedUntil > now) return;
-    engine.avoidedUntil = now + backoff(this.settings, engine.refusals);
-    engine.refusals += 1;
-    this.grow(false);
+  isAvoided(place: number): boolean {
+    const avoided = this.avoided.get(place);
+    return avoided !== undefined && this.clock.now() < avoided.until;
   }
 
-  /** Whether another engine than that of this connection may be asked. */
-  hasOther(connection: Connection): boolean {
-    const now = performance.now();
-    const own = this.engineOf(connection);
-    return this.engines.some((engine) => engine !== own && engine.avoidedUntil <= now && engine.ejectedUntil <= now);
+  /** Avoids a place if the rules say so for this event. */
+  avoidAfter(place: number, event: string, code: string): void {
+    const rule = avoidanceAfter(event, code);
+    if (!rule) return;
+    const isLasting = this.isAvoided(place) && this.avoided.get(place)?.untilSuccess === false;
+    const now = this.clock.now();
+    this.avoided.set(place, { until: now + RULES.avoided_ms, since: now, untilSuccess: rule.untilSuccess && !isLasting });
   }
 
-  /** A request for an app has succeeded on this connection. */
-  served(connection: Connection): void {
-    for (const engine of this.engines) {
-      if (engine.refusals > 0 && engine.connections.has(connection)) engine.refusals = engine.avoidedUntil = 0;
-    }
+  /** A request that was sent at this time has succeeded. */
+  succeeded(place: number, sent: number): void {
+    const avoided = this.avoided.get(place);
+    if (avoided?.untilSuccess && avoided.since <= sent) this.avoided.delete(place);
   }
 
-  /** Whether a connection is open or being opened. */
-  get isHopeful(): boolean {
-    return this.engines.some((engine) => engine.isDialing || usable(engine) > 0);
-  }
-
-  /** Milliseconds until an ejected address is tried again. */
-  get retryIn(): number {
-    return Math.max(0, Math.min(...this.engines.map((engine) => engine.ejectedUntil)) - performance.now());
-  }
-
-  /** Why no connection is available. A network error is preferred to one of certificates, because it may pass. */
-  get error(): LeafsealError {
-    const errors = this.engines.flatMap((engine) => engine.lastError ?? []);
-    const best = errors.find((error) => error.code !== 'tls_failed') ?? errors[0];
-    return best ?? new LeafsealError('connect_failed', 'no engine is available');
-  }
-
-  /** Opens a connection to the engine with the fewest, if one may get another. Unless all are busy, only one that adds an engine to use. */
-  grow(isBusy = true): void {
-    const now = performance.now();
-    const { connectionsMax } = this.settings;
-    const may = (engine: Engine): boolean => !engine.isDialing && engine.ejectedUntil <= now && usable(engine) < connectionsMax;
-    const rank = (engine: Engine): number => usable(engine) + (engine.avoidedUntil > now ? connectionsMax : 0);
-    let best: Engine | undefined;
-    for (let step = 0; step < this.engines.length; step += 1) {
-      const engine = this.engines[(this.turn + step) % this.engines.length];
-      if (engine && may(engine) && (!best || rank(engine) < rank(best))) best = engine;
-    }
-    if (!best || this.isClosed) return;
-    const isAvoided = best.avoidedUntil > now;
-    if (!isBusy && (isAvoided || usable(best) > 0)) return;
-    // An engine that shuts down accepts connections for a while; it is a last resort.
-    if (isAvoided && this.engines.some((engine) => engine !== best && (usable(engine) > 0 || engine.isDialing))) return;
-    this.turn = (this.engines.indexOf(best) + 1) % this.engines.length;
-    void this.dial(best);
-  }
-
-  /** Ends every connection with this error, or closes idle ones. */
+  /** Ends every connection with this error, or closes idle ones; opens none any more. */
   close(error?: LeafsealError): void {
     this.isClosed = true;
-    for (const connection of this.engines.flatMap((engine) => [...engine.connections])) {
-      if (error) connection.end(error);
-      else connection.close();
+    for (const connection of [...this.all]) connection.end('closed', error ?? closed());
+  }
+
+  private best(refused: Connection | undefined): Connection | undefined {
+    const { requestsInFlightMax } = this.settings;
+    const rank = (connection: Connection): number => (this.isAvoided(connection.place) ? 4 : 0)
+      + (connection.inFlight >= requestsInFlightMax ? 2 : 0) + (connection === refused ? 1 : 0);
+    let best: Connection | undefined;
+    let bestRank = 0;
+    for (const connection of this.usable) {
+      const ownRank = rank(connection);
+      if (!best || ownRank < bestRank || (ownRank === bestRank && connection.inFlight < best.inFlight)) {
+        best = connection;
+        bestRank = ownRank;
+      }
     }
+    return best;
   }
 
-  private async dial(engine: Engine): Promise<void> {
-    engine.isDialing = true;
-    try {
-      const credentials = await this.credentials();
-      const connection = await Connection.open(engine.address, credentials, this.settings, {
-        changed: () => this.wake(),
-        ended: (ended, error) => this.ended(engine, ended, error),
-      });
-      this.opened(engine, connection);
-    } catch (error) {
-      const failure = error instanceof LeafsealError ? error : new LeafsealError('connect_failed', String(error), { cause: error });
-      this.eject(engine, failure);
-      notifyAll(this.settings.observers, (observer) => observer.connection?.({ address: engine.name, kind: 'failed', error: failure }));
-    } finally {
-      engine.isDialing = false;
-      this.wake();
+  private start(kind: Kind): void {
+    if (!this.isClosed) this.dialling.start(kind);
+  }
+
+  private opened(connection: Connection): void {
+    this.all.add(connection);
+    this.notify(connection.place, 'opened', undefined);
+    if (this.isClosed) {
+      connection.end('closed', closed());
+      return;
     }
+    this.usable = [...this.usable, connection];
+    this.replaceAvoided(connection);
   }
 
-  private opened(engine: Engine, connection: Connection): void {
-    notifyAll(this.settings.observers, (observer) => observer.connection?.({ address: engine.name, kind: 'opened', error: undefined }));
-    engine.connections.add(connection);
-    // It may have ended before anyone could listen.
-    if (connection.error) this.ended(engine, connection, connection.error);
-    else if (this.isClosed) connection.close();
-  }
-
-  private async credentials(): Promise<Credentials> {
-    const { ca, certificate, key } = this.settings;
-    const [authority, cert, secret] = await Promise.all([readPem(ca, 'ca'), readPem(certificate, 'certificate'), readPem(key, 'key')]);
-    return { ca: authority, cert, key: secret };
-  }
-
-  private ended(engine: Engine, connection: Connection, error: LeafsealError): void {
-    if (!engine.connections.delete(connection)) return;
-    // Requests that still succeed on its other connections do not shorten this.
-    if (connection.isShutdown) {
-      engine.avoidedUntil = performance.now() + this.settings.shutdownAvoidMs;
-      engine.refusals = 0;
+  /** Retires connections to avoided engines that a new one replaces: the older ones to its place, and one if there are too many. */
+  private replaceAvoided(opened: Connection): void {
+    const replaced = new Set<Connection>();
+    if (this.isAvoided(opened.place)) {
+      for (const other of this.usable) if (other !== opened && other.place === opened.place) replaced.add(other);
+      this.avoided.delete(opened.place);
     }
-    if (connection.hasAnswered) engine.failures = 0;
-    // An engine that ends connections before it answers must not be reconnected to in a busy loop.
-    else if (error.code !== 'closed') this.eject(engine, error);
-    notifyAll(this.settings.observers, (observer) => observer.connection?.({ address: engine.name, kind: 'closed', error }));
-    this.wake();
+    this.usable = this.usable.filter((connection) => !replaced.has(connection));
+    if (this.usable.length > this.settings.connectionsMax) {
+      const avoided = this.usable.filter(({ place }) => this.isAvoided(place));
+      const [least] = avoided.sort((first, second) => first.inFlight - second.inFlight);
+      if (least) replaced.add(least);
+      this.usable = this.usable.filter((connection) => connection !== least);
+    }
+    // Calls that wait may begin here: only now is it clear where.
+    for (const connection of replaced) connection.retire();
   }
 
-  private engineOf(connection: Connection): Engine | undefined {
-    return this.engines.find((engine) => engine.connections.has(connection));
+  private left(connection: Connection, reason: 'shutdown' | 'age' | Ending, wasUsable: boolean): void {
+    this.usable = this.usable.filter((other) => other !== connection);
+    const isEnding = typeof reason !== 'string';
+    if (isEnding && reason.event === 'closed') return;
+    if (wasUsable) this.dialling.noteLeft(connection.hasAnswered);
+    this.avoidAfter(connection.place, isEnding ? reason.event : 'going_away', isEnding ? reason.error.code : reason);
+    if (!isEnding) this.wake();
   }
 
-  private eject(engine: Engine, error: LeafsealError): void {
-    engine.lastError = error;
-    engine.ejectedUntil = performance.now() + backoff(this.settings, engine.failures);
-    engine.failures += 1;
-    this.failedAttempts += 1;
+  private notify(place: number, kind: ConnectionEvent['kind'], error: LeafsealError | undefined): void {
+    const address = this.names[place] ?? '';
+    notifyAll(this.settings.observers, (observer) => observer.connection?.({ address, kind, error }));
   }
 }
 
-/** Whether it is no last resort. One that has refused gets a single request at a time, until one succeeds. */
-function serves(engine: Engine, now: number): boolean {
-  if (engine.avoidedUntil > now) return false;
-  return engine.refusals === 0 || [...engine.connections].every((connection) => connection.inFlight === 0);
+function closed(): LeafsealError {
+  return new LeafsealError('closed', 'the client closed the connection');
 }
 
-function usable(engine: Engine): number {
-  let count = 0;
-  for (const connection of engine.connections) if (connection.isOpen && !connection.isLeft) count += 1;
-  return count;
-}
-
-/** The pause after `failures` earlier failures. Jitter over its upper half, so that clients do not all return at once. */
-export function backoff(settings: Settings, failures: number): number {
-  const { backoffMinMs, backoffMaxMs } = settings;
-  return Math.min(backoffMinMs * 2 ** Math.min(failures, 30), backoffMaxMs) * (0.5 + Math.random() / 2);
+/** Opens connections over TLS. */
+function opening(settings: Settings, clock: Clock): Opener {
+  return (place, listener, done) => {
+    const address = settings.addresses[place];
+    if (!address) throw new RangeError('no such address');
+    open(place, address, settings, clock, listener).then(({ connection, listen }) => {
+      done(connection);
+      listen();
+    }, (error: unknown) => {
+      done(error instanceof LeafsealError ? error : new LeafsealError('connect_failed', String(error), { cause: error }));
+    });
+  };
 }

@@ -13,23 +13,17 @@ export class Queue<T> {
     this.elements.push(element);
   }
 
-  /** The first element that is alive. */
-  shift(): T | undefined {
+  /** The first element that is alive. It stays. */
+  first(): T | undefined {
     while (this.head < this.elements.length) {
       const element = this.elements[this.head];
+      if (element !== undefined && this.isAlive(element)) return element;
       this.elements[this.head] = undefined;
       this.head += 1;
       if (this.head >= COMPACT_MIN && this.head * 2 >= this.elements.length) this.compact();
-      if (element !== undefined && this.isAlive(element)) return element;
     }
     this.compact();
     return undefined;
-  }
-
-  /** The elements that are alive, in their order. */
-  alive(): T[] {
-    this.compact();
-    return this.elements.filter((element) => element !== undefined);
   }
 
   /** An element that waits has died. */

@@ -2,8 +2,10 @@
 
 import { readFile } from 'node:fs/promises';
 
+import { TIMER_MAX_MS } from './clock.js';
 import { LeafsealError } from './errors.js';
 import type { Observer } from './observer.js';
+import { RULES } from './rules_generated.js';
 
 /** A certificate or key: a path, which is read again for each connection, or PEM text. */
 export type PemSource = string | Uint8Array;
@@ -26,7 +28,7 @@ export interface ClientOptions {
   readonly timeoutMs?: number;
   /** Time limit of a connection attempt in milliseconds, TLS included. Default 5,000. */
   readonly connectTimeoutMs?: number;
-  /** Maximum connections to each address. Default 2. */
+  /** Maximum open connections. Another one, to the next address, is opened while all are busy. Default 2. */
   readonly connectionsMax?: number;
   /** Maximum requests in flight on each connection. Default 128; the engine stops reading at 256. */
   readonly requestsInFlightMax?: number;
@@ -42,13 +44,8 @@ export interface ClientOptions {
   readonly retriesMax?: number;
   /** First pause after a failed connection and before a retry, in milliseconds; it doubles each time. Default 50. */
   readonly backoffMinMs?: number;
-  /**
-   * Longest such pause in milliseconds: also the longest time that a failing address is not used, and that one which answers `unavailable`
-   * is a last resort. Default 5,000.
-   */
+  /** Longest such pause in milliseconds. Default 5,000. */
   readonly backoffMaxMs?: number;
-  /** How long an address that announced its shutdown is used only if no other is available, in milliseconds. Default 10,000. */
-  readonly shutdownAvoidMs?: number;
   /** How long a cancelled request may stay unanswered before its connection counts as dead, in milliseconds. Default 30,000. */
   readonly abandonedTimeoutMs?: number;
   /** Observers of calls and connections: metrics, traces. */
@@ -59,19 +56,18 @@ const LIMIT_MAX = 4_294_967_295;
 
 /** Name, default, minimum and maximum of each numeric option. */
 const NUMBERS = {
-  timeoutMs: [30_000, 1, 2_147_483_647],
-  connectTimeoutMs: [5_000, 1, 2_147_483_647],
-  connectionsMax: [2, 1, 1024],
-  requestsInFlightMax: [128, 1, 65_536],
+  timeoutMs: [RULES.request_timeout_ms, 1, TIMER_MAX_MS],
+  connectTimeoutMs: [RULES.connect_timeout_ms, 1, TIMER_MAX_MS],
+  connectionsMax: [RULES.connections_max, 1, 1024],
+  requestsInFlightMax: [RULES.requests_in_flight_max, 1, 65_536],
   bytesInFlightMax: [128 * 1024 * 1024, 1, Number.MAX_SAFE_INTEGER],
   requestsWaitingMax: [16_384, 0, LIMIT_MAX],
   requestSizeMax: [1 << 30, 1, LIMIT_MAX],
   answerSizeMax: [1 << 30, 1, LIMIT_MAX],
-  retriesMax: [4, 0, 1000],
-  backoffMinMs: [50, 1, 2_147_483_647],
-  backoffMaxMs: [5_000, 1, 2_147_483_647],
-  shutdownAvoidMs: [10_000, 0, 2_147_483_647],
-  abandonedTimeoutMs: [30_000, 1, 2_147_483_647],
+  retriesMax: [RULES.retries_max, 0, 1000],
+  backoffMinMs: [RULES.backoff.min_ms, 1, TIMER_MAX_MS],
+  backoffMaxMs: [RULES.backoff.max_ms, 1, TIMER_MAX_MS],
+  abandonedTimeoutMs: [RULES.abandoned_timeout_ms, 1, TIMER_MAX_MS],
 } as const;
 
 type Numbers = { readonly [Name in keyof typeof NUMBERS]: number };

@@ -8,7 +8,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 import { Client } from '../dist/index.mjs';
 import { Engine, KEYS, UNAVAILABLE, clientOf, keysPeer, openAll, optionsFor, peer, rejects, until } from './support.mjs';
@@ -63,43 +63,24 @@ test('no call is lost when one of two engines restarts', async () => {
   await stopped;
   await until(() => done > before + 50);
   const again = await Engine.start([], second.port, folder);
-  await until(() => [...client.calls.pool.engines[1].connections].some(({ hasAnswered }) => hasAnswered), 'the restarted engine is used again');
+  const left = first.stop();
+  await until(() => client.calls.pool.usable.some(({ place, hasAnswered }) => place === 1 && hasAnswered), 'the restarted engine is used again');
   isOver = true;
   await Promise.all(work);
   await client.close();
-  await Promise.all([first.stop(), again.stop()]);
+  await Promise.all([left, again.stop()]);
 });
 
-test('a dead address is ejected, and calls go to the living engine', async () => {
+test('dead addresses are skipped, and calls go to the living engine', async () => {
   const addresses = ['127.0.0.1:1', `127.0.0.1:${engine.port}`, '127.0.0.1:2'];
   const failures = [];
   const observers = [{ connection: ({ kind, address }) => kind === 'failed' && failures.push(address) }];
-  const client = clientOf(engine, { addresses, observers, backoffMinMs: 60_000, backoffMaxMs: 60_000 });
+  const client = clientOf(engine, { addresses, observers });
   const outcomes = await many(200, (index) => client.encrypt(`value ${index}`));
   assert.ok(outcomes.every(({ status }) => status === 'fulfilled'));
   for (let round = 0; round < 5; round += 1) await many(50, () => client.encrypt('x'));
   assert.ok(failures.every((address) => address !== addresses[1]));
-  assert.ok(failures.length <= 2, 'an ejected address is not tried again before its time');
-  await client.close();
-});
-
-test('calls that arrive use up no retries of those that wait', async () => {
-  let failed = 0;
-  const observers = [{ connection: () => { failed += 1; } }];
-  const client = clientOf(engine, { addresses: '127.0.0.1:1', observers, retriesMax: 2, backoffMinMs: 50, backoffMaxMs: 50 });
-  // How many attempts to connect have failed in its time.
-  const call = async () => {
-    const before = failed;
-    await rejects(client.health(), 'connect_failed');
-    return failed - before;
-  };
-  const calls = [call()];
-  await until(() => failed > 0);
-  for (let count = 0; count < 50; count += 1) {
-    calls.push(call());
-    await nextTurn();
-  }
-  assert.deepEqual(await Promise.all(calls), calls.map(() => 3));
+  assert.ok(failures.length <= 4, 'both connections are open, each after two attempts at most');
   await client.close();
 });
 
@@ -279,7 +260,7 @@ test('an engine that answers unavailable gets no more calls while another serves
   const refusing = await keysPeer(engine, () => UNAVAILABLE);
   const serving = await keysPeer(engine, () => KEYS);
   const addresses = [refusing.address, serving.address];
-  const limits = { retriesMax: 0, connectionsMax: 1, requestsInFlightMax: 2, backoffMinMs: 60_000, backoffMaxMs: 60_000 };
+  const limits = { retriesMax: 0, requestsInFlightMax: 2 };
   const client = clientOf(engine, { addresses, ...limits });
   await openAll(client);
   await rejects(client.publicKeys(), 'unavailable');
@@ -293,16 +274,15 @@ test('an engine that answers unavailable gets no more calls while another serves
   serving.close();
 });
 
-test('a call that was refused as unavailable is retried on another address, even if the first may be used again', async () => {
+test('a call that was refused as unavailable is retried on another address', async () => {
   const refusing = await keysPeer(engine, () => UNAVAILABLE);
   const serving = await keysPeer(engine, () => KEYS);
   const retried = [];
   const observers = [{ retried: (method, { code }) => retried.push(code) }];
-  const client = clientOf(engine, { addresses: [refusing.address, serving.address], observers, backoffMinMs: 1, backoffMaxMs: 1 });
+  const client = clientOf(engine, { addresses: [refusing.address, serving.address], observers });
   await openAll(client);
   for (let round = 0; round < 5; round += 1) await client.publicKeys();
-  assert.equal(serving.asked, 5);
-  assert.ok(retried.length > 0 && retried.length === refusing.asked, `${retried.length} retries of ${refusing.asked} refusals`);
+  assert.deepEqual([refusing.asked, serving.asked, retried], [1, 5, ['unavailable']]);
   await client.close();
   refusing.close();
   serving.close();
@@ -325,10 +305,9 @@ test('a connection to another address is opened when the only one refuses', asyn
   const refusing = await keysPeer(engine, () => UNAVAILABLE);
   const serving = await keysPeer(engine, () => KEYS);
   const addresses = [refusing.address, serving.address];
-  const client = clientOf(engine, { addresses, retriesMax: 0, backoffMinMs: 60_000, backoffMaxMs: 60_000 });
-  client.calls.pool.turn = 0;
+  const client = clientOf(engine, { addresses, retriesMax: 0 });
+  client.calls.pool.dialling.nextPlace = 0;
   await rejects(client.publicKeys(), 'unavailable');
-  await until(() => client.calls.pool.engines[1].connections.size > 0, 'the other address is connected');
   await client.publicKeys();
   assert.deepEqual([refusing.asked, serving.asked], [1, 1]);
   await client.close();
@@ -338,7 +317,7 @@ test('a connection to another address is opened when the only one refuses', asyn
 
 test('engines that all refuse are used as before, and the first that serves again gets the calls', async () => {
   const peers = await Promise.all([1, 2].map(() => keysPeer(engine, (count) => (count === 1 ? UNAVAILABLE : KEYS))));
-  const limits = { retriesMax: 0, backoffMinMs: 60_000, backoffMaxMs: 60_000 };
+  const limits = { retriesMax: 0 };
   const client = clientOf(engine, { addresses: peers.map(({ address }) => address), ...limits });
   await openAll(client);
   await rejects(client.publicKeys(), 'unavailable');
@@ -353,31 +332,6 @@ test('engines that all refuse are used as before, and the first that serves agai
   await single.publicKeys();
   await single.close();
   alone.close();
-});
-
-test('an engine that refused is tried by one call at a time, and used again once it serves', async () => {
-  let release;
-  const held = new Promise((resolve) => { release = resolve; });
-  const first = await keysPeer(engine, (count) => (count === 1 ? UNAVAILABLE : held.then(() => KEYS)));
-  const second = await keysPeer(engine, () => KEYS);
-  const client = clientOf(engine, { addresses: [first.address, second.address], retriesMax: 0, backoffMinMs: 1, backoffMaxMs: 1 });
-  const [state] = client.calls.pool.engines;
-  await openAll(client);
-  await rejects(client.publicKeys(), 'unavailable');
-  await until(() => state.avoidedUntil < performance.now());
-  // Answered without the key store.
-  assert.equal(await client.health(), 'ok');
-  const tried = client.publicKeys();
-  await until(() => first.asked === 2);
-  await many(50, () => client.publicKeys());
-  assert.deepEqual([first.asked, second.asked], [2, 50]);
-  release();
-  await tried;
-  await client.publicKeys();
-  assert.equal(first.asked, 3);
-  await client.close();
-  first.close();
-  second.close();
 });
 
 test('close finishes what is in flight, or fails it', async () => {

@@ -95,11 +95,14 @@ export async function keysPeer(engine, reply, options = {}) {
   return Object.assign(answering, { asked: 0 });
 }
 
-/** Opens a connection to each address. */
+/** Opens a connection to each address, in their order. */
 export async function openAll(client) {
   const { pool } = client.calls;
-  await until(() => {
-    pool.grow();
-    return pool.engines.every(({ connections }) => connections.size > 0);
+  pool.dialling.nextPlace = 0;
+  const places = () => new Set(pool.usable.map(({ place }) => place));
+  // The second call finds the first in flight.
+  await until(async () => {
+    await Promise.all([client.health(), client.health()]);
+    return places().size === pool.names.length;
   });
 }
