@@ -13,11 +13,11 @@ use leafseal_errors::ErrorCode;
 use leafseal_http::{BodyError, Peer, Received};
 use leafseal_net::{LogFormat, LogLine};
 
-use crate::config::Action;
 use crate::cut::cut;
 use crate::hop_headers;
 use crate::metrics::{ListenerMetrics, SealedBefore};
 use crate::place::Place;
+use crate::policy::Action;
 use crate::refusal::Refusal;
 use crate::refusal_log::RefusalLog;
 use crate::sealed::SealedPlaces;

@@ -8,8 +8,8 @@ use leafseal_http::Peer;
 
 use crate::access::{AccessLog, Record};
 use crate::config::{Configuration, Limits};
+use crate::leaf_issuer::LeafIssuer;
 use crate::metrics::ListenerMetrics;
-use crate::outbound::leaf_issuer::LeafIssuer;
 use crate::refusal_log::RefusalLog;
 use crate::rules::transform::TransformContext;
 use crate::upstream::Pool;

@@ -8,15 +8,16 @@ use leafseal_errors::ErrorCode;
 use leafseal_http::{Handler, Peer, RequestBody, ResponseBody};
 
 use crate::access::Record;
-use crate::config::{Actions, Inbound, Limits, Origin, Overrides, Route};
+use crate::config::{Inbound, Limits};
 use crate::context::{ListenerContext, WorkerContext};
 use crate::forward::{ForwardingPlan, Message, refuse};
 use crate::hop_headers::Source;
 use crate::host::Host;
+use crate::policy::path::Steps;
+use crate::policy::router::{Asked, Choice, RouteError};
+use crate::policy::{Actions, Origin, Overrides, Route};
 use crate::refusal::{Direction, Refusal};
 use crate::rules::overrides::{self, OverrideChecks};
-use crate::rules::path::Steps;
-use crate::rules::router::{Asked, Choice, RouteError};
 use crate::target;
 
 /// Answers the requests of one listener on one thread.

@@ -14,8 +14,8 @@ use leafseal_net::tls::PrivateKeyFigures;
 
 use crate::body::buffer::Usage;
 use crate::body::envelopes::Found;
-use crate::config::Action;
 use crate::place::Place;
+use crate::policy::Action;
 
 mod engine;
 

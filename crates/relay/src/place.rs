@@ -1,6 +1,6 @@
 //! The places of a message that are searched for envelopes.
 
-use crate::config::{Action, Actions, Rule};
+use crate::policy::{Action, Actions, Rule};
 use crate::refusal::Direction;
 
 /// The parts of an exchange that are searched.

@@ -18,8 +18,9 @@ use serde_json::{Value, json};
 use thiserror::Error;
 use tokio::time::timeout;
 
-use crate::config::{Origin, UpstreamSettings};
+use crate::config::UpstreamSettings;
 use crate::cut::cut;
+use crate::policy::Origin;
 use crate::upstream::{Connector, ConnectorError, Pool, Sent, Sockets};
 use metrics::ProbeMetrics;
 use webhook::Webhook;

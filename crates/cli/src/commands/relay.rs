@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leafseal_engine::admin::remove_abandoned_in;
-use leafseal_relay::rules::route::HostPattern;
+use leafseal_relay::policy::route::HostPattern;
 use leafseal_relay::{AccessLog, Configuration, Relay, RelayError};
 use leafseal_server::{RelayDestination, RelayInformation};
 use serde_json::json;

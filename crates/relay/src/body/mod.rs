@@ -4,6 +4,4 @@ pub(crate) mod buffer;
 pub(crate) mod coding;
 pub(crate) mod envelopes;
 pub(crate) mod offload;
-pub(crate) mod trailers;
 mod turns;
-pub(crate) mod watched;

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use hyper::Method;
 
-use super::{Action, Actions, Configuration, Limits, Origin};
+use super::{Configuration, Limits};
 use crate::host::Host;
-use crate::rules::path::{RequestPath, Steps};
-use crate::rules::route::{HostPattern, PathPattern};
-use crate::rules::router::Asked;
+use crate::policy::path::{RequestPath, Steps};
+use crate::policy::route::{HostPattern, PathPattern};
+use crate::policy::router::Asked;
+use crate::policy::{Action, Actions, Origin};
 
 /// Treats any bytes as a configuration: it is valid, or refused with all its problems and their lines. Returns which.
 pub fn check_configuration(bytes: &[u8]) -> bool {

@@ -2,7 +2,7 @@
 
 use leafseal_document::Selection;
 
-use super::{Action, Rule};
+use crate::policy::{Action, Rule};
 
 /// A value that two rules select.
 pub(super) struct Overlap {

@@ -2,11 +2,11 @@
 
 use hyper::Method;
 
-use super::{Actions, Destination, OtherCase, Route};
-use crate::rules::choice::Case;
-use crate::rules::path::Steps;
-use crate::rules::route::{HostPattern, PathPattern};
-use crate::rules::router::{Entry, Router};
+use crate::policy::choice::Case;
+use crate::policy::path::Steps;
+use crate::policy::route::{HostPattern, PathPattern};
+use crate::policy::router::{Entry, Router};
+use crate::policy::{Actions, Destination, OtherCase, Route};
 
 /// The steps of looking for those that cover one route; without a result within them it counts as reachable.
 const STEPS_MAX: usize = 1 << 18;

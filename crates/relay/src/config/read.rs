@@ -17,12 +17,10 @@ use toml::Spanned;
 use super::overlap::{Effect, Overlap, find_overlap};
 use super::reach::{Candidate, Unreachable, find_unreachable};
 use super::schema::{self, Unmatched};
-use super::{
-    Action, Actions, Configuration, Destination, EngineSettings, Inbound, JsonFields, KeyPair, OnFailure, Origin,
-    OtherCase, Outbound, Route, Rule, http_settings,
-};
-use crate::rules::route::{HostPattern, PathPattern};
-use crate::rules::router::Router;
+use super::{Configuration, EngineSettings, Inbound, KeyPair, Outbound, http_settings};
+use crate::policy::route::{HostPattern, PathPattern};
+use crate::policy::router::Router;
+use crate::policy::{Action, Actions, Destination, JsonFields, OnFailure, Origin, OtherCase, Route, Rule};
 use bodies::Settings;
 
 /// Limits of an upstream's header size: the least that hyper accepts, and the same maximum as for listeners.

@@ -10,8 +10,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
+use super::Forwarded;
 use super::value;
-use super::{Action, Embedded, Forwarded, Mismatch, OtherCase, OtherSources, Overrides, Patches};
+use crate::policy::{Action, Embedded, Mismatch, OnFailure, OtherCase, OtherSources, Overrides, Patches};
 
 mod outbound;
 
@@ -543,17 +544,4 @@ pub(super) struct Rule {
     pub require_match: Option<bool>,
     /// Whether `encrypt` leaves envelopes unchanged that the engine can decrypt. Without it they are encrypted again. Default false.
     pub skip_sealed: Option<bool>,
-}
-
-/// What becomes of an envelope that does not open.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum OnFailure {
-    /// Refuse the message.
-    #[default]
-    Fail,
-    /// Leave the envelope as it is.
-    Leave,
-    /// Replace it with `null`; in forms and headers with nothing.
-    Null,
 }

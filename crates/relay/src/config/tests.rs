@@ -1,6 +1,7 @@
 //! Valid and invalid configuration files.
 
 use super::*;
+use crate::policy::{Action, Mismatch};
 
 const HEAD: &str = r#"[engine]
 addresses = ["localhost:3443"]

@@ -14,7 +14,8 @@ use leafseal_http::ResponseBody;
 use leafseal_net::{FairPlaces, client_of};
 use zeroize::Zeroizing;
 
-use crate::config::{Action, Actions, Limits};
+use crate::config::Limits;
+use crate::policy::{Action, Actions};
 use crate::refusal::{Direction, Refusal};
 
 /// Maximum length in bytes of an API key that is sent to the engine.

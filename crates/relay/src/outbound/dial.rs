@@ -12,7 +12,8 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::config::{Origin, Unlisted};
+use crate::config::Unlisted;
+use crate::policy::Origin;
 use crate::refusal::Refusal;
 use crate::upstream::plain;
 

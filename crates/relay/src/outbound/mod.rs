@@ -4,7 +4,6 @@
 
 mod auth;
 mod dial;
-pub(crate) mod leaf_issuer;
 
 use std::fmt;
 use std::io;
@@ -24,21 +23,21 @@ use tokio::net::TcpStream;
 use tokio::time::sleep;
 
 use crate::access::{Record, Recorded};
-use crate::config::{Actions, Forwarded, KeylessConnect, Origin, Outbound, Unlisted};
+use crate::config::{Forwarded, KeylessConnect, Outbound, Unlisted};
 use crate::context::{ListenerContext, WorkerContext};
 use crate::forward::{Answer, ForwardingPlan, Message, of_upstream, refuse};
 use crate::hop_headers::{self, Source};
 use crate::host::Host;
+use crate::policy::path::Steps;
+use crate::policy::router::Asked;
+use crate::policy::{Actions, Origin};
 use crate::refusal::Refusal;
 use crate::rules::overrides::OverrideChecks;
-use crate::rules::path::Steps;
-use crate::rules::router::Asked;
 use crate::target;
 use crate::tunnel;
 use crate::upstream::Socket;
 
 pub(crate) use auth::{ApiKeyCache, Key};
-pub use leaf_issuer::LeafIssuerError;
 
 use dial::Dialer;
 

@@ -12,7 +12,7 @@ use thiserror::Error;
 use crate::body::buffer::Buffer;
 use crate::body::envelopes::FILE_START;
 use crate::body::offload::Cost;
-use crate::config::Action;
+use crate::policy::Action;
 
 /// Memory for work on a form, as a multiple of its size: its values, the request with them, the answer, and the new body.
 const MEMORY_FACTOR: usize = 6;

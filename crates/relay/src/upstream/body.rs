@@ -9,8 +9,8 @@ use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use leafseal_http::{BodyError, RequestBody};
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::body::trailers::Guarded;
-use crate::body::watched::Watched;
+use crate::stream::trailers::Guarded;
+use crate::stream::watched::Watched;
 
 /// Maximum bytes of a buffered body that are passed to a connection at once.
 const PIECE_SIZE: usize = 64 << 10;

@@ -18,7 +18,8 @@ use tokio::time::{Instant, timeout};
 use tokio_boring::SslStream;
 use tokio_util::either::Either;
 
-use crate::config::{Origin, UpstreamSettings};
+use crate::config::UpstreamSettings;
+use crate::policy::Origin;
 
 /// BoringSSL reads a record in two parts and writes each record separately; buffers of this size combine them.
 const BUFFER_SIZE: usize = 16 << 10;

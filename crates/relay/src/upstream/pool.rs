@@ -19,8 +19,9 @@ use tokio::time::{Instant, timeout_at};
 use super::body::{AnswerBody, ClientFault, Clock, Sent};
 use super::connect::{ConnectError, Connected, Connector, HttpProtocol, Io};
 use super::sockets::{Socket, Sockets};
-use crate::config::{Origin, UpstreamSettings};
+use crate::config::UpstreamSettings;
 use crate::outages::Outages;
+use crate::policy::Origin;
 
 /// Maximum number of pooled connections that are tried if they turn out to be closed.
 const RETRIES_MAX: usize = 3;

@@ -2,9 +2,10 @@
 
 use toml::Spanned;
 
-use super::super::{Action, Bodies, Embedded, Mismatch, OtherSources, Patches, Rule, schema};
+use super::super::schema;
 use super::Reader;
-use crate::rules::types::{MediaTypes, PATCH_TYPE, TypeKind};
+use crate::policy::types::{MediaTypes, PATCH_TYPE, TypeKind};
+use crate::policy::{Action, Bodies, Embedded, Mismatch, OtherSources, Patches, Rule};
 
 /// What a route or destination sets for the bodies of one direction.
 pub(super) struct Settings<'s> {

@@ -10,7 +10,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{Rule, value};
-use crate::config::{Embedded, KeylessConnect, Mismatch, OtherCase, OtherSources, Patches, Unlisted};
+use crate::config::{KeylessConnect, Unlisted};
+use crate::policy::{Embedded, Mismatch, OtherCase, OtherSources, Patches};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -10,7 +10,7 @@ use leafseal_document::form::{
 
 use super::{FormFault, Output, Step, progress};
 use crate::body::buffer::Buffer;
-use crate::rules::json_text::{MemberNames, TextSearch, Verdict};
+use crate::json_text::{MemberNames, TextSearch, Verdict};
 
 /// Bytes of a value that are searched at a time for JSON.
 const PIECE_SIZE: usize = 1 << 10;

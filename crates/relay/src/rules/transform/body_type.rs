@@ -5,8 +5,8 @@ use leafseal_document::form::MediaType;
 use leafseal_http::JSON_LINES_TYPES;
 
 use crate::body::coding::Coding;
-use crate::config::{Actions, Mismatch, Patches, Rule};
-use crate::rules::types::{self, MediaTypes, TypeKind};
+use crate::policy::types::{self, MediaTypes, TypeKind};
+use crate::policy::{Actions, Mismatch, Patches, Rule};
 
 /// The type of a body, for rules.
 #[derive(Clone, Debug, PartialEq, Eq)]

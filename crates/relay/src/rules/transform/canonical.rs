@@ -10,12 +10,12 @@ use super::body_type::Kind;
 use super::other_readings::Search;
 use super::{Job, into_buffer};
 use crate::body::buffer::Buffer;
-use crate::config::Hidden;
+use crate::json_text::MemberNames;
+use crate::policy::Hidden;
+use crate::policy::types::Embedded;
 use crate::refusal::{Direction, Refusal};
 use crate::rules::forms;
 use crate::rules::forms::canonical::{Canonical, CanonicalFields, CanonicalParts, Checks};
-use crate::rules::json_text::MemberNames;
-use crate::rules::types::Embedded;
 
 const COOKIES: &str = "a cookie has the name of a field that a rule hides, and some upstreams read both as one";
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::{Job, Kind};
 use crate::body::buffer::Buffer;
 use crate::body::offload::Cost;
+use crate::json_text::{MemberNames, TextSearch, Unescape, Verdict};
 use crate::refusal::Refusal;
-use crate::rules::json_text::{MemberNames, TextSearch, Unescape, Verdict};
 
 /// Bytes that one step looks through: some ten microseconds.
 const STEP_SIZE: usize = 64 << 10;

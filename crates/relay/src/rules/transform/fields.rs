@@ -7,7 +7,7 @@ use leafseal_document::form::{FieldNames, Syntax};
 use super::{Job, TEXT_SIZE, cost_of_texts, into_buffer, size_of_texts};
 use crate::body::buffer::Buffer;
 use crate::body::offload::Cost;
-use crate::config::Rule;
+use crate::policy::Rule;
 use crate::refusal::Refusal;
 use crate::rules::forms::{self, FormFault, ReadMultipart, ReadUrlencoded, WriteMultipart, WriteUrlencoded};
 

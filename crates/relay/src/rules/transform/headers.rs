@@ -3,7 +3,7 @@
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue};
 
 use super::*;
-use crate::body::trailers::is_taken_for;
+use crate::stream::trailers::is_taken_for;
 
 impl Job<'_> {
     /// Applies the rules to the header only.

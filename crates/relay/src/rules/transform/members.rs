@@ -8,7 +8,7 @@ use leafseal_document::{DocumentError, Limits as DocumentLimits, Match, Progress
 use super::{Job, Kind};
 use crate::body::buffer::{BudgetShare, Buffer};
 use crate::body::offload::Cost;
-use crate::config::Hidden;
+use crate::policy::Hidden;
 use crate::refusal::Refusal;
 
 const MERGED: &str = "it has a member that a rule hides in forms or in the query alone, or whose name is the path to a hidden value, and \

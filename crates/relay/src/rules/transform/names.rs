@@ -8,7 +8,7 @@ use super::splice::{Splice, Tokens};
 use super::{Job, Kind};
 use crate::body::buffer::{BudgetShare, Buffer};
 use crate::body::offload::Cost;
-use crate::config::Hidden;
+use crate::policy::Hidden;
 use crate::refusal::Refusal;
 
 /// Bytes that one step reads: some ten microseconds.

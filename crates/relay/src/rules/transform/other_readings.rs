@@ -9,7 +9,7 @@ use leafseal_document::{Progress, is_number};
 
 use super::{Job, Kind};
 use crate::body::buffer::Buffer;
-use crate::config::Hidden;
+use crate::policy::Hidden;
 use crate::refusal::Refusal;
 use crate::rules::forms;
 

@@ -9,7 +9,7 @@ use leafseal_document::{
 
 use super::splice::{Elements, List, Splice, Tokens, WalkFault};
 use super::*;
-use crate::config::Patches;
+use crate::policy::Patches;
 
 /// Bytes that one step of a walk reads: some ten microseconds.
 const STEP_SIZE: usize = 16 << 10;

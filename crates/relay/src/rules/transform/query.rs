@@ -9,10 +9,10 @@ use leafseal_document::form::Syntax;
 
 use super::Job;
 use crate::body::buffer::Buffer;
+use crate::json_text::MemberNames;
 use crate::refusal::Refusal;
 use crate::rules::forms;
 use crate::rules::forms::canonical::{CanonicalFields, Checks};
-use crate::rules::json_text::MemberNames;
 use crate::rules::overrides;
 
 impl Job<'_> {

@@ -3,7 +3,7 @@
 use leafseal_document::{Match, OtherCase, PatchWalk, Purpose, Walker};
 
 use super::*;
-use crate::rules::json_text::{MemberNames, TextSearch, Verdict};
+use crate::json_text::{MemberNames, TextSearch, Verdict};
 use crate::rules::transform::embedded::StringSearch;
 use crate::rules::transform::members::MemberSearch;
 use crate::rules::transform::names::NameSearch;

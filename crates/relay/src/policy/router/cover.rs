@@ -3,9 +3,9 @@
 //! A pattern of a path is followed through the index as a path is, with its wildcards as characters that only wildcards match.
 
 use super::{Entry, Group, Router, first, hosts};
-use crate::rules::choice::Case;
-use crate::rules::path::{PathError, Steps};
-use crate::rules::route::{HostPattern, PathPattern, Segment};
+use crate::policy::choice::Case;
+use crate::policy::path::{PathError, Steps};
+use crate::policy::route::{HostPattern, PathPattern, Segment};
 
 impl Router {
     /// The entries that together take every request which `entry` would take behind them, in order; none if some request may reach it.
@@ -76,8 +76,8 @@ mod tests {
 
     use super::*;
     use crate::host::Host;
-    use crate::rules::choice::OtherCase;
-    use crate::rules::router::Asked;
+    use crate::policy::choice::OtherCase;
+    use crate::policy::router::Asked;
 
     fn patterns(texts: &[&str]) -> Vec<PathPattern> {
         texts.iter().map(|text| PathPattern::parse(text).unwrap()).collect()

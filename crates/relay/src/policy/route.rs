@@ -9,8 +9,8 @@ use leafseal_document::folded;
 use thiserror::Error;
 
 use crate::host::{Host, HostError};
-use crate::rules::choice::Case;
-use crate::rules::path::RequestPath;
+use crate::policy::choice::Case;
+use crate::policy::path::RequestPath;
 
 pub(crate) mod fuzzing;
 

@@ -6,8 +6,8 @@ use hyper::Method;
 use memchr::memmem;
 
 use super::FirstOf;
-use crate::rules::path::{PathError, Steps};
-use crate::rules::route::Segment;
+use crate::policy::path::{PathError, Steps};
+use crate::policy::route::Segment;
 
 /// The steps of a comparison of a segment with one pattern, or of a look at one node.
 pub(super) const COMPARISON_STEPS: usize = 16;

@@ -10,9 +10,9 @@ use leafseal_errors::ErrorCode;
 use leafseal_http::BodyError;
 
 use crate::access::Record;
-use crate::config::Actions;
 use crate::hop_headers::folded;
 use crate::metrics::ListenerMetrics;
+use crate::policy::Actions;
 use crate::refusal::Direction;
 
 /// A streamed body without the trailers that rules hide.

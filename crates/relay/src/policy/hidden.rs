@@ -8,7 +8,7 @@ use leafseal_document::form::FieldNames;
 use leafseal_document::{FieldPath, OtherCase as NameCase, Selection};
 
 use super::{JsonFields, OtherSources, Rule};
-use crate::rules::json_text::MemberNames;
+use crate::json_text::MemberNames;
 
 /// Values that the rules of a direction hide, for parts of a message that these rules do not read.
 #[derive(Clone, Debug)]

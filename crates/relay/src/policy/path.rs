@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use leafseal_document::folded;
 use thiserror::Error;
 
-use crate::rules::choice::Case;
+use crate::policy::choice::Case;
 
 mod escapes;
 

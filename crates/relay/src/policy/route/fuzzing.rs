@@ -6,9 +6,9 @@ use hyper::Method;
 
 use super::PathPattern;
 use crate::host::Host;
-use crate::rules::choice::{Case, OtherCase};
-use crate::rules::path::{RequestPath, Steps};
-use crate::rules::router::{Asked, Entry, Router};
+use crate::policy::choice::{Case, OtherCase};
+use crate::policy::path::{RequestPath, Steps};
+use crate::policy::router::{Asked, Entry, Router};
 
 const STEPS_MAX: usize = 100_000;
 

@@ -13,10 +13,10 @@ use hyper::Method;
 use leafseal_errors::ErrorCode;
 
 use crate::host::Host;
+use crate::policy::choice::{Case, OtherCase};
+use crate::policy::path::{PathError, RequestPath, Steps};
+use crate::policy::route::{HostPattern, PathPattern};
 use crate::refusal::Refusal;
-use crate::rules::choice::{Case, OtherCase};
-use crate::rules::path::{PathError, RequestPath, Steps};
-use crate::rules::route::{HostPattern, PathPattern};
 
 mod cover;
 mod trie;
