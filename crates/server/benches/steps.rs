@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::engine;
 use leafseal_engine::Settings;
 use leafseal_engine::pool::Cancellation;
 use leafseal_protocol::{
@@ -12,11 +11,8 @@ use leafseal_protocol::{
     Message, Scalar, ValuesResult, request,
 };
 use leafseal_service::{EngineService, PartStep, PeerIdentity, Planned, Service, Step, Written};
-
+use leafseal_testkit::engine;
 use rustix::time::{ClockId, clock_gettime};
-
-#[path = "../tests/it/common/engine.rs"]
-mod engine;
 
 const SIZE: usize = 100_000_000;
 const ID: u32 = 1;

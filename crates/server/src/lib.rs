@@ -15,8 +15,6 @@ mod failure_log;
 mod identity;
 #[doc(hidden)]
 pub mod in_process;
-#[cfg(test)]
-mod job_tests;
 mod metrics;
 mod outbox;
 mod refusals;

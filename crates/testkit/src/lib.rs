@@ -1,7 +1,9 @@
-//! Shared by tests and benchmarks of several crates: a real store in a temporary folder, and one that can be held up. Never shipped.
+//! Shared by tests and benchmarks of several crates: a real store in a temporary folder, an engine over it, and a store that can be
+//! held up. Never shipped.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod engine;
 mod gated_store;
 mod metrics_table;
 pub mod pgbouncer;
@@ -14,6 +16,7 @@ use leafseal_engine::admin::{
 };
 use leafseal_engine::system_random;
 
+pub use engine::{EngineFixture, engine};
 pub use gated_store::{Gate, GatedStore};
 pub use metrics_table::check_metrics_table;
 

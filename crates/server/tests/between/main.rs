@@ -15,7 +15,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::engine::{EngineFixture, engine};
 use common::script::NetworkQuality;
 use common::seeds::{seeds, side_by_side};
 use common::{PATIENCE, Pki, until};
@@ -24,6 +23,7 @@ use leafseal_engine::Settings;
 use leafseal_protocol::Limits;
 use leafseal_server::{Server, ServerSettings, ShutdownReport};
 use leafseal_service::EngineService;
+use leafseal_testkit::{EngineFixture, engine};
 use proxy::{Proxy, Seen};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

@@ -6,7 +6,6 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::engine::{EngineFixture, engine};
 use crate::common::{PATIENCE, Pki, operator, wait_until};
 use boring::base64;
 use boring::ssl::{SslConnector, SslMethod, SslStream, SslVerifyMode};
@@ -16,6 +15,7 @@ use leafseal_net::tls::{PrivateKeySettings, ServerIdentity, SessionSettings};
 use leafseal_protocol::Limits;
 use leafseal_server::{ApiSettings, RelayDestination, RelayInformation, Server, ServerSettings};
 use leafseal_service::EngineService;
+use leafseal_testkit::{EngineFixture, engine};
 use serde_json::Value;
 
 const SHORT: Duration = Duration::from_millis(300);

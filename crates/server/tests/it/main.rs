@@ -14,7 +14,6 @@ mod hostile;
 mod leaving;
 mod metrics;
 mod operator;
-mod service;
 mod sessions;
 mod spread;
 mod storm;

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use crate::common::engine::{EngineFixture, engine};
 use crate::common::operator::{get, sample, settings_of_port, test_server};
 use crate::common::{Pki, Raw, raw_connector, test_request, wait_until};
 use leafseal_engine::admin::{AppName, Apps, ClientName, NewClient, Operation, Roles};
@@ -17,6 +16,7 @@ use leafseal_protocol::{
 };
 use leafseal_server::{Outcome, Server, ServerSettings};
 use leafseal_service::EngineService;
+use leafseal_testkit::{EngineFixture, engine};
 
 /// The documentation of the metrics.
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");

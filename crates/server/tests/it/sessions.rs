@@ -22,8 +22,8 @@ use leafseal_protocol::Limits;
 use leafseal_server::{ApiSettings, Server, ServerSettings, TlsSettings, issue_client};
 use leafseal_service::EngineService;
 
-use crate::common::engine::engine;
 use crate::common::{PATIENCE, Pki, TestServer, raw_connector, test_request, wait_until};
+use leafseal_testkit::engine;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 

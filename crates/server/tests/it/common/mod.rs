@@ -1,7 +1,6 @@
 //! Shared by the network tests: generated certificates, a scripted service, raw TLS.
 #![allow(dead_code)]
 
-pub(crate) mod engine;
 pub(crate) mod operator;
 pub(crate) mod script;
 pub(crate) mod seeds;

@@ -4,15 +4,21 @@ use std::collections::BTreeSet;
 
 use leafseal_engine::admin::{AppName, Apps, ClientName, Keystore, NewClient, Operation, Roles};
 use leafseal_engine::{Engine, Settings};
-use leafseal_testkit::ScratchStore;
 
-pub(crate) struct EngineFixture {
+use crate::ScratchStore;
+
+/// An engine with its store.
+pub struct EngineFixture {
+    /// The engine.
     pub engine: Engine,
     _store: ScratchStore,
 }
 
 /// Creates the client `client`, which may encrypt and decrypt only for `acme`, and an engine over the store.
-pub(crate) fn engine(settings: Settings, client: &str, certificate_sha256: Option<[u8; 32]>) -> EngineFixture {
+///
+/// # Panics
+/// On a disk that cannot be written, and on an invalid name.
+pub fn engine(settings: Settings, client: &str, certificate_sha256: Option<[u8; 32]>) -> EngineFixture {
     let store = ScratchStore::new(&["acme", "other"]);
     let client = NewClient {
         name: ClientName::parse(client).expect("a name"),

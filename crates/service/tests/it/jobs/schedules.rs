@@ -4,62 +4,81 @@ use super::*;
 
 struct Simulation {
     world: Arc<World>,
-    engine: InProcess<Scripted>,
-    times: Arc<Times>,
+    pool: Arc<Pool>,
+    script: Script,
+    answers: Mutex<Share>,
+    inbox: Inbox,
+    waits: Arc<Waits>,
 }
 
 impl Simulation {
     fn new(script: Script, random: Option<Random>, workers: usize, answers_bytes_max: usize) -> Simulation {
-        let times = Arc::<Times>::default();
-        let observer = Arc::<Times>::clone(&times);
+        let waits = Arc::<Waits>::default();
+        let observer = Arc::<Waits>::clone(&waits);
         let settings = PoolSettings { workers, observer, ..PoolSettings::default() };
         let world = World { workers, random: Mutex::new(random), ..World::default() };
         let clock = StepClock { began: Instant::now(), time: Arc::clone(&world.time), tick: Arc::clone(&world.tick) };
         let pool = Arc::new(Pool::manual(settings, Arc::new(clock)));
         world.engine.set(Arc::clone(&pool)).expect("set once");
-        let world = Arc::new(world);
-        let service = Scripted { world: Arc::clone(&world), script: Mutex::new(script) };
-        Simulation { world, engine: InProcess::new(service, pool, answers_bytes_max), times }
+        let answers = Mutex::new(Share::alone(answers_bytes_max));
+        Simulation { world: Arc::new(world), pool, script, answers, inbox: Inbox::default(), waits }
     }
 
-    fn submit(&self) -> InFlight<'_> {
-        self.engine.submit(&Arc::default(), vec![0; REQUEST_SIZE], ID)
+    /// Submits the one request, whose answer is [`Simulation::inbox`].
+    fn submit(&self) {
+        let cancellation = Arc::<Cancellation>::default();
+        *self.world.cancellation.lock().unwrap() = Some(Arc::clone(&cancellation));
+        let share = self.answers.lock().unwrap().take();
+        let (job, admission) = self.job_with(self.script.clone(), 0, cancellation, share, self.inbox.clone());
+        if let Err(rejected) = self.pool.submit(job, admission) {
+            rejected.job.abandoned(Abandoned::Rejected(rejected.cause));
+        }
     }
 
     /// A request with its own tenant and connection, as it arrives from the network.
     fn job(&self, script: Script, tenant: u64) -> (Arc<RequestJob>, Admission) {
-        let (cancellation, requests) = (Arc::<Cancellation>::default(), Arc::clone(&self.engine.requests));
-        let arrival = Arrival { method: None, size: REQUEST_SIZE, at: Instant::now() };
-        let record = RequestRecord::new(requests, arrival, Arc::clone(&cancellation));
-        let reply = Reply::new(ConnectionReceiver { outbox: Arc::default(), id: ID, record });
+        self.job_with(script, tenant, Arc::default(), Share::alone(1 << 20), Inbox::default())
+    }
+
+    fn job_with(
+        &self,
+        script: Script,
+        tenant: u64,
+        cancellation: Arc<Cancellation>,
+        share: Share,
+        inbox: Inbox,
+    ) -> (Arc<RequestJob>, Admission) {
         let request = Box::new(ScriptedRequest::new(&self.world, script));
-        let job = RequestJob::new(request, Arc::clone(&cancellation), Share::alone(1 << 20), reply);
+        let job = RequestJob::new(request, Arc::clone(&cancellation), share, Reply::new(inbox));
         (Arc::new(job), Admission { tenant, client: tenant, connection: tenant, bytes: REQUEST_SIZE, cancellation })
     }
 
     fn run(&self) {
         self.world.depth.store(1, Ordering::Relaxed);
-        while self.engine.pool().run_one() {}
+        while self.pool.run_one() {}
     }
 
-    /// Checks that the one request is counted with all its work, whatever its result.
+    fn answers_bytes(&self) -> usize {
+        self.answers.lock().unwrap().budget_used()
+    }
+
+    /// Checks that the one answer has all the work that was done, whatever the result.
     fn assert_is_counted(&self) {
-        assert_eq!(self.engine.counters().ended.total(), 1);
-        let rows = self.engine.requests.snapshot().rows;
-        let row = rows.iter().find(|row| row.requests == 1).expect("a row");
-        assert_eq!((row.fields, row.request_bytes), (self.world.fields.load(Ordering::Relaxed), REQUEST_SIZE as u64));
+        let answers = self.inbox.0.lock().unwrap();
+        let [(_, effort)] = &answers[..] else { panic!("{} answers", answers.len()) };
+        assert_eq!(effort.fields, self.world.fields.load(Ordering::Relaxed));
         let passed = Duration::from_nanos(self.world.time.load(Ordering::Relaxed));
         match self.world.workers {
-            1 => assert_eq!(row.work, passed),
+            1 => assert_eq!(effort.time, passed),
             // Slices that run nested count in both.
-            workers => assert!(row.work >= passed && row.work <= passed * workers as u32),
+            workers => assert!(effort.time >= passed && effort.time <= passed * workers as u32),
         }
     }
 
     fn assert_all_is_given_back(&self) {
         assert_eq!(self.world.alive.load(Ordering::Relaxed), 0, "requests and parts that nobody dropped");
-        assert_eq!(self.engine.answers_bytes(), 0, "memory that still counts");
-        let counters = self.engine.pool().counters();
+        assert_eq!(self.answers_bytes(), 0, "memory that still counts");
+        let counters = self.pool.counters();
         assert_eq!((counters.jobs_held, counters.bytes_held, counters.workers_busy), (0, 0, 0));
     }
 }
@@ -88,15 +107,14 @@ fn one_seed(seed: u64) {
     let panics = script.parts.iter().any(|part| part.panics);
     let simulation = Simulation::new(script, Some(random), workers, answers_bytes_max);
     simulation.world.cancel_in.store(cancel_in, Ordering::Relaxed);
-    let in_flight = simulation.submit();
+    simulation.submit();
     simulation.run();
 
-    let answer = reported(in_flight.answer().expect("an answer"));
     // The work of a part that panicked is dropped with it.
     if !panics {
         simulation.assert_is_counted();
     }
-    assert!(in_flight.answer().is_none(), "one answer");
+    let answer = reported(simulation.inbox.take());
     let cancelled_at = *simulation.world.cancelled_at.lock().unwrap();
     match answer {
         Ok(content) => assert_eq!(Ok(content), expected[0]),
@@ -139,13 +157,13 @@ fn parts(sizes: &[usize]) -> Script {
 fn large_parts_go_out_in_the_buffers_that_they_were_written_in() {
     let sizes = [20_000, 30, 40, 30_000];
     let simulation = Simulation::new(parts(&sizes), None, 2, 1 << 20);
-    let in_flight = simulation.submit();
+    simulation.submit();
     simulation.run();
-    let held = simulation.engine.answers_bytes();
-    let answer = in_flight.answer().expect("an answer");
+    let held = simulation.answers_bytes();
+    let answer = simulation.inbox.take().expect("an answer");
     assert_eq!(answer.iter().map(Vec::len).collect::<Vec<_>>(), [HEAD_SIZE, 20_000, 70, 30_000]);
     assert_eq!(held, answer.iter().map(Vec::capacity).sum::<usize>(), "each byte counts until it is taken");
-    assert_eq!(reported(answer).expect("content").len(), sizes.iter().sum::<usize>());
+    assert_eq!(reported(Ok(answer)).expect("content").len(), sizes.iter().sum::<usize>());
     simulation.assert_all_is_given_back();
 }
 
@@ -164,53 +182,53 @@ fn the_memory_that_a_request_works_with_counts_as_its_answer_does() {
     for (script, looks) in [(&alone, &looks_alone[..]), (&spread, &looks_spread[..])] {
         for &(step, calls) in looks {
             let simulation = Simulation::new(script.clone(), None, 1, 9_000 + BUFFERS);
-            let (watch, held) = (simulation.engine.answers().take(), Arc::new(AtomicUsize::new(usize::MAX)));
+            let (watch, held) = (simulation.answers.lock().unwrap().take(), Arc::new(AtomicUsize::new(usize::MAX)));
             let seen = Arc::clone(&held);
             let look = Box::new(move || seen.store(watch.budget_used(), Ordering::Relaxed));
             *simulation.world.arrival.lock().unwrap() = Some((step, look));
-            let in_flight = simulation.submit();
+            simulation.submit();
             simulation.run();
             let (held, expected) = (held.load(Ordering::Relaxed), memory.get(calls - 1).copied().unwrap_or(0));
             assert!((expected..expected + BUFFERS).contains(&held), "{held} bytes before step {step}, not {expected}");
-            assert!(simulation.engine.answers_bytes() < BUFFERS, "the answer alone is left");
-            reported(in_flight.answer().expect("an answer")).expect("content");
+            assert!(simulation.answers_bytes() < BUFFERS, "the answer alone is left");
+            reported(simulation.inbox.take()).expect("content");
             simulation.assert_all_is_given_back();
         }
         let simulation = Simulation::new(script.clone(), None, 1, 8_999);
-        let in_flight = simulation.submit();
+        simulation.submit();
         simulation.run();
-        assert_eq!(reported(in_flight.answer().expect("an answer")).expect_err("no room").0, "overloaded");
+        assert_eq!(reported(simulation.inbox.take()).expect_err("no room").0, "overloaded");
         assert!(simulation.world.steps.load(Ordering::Relaxed) <= 6, "it has ended with the fourth call");
         simulation.assert_all_is_given_back();
     }
 }
 
-/// A guarantee of the design, measured with the operator's histogram: a small request of another tenant waits only for the running slices,
+/// A guarantee of the design, a small request of another tenant waits only for the running slices,
 /// regardless of the large request ahead of it.
 #[test]
 fn a_small_request_waits_for_the_slices_in_hand_only() {
-    let mut longest = 0.0_f64;
+    let mut longest = Duration::ZERO;
     for seed in 0..200 {
         let mut random = Random(seed);
         let (workers, step) = (random.below(3) + 1, random.below(900) + 10);
         let simulation = Simulation::new(Script::default(), Some(random), workers, 1 << 20);
         let (large, of_large) = simulation.job(parts(&[10; 1_000]), 1);
         let (small, of_small) = simulation.job(Script::default(), 2);
-        let pool = Arc::clone(simulation.world.engine.get().expect("set"));
+        let pool = Arc::clone(&simulation.pool);
         pool.submit(large, of_large).expect("admitted");
         let arrive = Box::new(move || {
             pool.submit(small, of_small).expect("admitted");
         });
         *simulation.world.arrival.lock().unwrap() = Some((step, arrive));
         simulation.run();
-        let waits = simulation.times.queue_wait.snapshot();
+        let waits = &simulation.waits;
         // A slice with time left begins one more step; steps of other workers run nested in it.
         let slice = SLICE_TIME + Duration::from_nanos(STEP_TIME_MAX_NS as u64);
-        let most = slice.as_secs_f64() * workers as f64;
-        assert!(waits.count == 2 && waits.sum <= most, "seed {seed}, {workers} workers: {waits:?}");
-        longest = longest.max(waits.sum);
+        let (count, sum, most) = (waits.count(), waits.sum(), slice * workers as u32);
+        assert!(count == 2 && sum <= most, "seed {seed}, {workers} workers: {count} waits of {sum:?} in all");
+        longest = longest.max(sum);
     }
-    assert!(longest > SLICE_TIME.as_secs_f64() / 2.0, "some had to wait: {longest}");
+    assert!(longest > SLICE_TIME / 2, "some had to wait: {longest:?}");
 }
 
 /// A large answer that is not needed any more is freed over many slices, however its request ends, because freeing it at once would occupy
@@ -227,23 +245,22 @@ fn unwanted_answers_are_freed_in_pieces() {
             simulation.world.cancel_in.store(2 * PARTS - 2, Ordering::Relaxed);
         }
         let (small, of_small) = simulation.job(Script::default(), 2);
-        let (pool, tick) =
-            (Arc::clone(simulation.world.engine.get().expect("set")), Arc::clone(&simulation.world.tick));
+        let (pool, tick) = (Arc::clone(&simulation.pool), Arc::clone(&simulation.world.tick));
         let at_the_end = Box::new(move || {
             // From now on each reading of the clock ends a slice.
             tick.store(SLICE_TIME.as_nanos() as u64, Ordering::Relaxed);
             pool.submit(small, of_small).expect("admitted");
         });
         *simulation.world.arrival.lock().unwrap() = Some((2 * PARTS - 3, at_the_end));
-        let in_flight = simulation.submit();
+        simulation.submit();
         simulation.run();
-        assert_eq!(reported(in_flight.answer().expect("an answer")).expect_err("no content").0, code);
-        let counters = simulation.engine.pool().counters();
+        assert_eq!(reported(simulation.inbox.take()).expect_err("no content").0, code);
+        let counters = simulation.pool.counters();
         let least = PARTS / FREED_BUFFERS_MAX;
         assert!(counters.slices as usize >= least, "{} slices, not {least}", counters.slices);
         assert_eq!(counters.jobs_done, 2);
-        let waits = simulation.times.queue_wait.snapshot();
-        assert!(waits.sum <= 10.0 * SLICE_TIME.as_secs_f64(), "{waits:?}");
+        let waits = &simulation.waits;
+        assert!(waits.sum() <= 10 * SLICE_TIME, "{:?}", waits.sum());
         simulation.assert_all_is_given_back();
     }
 }
@@ -251,11 +268,11 @@ fn unwanted_answers_are_freed_in_pieces() {
 #[test]
 fn a_deadline_ends_a_request_between_two_parts() {
     let simulation = Simulation::new(parts(&[10; 50]), None, 2, 1 << 20);
-    let in_flight = simulation.submit();
+    simulation.submit();
     let cancellation = simulation.world.cancellation.lock().unwrap().take().expect("submitted");
     cancellation.set_deadline(Instant::now() - Duration::from_millis(1));
     simulation.run();
-    assert_eq!(reported(in_flight.answer().expect("an answer")).expect_err("late").0, "deadline_exceeded");
+    assert_eq!(reported(simulation.inbox.take()).expect_err("late").0, "deadline_exceeded");
     assert_eq!(simulation.world.steps.load(Ordering::Relaxed), 0);
     simulation.assert_all_is_given_back();
 }
@@ -263,10 +280,10 @@ fn a_deadline_ends_a_request_between_two_parts() {
 #[test]
 fn a_pool_that_shuts_down_answers_for_what_it_drops() {
     let simulation = Simulation::new(parts(&[10; 5_000]), None, 2, 1 << 20);
-    let in_flight = simulation.submit();
+    simulation.submit();
     simulation.world.depth.store(1, Ordering::Relaxed);
-    assert!(simulation.engine.pool().run_one(), "some of it");
-    simulation.engine.pool().shutdown(Duration::ZERO);
-    assert_eq!(reported(in_flight.answer().expect("an answer")).expect_err("dropped").0, "unavailable");
+    assert!(simulation.pool.run_one(), "some of it");
+    simulation.pool.shutdown(Duration::ZERO);
+    assert_eq!(reported(simulation.inbox.take()).expect_err("dropped").0, "unavailable");
     simulation.assert_all_is_given_back();
 }

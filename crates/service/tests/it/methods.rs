@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::common::engine::{EngineFixture, engine};
 use leafseal_engine::admin::{ApiOperation, AppName, ClientName, NewApiKey, RoleName, Roles};
 use leafseal_engine::pool::{Cancellation, Stop};
 use leafseal_engine::{ApiKeySecret, Settings, system_random};
@@ -14,6 +13,7 @@ use leafseal_protocol::{
     RewrapResult, Scalar, ValuesResult, answer, request,
 };
 use leafseal_service::{EngineService, Part, PartStep, PeerIdentity, Planned, Request, Service, Step, Tenant, Written};
+use leafseal_testkit::{EngineFixture, engine};
 
 mod long_values;
 

@@ -5,14 +5,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use leafseal_engine::pool::{Admission, Cancellation, Clock, Pool, PoolSettings, Reason};
+use leafseal_engine::pool::{Abandoned, Admission, Cancellation, Clock, Observer, Pool, PoolSettings, Reason};
 use leafseal_protocol::{ErrorCode, ErrorObject, Message, answer};
-
-use crate::in_process::{InFlight, InProcess};
-use crate::metrics::{Arrival, RequestRecord, Times};
-use crate::outbox::ConnectionReceiver;
 use leafseal_service::*;
-use leafseal_service::{PeerIdentity, Refused, Service, Tenant};
 
 mod schedules;
 
@@ -202,36 +197,6 @@ impl Drop for Alive {
     }
 }
 
-struct Scripted {
-    world: Arc<World>,
-    script: Mutex<Script>,
-}
-
-impl Service for Scripted {
-    type Caller = ();
-
-    fn authenticate(&self, _peer: &PeerIdentity) -> Result<Arc<()>, Refused> {
-        Ok(Arc::default())
-    }
-
-    fn tenant<'a>(&self, _caller: &'a (), _app: Option<&'a str>) -> Tenant<'a> {
-        Tenant::Owner
-    }
-
-    fn request(
-        &self,
-        _caller: &Arc<()>,
-        _frame: Vec<u8>,
-        _id: u32,
-        _arrived: Instant,
-        cancellation: Arc<Cancellation>,
-    ) -> Box<dyn Request> {
-        *self.world.cancellation.lock().unwrap() = Some(cancellation);
-        let script = self.script.lock().unwrap().clone();
-        Box::new(ScriptedRequest::new(&self.world, script))
-    }
-}
-
 struct ScriptedRequest {
     alive: Alive,
     script: Script,
@@ -384,15 +349,62 @@ impl ScriptedPart {
     }
 }
 
+/// An answer with the work that was done for it.
+type Entry = (Answered, Effort);
+
+/// The answers of a request.
+#[derive(Clone, Default)]
+struct Inbox(Arc<Mutex<Vec<Entry>>>);
+
+impl Receiver for Inbox {
+    fn takes(&self, written: &Rope) -> bool {
+        written.size() > 0
+    }
+
+    fn receive(self: Box<Self>, answered: Answered, effort: Effort) {
+        self.0.lock().unwrap().push((answered, effort));
+    }
+}
+
+impl Inbox {
+    /// The only answer: its buffers, whose memory no longer counts.
+    fn take(&self) -> Result<Vec<Vec<u8>>, ErrorObject> {
+        let mut answers = self.0.lock().unwrap();
+        assert_eq!(answers.len(), 1, "one answer");
+        let (answered, _) = answers.pop().expect("one");
+        answered.map(|(rope, _)| rope.into_buffers().filter(|bytes| !bytes.is_empty()).collect())
+    }
+}
+
 /// The content of an answer, or its error's code and message.
-fn reported(answer: Vec<Vec<u8>>) -> Result<Vec<u8>, (String, String)> {
-    let bytes = answer.concat();
+fn reported(answer: Result<Vec<Vec<u8>>, ErrorObject>) -> Result<Vec<u8>, (String, String)> {
+    let bytes = answer.map_err(|error| (error.code.as_str().to_owned(), error.message))?.concat();
     match Message::parse(&bytes).expect("one message") {
         Message::Response { id: ID, result: Ok(_) } => Ok(bytes[HEAD_SIZE..].to_vec()),
-        Message::Response { id: ID, result: Err(error) } => {
-            let error = error.error().expect("an error object");
-            Err((error.code.to_owned(), error.message.to_owned()))
-        }
         other => panic!("{other:?}"),
+    }
+}
+
+/// The times that jobs waited for their first slices.
+#[derive(Default)]
+struct Waits {
+    count: AtomicU64,
+    nanoseconds: AtomicU64,
+}
+
+impl Observer for Waits {
+    fn waited(&self, time: Duration) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.nanoseconds.fetch_add(u64::try_from(time.as_nanos()).expect("short"), Ordering::Relaxed);
+    }
+}
+
+impl Waits {
+    fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    fn sum(&self) -> Duration {
+        Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed))
     }
 }
