@@ -52,6 +52,6 @@ pub use upstream::ConnectorError;
 pub mod fuzzing {
     pub use crate::body::coding::fuzzing::{MEMORY_MAX, check_coding};
     pub use crate::config::fuzzing::{check_configuration, find_route};
-    pub use crate::policy::route::fuzzing::check_path;
+    pub use crate::policy::router::fuzzing::check_path;
     pub use crate::rules::transform::fuzzing::check_steps;
 }

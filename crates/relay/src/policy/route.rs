@@ -12,8 +12,6 @@ use crate::host::{Host, HostError};
 use crate::policy::choice::Case;
 use crate::policy::path::RequestPath;
 
-pub(crate) mod fuzzing;
-
 /// A host pattern: `api.example.com`, `*.example.com` for all names below it, or `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostPattern {

@@ -19,6 +19,7 @@ use crate::policy::route::{HostPattern, PathPattern};
 use crate::refusal::Refusal;
 
 mod cover;
+pub(crate) mod fuzzing;
 mod trie;
 
 use trie::Trie;

@@ -4,10 +4,10 @@
 
 use hyper::Method;
 
-use super::PathPattern;
 use crate::host::Host;
 use crate::policy::choice::{Case, OtherCase};
 use crate::policy::path::{RequestPath, Steps};
+use crate::policy::route::PathPattern;
 use crate::policy::router::{Asked, Entry, Router};
 
 const STEPS_MAX: usize = 100_000;
