@@ -40,7 +40,7 @@ impl Bench {
         let mut fields = request.fields();
         let mut is_planned = !is_spread;
         while !is_planned {
-            let planned = timed(&mut times, || request.next_part()).expect("a part");
+            let planned = timed(&mut times, || request.work().next_part()).expect("a part");
             is_planned = matches!(planned, Planned::Last(_) | Planned::None);
             if let Planned::Part(mut part) | Planned::Last(mut part) = planned {
                 let mut out = Vec::new();
@@ -51,7 +51,7 @@ impl Bench {
         }
         if is_spread {
             let (written, mut tail) = (Written { size: answer.len(), fields }, Vec::new());
-            request.finish(&mut answer, written, &mut tail);
+            request.work().finish(&mut answer, written, &mut tail);
             answer.extend_from_slice(&tail);
         }
         let began = cpu_time();

@@ -1,14 +1,16 @@
 //! The interface between the network side and the service.
 //!
-//! The service never uses a socket, and a network thread never computes: [`Service::request`] only wraps the frame; [`Request::step`] and
-//! [`Part::step`] do the work on the workers of the pool, in slices.
+//! The service never uses a socket, and a network thread never computes: [`Service::request`] only wraps the frame; the steps of the
+//! request do the work on the workers of the pool, in slices.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
 use leafseal_engine::pool::Cancellation;
-use leafseal_protocol::{ErrorCode, ErrorObject};
+use leafseal_protocol::ErrorCode;
+
+use crate::work::RequestStage;
 
 /// The identity of a client, from the certificate that the TLS handshake has verified.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -89,7 +91,7 @@ pub trait Service: Send + Sync + 'static {
         id: u32,
         arrived: Instant,
         cancellation: Arc<Cancellation>,
-    ) -> Box<dyn Request>;
+    ) -> RequestStage;
 
     /// The engine, for the HTTPS API; `None` disables the API.
     fn engine(&self) -> Option<&leafseal_engine::Engine> {
@@ -117,119 +119,4 @@ pub trait Service: Send + Sync + 'static {
     fn on_maintenance_due(&self, due: Box<dyn Fn() + Send + Sync>) {
         drop(due);
     }
-}
-
-/// A request in progress. Dropped as soon as it is done, cancelled or late.
-///
-/// It starts on one worker: [`Request::step`] is called until it is done or spreads. A request that spreads has parts, which several
-/// workers run at the same time while one of them plans the next; the answer is the output of the steps, then that of each part in order,
-/// then that of [`Request::finish`]. A panic is answered with `internal`.
-pub trait Request: Send {
-    /// Runs one step of about 50 µs, at most 200. On [`Step::Done`], `out` contains exactly one complete response message with the
-    /// request's id, on [`Step::Spread`] the beginning of one; until then the content of `out` is up to the request, and the same buffer is
-    /// passed to the next step.
-    ///
-    /// A step that lacks something which is being looked up fails, after it has requested that its job is parked
-    /// ([`park_job`](leafseal_engine::pool::park_job)): it must leave the request as it was, and is repeated.
-    ///
-    /// # Errors
-    /// The request's answer. The content of `out` is dropped.
-    fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject>;
-
-    /// Plans the next part, which follows all planned ones. Called only after [`Step::Spread`], and not after it has returned the last part
-    /// or an error. It must take much less time than a part, because other workers may wait for the next one.
-    ///
-    /// # Errors
-    /// The request's answer, unless an earlier part fails.
-    fn next_part(&mut self) -> Result<Planned, ErrorObject> {
-        Ok(Planned::None)
-    }
-
-    /// Runs the next part, or a step of it, without planning: for a worker that no other would join, which saves the cost of planning.
-    /// Called only when [`Request::next_part`] may be, and in any order with it. Its output in `out`, an empty buffer, follows all planned
-    /// parts. Returns `None` without doing anything if the request does not support this, now or ever.
-    ///
-    /// # Errors
-    /// As [`Part::step`].
-    fn step_unplanned(&mut self, _out: &mut Vec<u8>) -> Option<Result<PartStep, ErrorObject>> {
-        None
-    }
-
-    /// Completes an answer whose parts are all done: `head` is what the steps wrote, `written` describes the output of all parts and steps;
-    /// what is appended to `tail` ends the message.
-    fn finish(&mut self, _head: &mut Vec<u8>, _written: Written, _tail: &mut Vec<u8>) {}
-
-    /// The error of a request that spread, if its parts exceed the size that it then allowed.
-    fn too_large(&self) -> ErrorObject {
-        ErrorObject::new(ErrorCode::TooLarge, "the answer is too large")
-    }
-
-    /// The number of values that its own steps have encrypted, decrypted or rewrapped; read when it ends, successful or not.
-    fn fields(&self) -> u64 {
-        0
-    }
-
-    /// Bytes of working memory, besides its frame and its answer, that can grow with the request. Read after each of its own steps and each
-    /// planning call; they count towards the memory for answers until it ends.
-    fn memory(&self) -> usize {
-        0
-    }
-}
-
-/// A part of a request, which one worker runs. It owns its inputs or shares them with the others.
-pub trait Part: Send {
-    /// Runs one step, as [`Request::step`], and appends to `out`, which belongs to this part.
-    ///
-    /// # Errors
-    /// The request's answer, unless an earlier part fails.
-    fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject>;
-
-    /// The number of values that it has encrypted, decrypted or rewrapped; read when it ends, successful or not.
-    fn fields(&self) -> u64 {
-        0
-    }
-}
-
-/// The combined output of a request's steps and parts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Written {
-    /// Bytes.
-    pub size: usize,
-    /// Values encrypted, decrypted or rewrapped.
-    pub fields: u64,
-}
-
-/// The result of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// More steps follow.
-    More,
-    /// The rest is done in parts.
-    Spread {
-        /// Maximum size of the answer in bytes.
-        answer_size_max: usize,
-    },
-    /// The response is complete.
-    Done,
-}
-
-/// The result of a step of a part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PartStep {
-    /// More steps follow.
-    More,
-    /// The part is complete.
-    Done,
-}
-
-/// The result of planning.
-pub enum Planned {
-    /// A part; more remain to be planned.
-    Part(Box<dyn Part>),
-    /// The last part.
-    Last(Box<dyn Part>),
-    /// No part yet: planning took a step by itself.
-    Nothing,
-    /// No more parts.
-    None,
 }

@@ -13,10 +13,10 @@ use leafseal_engine::pool::{
 };
 use leafseal_protocol::{ErrorCode, ErrorObject};
 
-use crate::interface::{Part, PartStep, Planned, Request, Step, Written};
 use crate::memory::{Exhausted, Share};
 use crate::reply::{Effort, Reply};
 use crate::rope::{FREED_BUFFERS_MAX, Rope};
+use crate::work::{Part, PartStep, Planned, RequestStage, Step, Written};
 use replies::{answer, refuse, shrink};
 
 /// Steps run one after another without checking the queue until this much time is used: short steps do not justify a check.
@@ -33,7 +33,7 @@ pub struct RequestJob {
 
 struct State {
     /// `None` while a worker runs it, and after the end.
-    request: Option<Box<dyn Request>>,
+    request: Option<RequestStage>,
     phase: Phase,
     outputs: Outputs,
     /// The number of the first of the parts in `held`.
@@ -133,8 +133,8 @@ struct Running {
 
 /// What a worker does next, without the lock.
 enum Task {
-    Step(Box<dyn Request>, Vec<u8>),
-    Plan(Box<dyn Request>),
+    Step(RequestStage, Vec<u8>),
+    Plan(RequestStage),
     Work(Running, Others),
     /// Buffers that are not needed, to be freed.
     Free(Vec<Vec<u8>>),
@@ -151,7 +151,7 @@ enum Others {
 
 /// What is left of a request that has ended, once its last worker has left.
 struct Remains {
-    request: Box<dyn Request>,
+    request: RequestStage,
     phase: Phase,
     ending: Option<Ending>,
     outputs: Outputs,
@@ -160,7 +160,7 @@ struct Remains {
 
 impl RequestJob {
     /// Creates a job; `share` is empty.
-    pub fn new(request: Box<dyn Request>, cancellation: Arc<Cancellation>, share: Share, reply: Reply) -> Self {
+    pub fn new(request: RequestStage, cancellation: Arc<Cancellation>, share: Share, reply: Reply) -> Self {
         let state = State {
             request: Some(request),
             phase: Phase::Alone,
@@ -192,7 +192,7 @@ impl RequestJob {
         let (request, outputs, share) = (state.request.take(), std::mem::take(&mut state.outputs), state.share.take());
         let (reply, mut effort) = (state.reply.take(), state.effort);
         drop(state);
-        effort.fields += request.as_ref().map_or(0, |request| request.fields()) + outputs.paused_fields();
+        effort.fields += request.as_ref().map_or(0, RequestStage::fields) + outputs.paused_fields();
         drop((request, outputs, share));
         reply.map(|reply| (reply, effort))
     }
@@ -409,7 +409,7 @@ impl<'a> Visit<'a> {
     }
 
     /// Runs one of the request's own steps.
-    fn step(&mut self, mut request: Box<dyn Request>, mut head: Vec<u8>) -> MutexGuard<'a, State> {
+    fn step(&mut self, mut request: RequestStage, mut head: Vec<u8>) -> MutexGuard<'a, State> {
         let (before, size) = (head.capacity(), head.len());
         let result = request.step(&mut head);
         self.parking = take_parking();
@@ -442,15 +442,15 @@ impl<'a> Visit<'a> {
     }
 
     /// Runs the next part without a plan if no other worker could join; otherwise plans it and runs it, while others continue to plan.
-    fn plan(&mut self, mut request: Box<dyn Request>) -> MutexGuard<'a, State> {
+    fn plan(&mut self, mut request: RequestStage) -> MutexGuard<'a, State> {
         if !self.turn.is_wanted() {
             let mut out = Vec::new();
-            if let Some(result) = request.step_unplanned(&mut out) {
+            if let Some(result) = request.work().step_unplanned(&mut out) {
                 self.parking = take_parking();
                 return self.end_unplanned(request, out, result);
             }
         }
-        let planned = request.next_part();
+        let planned = request.work().next_part();
         self.parking = take_parking();
         self.now = self.turn.now();
         let working = request.memory();
@@ -484,7 +484,7 @@ impl<'a> Visit<'a> {
     /// Stores the output of a step without a plan, which counts as a part, although it may be less than one.
     fn end_unplanned(
         &mut self,
-        request: Box<dyn Request>,
+        request: RequestStage,
         mut out: Vec<u8>,
         result: Result<PartStep, ErrorObject>,
     ) -> MutexGuard<'a, State> {
@@ -574,7 +574,7 @@ impl<'a> Visit<'a> {
         let Outputs { mut written, head, parts, paused } = outputs;
         if phase == Phase::Planned && ending.is_none() {
             let (all, mut tail) = (Written { size: written.size(), fields: effort.fields }, Vec::new());
-            request.finish(written.first_mut(), all, &mut tail);
+            request.work().finish(written.first_mut(), all, &mut tail);
             written.push(tail);
         }
         let ending = match ending {

@@ -1,8 +1,9 @@
 //! Requests to the engine as jobs of its pool.
 //!
-//! A [`Service`] creates a [`Request`] from each frame, and a [`RequestJob`] runs it in steps on the workers, a large one on several at
-//! once. Its output is passed to a [`Receiver`], once, with its share of the memory for answers. [`EngineService`] implements the
-//! protocol's methods over the engine, [`api`] the calls of the HTTPS API.
+//! A [`Service`] creates a [`Request`] from each frame, which reads the parameters and begins the [`RequestWork`]. A [`RequestJob`] runs
+//! both in steps on the workers, the work of a large request on several at once. The output is passed to a [`Receiver`], once, with its
+//! share of the memory for answers. [`EngineService`] implements the protocol's methods over the engine, [`api`] the calls of the HTTPS
+//! API.
 //!
 //! Guarantees: no step takes much longer than some tens of microseconds; every request is answered exactly once; memory of answers is
 //! charged before it is allocated. There are no sockets, runtime or TLS here: workers compute, and never wait for a network.
@@ -17,12 +18,14 @@ mod memory;
 mod reply;
 mod rope;
 mod rpc;
+mod work;
 
 pub use gathering::gather;
-pub use interface::{Part, PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written};
+pub use interface::{PeerIdentity, Refused, Service, Tenant};
 pub use job::{RequestJob, SLICE_TIME};
 pub use memory::{Budget, Exhausted, Share};
 pub use reply::{Answered, Effort, Receiver, Reply};
 pub use rope::{FREED_BUFFERS_MAX, MERGE_SIZE_MAX, Rope};
 pub use rpc::convert::error as error_object;
 pub use rpc::{EngineService, FailureObserver};
+pub use work::{Begun, Part, PartStep, Planned, Request, RequestStage, RequestWork, Step, Written};

@@ -21,7 +21,8 @@ use leafseal_engine::pool::Cancellation;
 use leafseal_engine::{Caller, Counters, Engine, LookupRun, Report};
 use leafseal_protocol::{ErrorCode, ErrorObject, Limits};
 
-use crate::interface::{PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written};
+use crate::interface::{PeerIdentity, Refused, Service, Tenant};
+use crate::work::{Begun, Request, RequestStage, RequestWork, answer_too_large};
 use call::{Call, Parsed};
 use documents::Document;
 use files::File;
@@ -129,8 +130,8 @@ impl Service for EngineService {
         id: u32,
         arrived: Instant,
         cancellation: Arc<Cancellation>,
-    ) -> Box<dyn Request> {
-        Box::new(EngineRequest {
+    ) -> RequestStage {
+        RequestStage::beginning(EngineRequest {
             engine: self.engine.clone(),
             caller: Arc::clone(caller),
             id,
@@ -139,7 +140,7 @@ impl Service for EngineService {
             limits: self.limits,
             answer_size_max: self.answer_size_max,
             failures: Arc::clone(&self.failures),
-            stage: Stage::Arrived(frame),
+            parameters: Parameters::Unread(frame),
         })
     }
 
@@ -179,6 +180,7 @@ impl Service for EngineService {
     }
 }
 
+/// A request whose work has not begun.
 struct EngineRequest {
     engine: Engine,
     caller: Arc<Caller>,
@@ -188,118 +190,43 @@ struct EngineRequest {
     limits: Limits,
     answer_size_max: usize,
     failures: Arc<dyn FailureObserver>,
-    stage: Stage,
+    parameters: Parameters,
 }
 
-enum Stage {
-    /// Only the head has been read.
-    Arrived(Vec<u8>),
+enum Parameters {
+    /// Only the head of the frame has been read.
+    Unread(Vec<u8>),
     /// The parameters are read; nothing has been done, or only the store has to be read first.
     Read(Arc<Call>),
-    /// Runs its own steps.
-    Working(Box<dyn Request>),
-    /// Runs in parts.
-    Spread {
-        work: Box<dyn Request>,
-        /// Whether the method limits the answer below the service's limit.
-        is_limited: bool,
-    },
-    /// Finished in one step; or a step is running, or has failed.
-    Over,
 }
 
 impl Request for EngineRequest {
-    fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        // A step that fails because the store has to be read first is repeated: until the work has begun, the stage stays.
-        let (stage, step) = match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Arrived(frame) => (self.read(frame), Step::More),
-            Stage::Read(call) => match self.begin(&call, out) {
-                Ok(begun) => begun,
-                Err(error) => {
-                    self.stage = Stage::Read(call);
-                    return Err(error);
+    fn begin(&mut self, out: &mut Vec<u8>) -> Result<Begun, ErrorObject> {
+        match &mut self.parameters {
+            Parameters::Unread(frame) => {
+                let call = Call::read(std::mem::take(frame));
+                // The next step does not begin if the deadline has passed.
+                if let Some(milliseconds) = call.parsed().deadline_ms() {
+                    self.cancellation.set_deadline(self.arrived + Duration::from_millis(u64::from(milliseconds)));
                 }
-            },
-            Stage::Working(mut work) => match work.step(out)? {
-                Step::Spread { answer_size_max } => {
-                    let is_limited = answer_size_max < self.answer_size_max;
-                    let answer_size_max = answer_size_max.min(self.answer_size_max);
-                    (Stage::Spread { work, is_limited }, Step::Spread { answer_size_max })
-                }
-                step => (Stage::Working(work), step),
-            },
-            Stage::Spread { .. } | Stage::Over => panic!("a request has no step after its last"),
-        };
-        self.stage = stage;
-        if out.len() > self.answer_size_max { Err(self.own_too_large()) } else { Ok(step) }
-    }
-
-    fn next_part(&mut self) -> Result<Planned, ErrorObject> {
-        match &mut self.stage {
-            Stage::Spread { work, .. } => work.next_part(),
-            _ => panic!("a request has parts once it has spread"),
-        }
-    }
-
-    fn step_unplanned(&mut self, out: &mut Vec<u8>) -> Option<Result<PartStep, ErrorObject>> {
-        match &mut self.stage {
-            Stage::Spread { work, .. } => work.step_unplanned(out),
-            _ => panic!("a request has parts once it has spread"),
-        }
-    }
-
-    fn finish(&mut self, head: &mut Vec<u8>, written: Written, tail: &mut Vec<u8>) {
-        if let Stage::Spread { work, .. } = &mut self.stage {
-            work.finish(head, written, tail);
-        }
-    }
-
-    fn too_large(&self) -> ErrorObject {
-        match &self.stage {
-            Stage::Spread { work, is_limited: true } => work.too_large(),
-            _ => self.own_too_large(),
-        }
-    }
-
-    fn fields(&self) -> u64 {
-        match &self.stage {
-            Stage::Working(work) | Stage::Spread { work, .. } => work.fields(),
-            Stage::Arrived(_) | Stage::Read(_) | Stage::Over => 0,
-        }
-    }
-
-    fn memory(&self) -> usize {
-        match &self.stage {
-            Stage::Working(work) | Stage::Spread { work, .. } => work.memory(),
-            Stage::Arrived(_) | Stage::Read(_) | Stage::Over => 0,
+                self.parameters = Parameters::Read(Arc::new(call));
+                Ok(Begun::More)
+            }
+            Parameters::Read(call) => {
+                let call = Arc::clone(call);
+                self.begin_work(&call, out)
+            }
         }
     }
 }
 
 impl EngineRequest {
-    fn own_too_large(&self) -> ErrorObject {
-        let limit = self.answer_size_max;
-        ErrorObject::new(
-            ErrorCode::TooLarge,
-            format!("the answer exceeds the limit of {limit} bytes: send less at a time"),
-        )
-    }
-
-    /// Reads the parameters, and sets their deadline: the next step does not begin if it has passed.
-    fn read(&mut self, frame: Vec<u8>) -> Stage {
-        let call = Call::read(frame);
-        if let Some(milliseconds) = call.parsed().deadline_ms() {
-            self.cancellation.set_deadline(self.arrived + Duration::from_millis(u64::from(milliseconds)));
-        }
-        Stage::Read(Arc::new(call))
-    }
-
-    /// Checks the request and runs its first step.
-    fn begin(&self, call: &Arc<Call>, out: &mut Vec<u8>) -> Result<(Stage, Step), ErrorObject> {
+    /// Checks the request and begins its work.
+    fn begin_work(&self, call: &Arc<Call>, out: &mut Vec<u8>) -> Result<Begun, ErrorObject> {
         let (engine, id) = (&self.engine, self.id);
         let caller = &*convert::caller(&self.caller, call.parsed().key_id())?;
         engine.admit(caller).map_err(convert::error)?;
-        let work: Box<dyn Request> = match call.parsed() {
+        let work: Box<dyn RequestWork> = match call.parsed() {
             Parsed::Encrypt(params) => Box::new(List::encrypt(engine, caller, id, (call, params), out)?),
             Parsed::Decrypt(params) => {
                 Box::new(List::decrypt(engine, caller, id, (call, params), &self.failures, out)?)
@@ -314,10 +241,11 @@ impl EngineRequest {
             Parsed::Inspect(params) => Box::new(List::inspect(engine, caller, id, (call, params), out)?),
             at_once => {
                 self.answer_at_once(at_once, out)?;
-                return Ok((Stage::Over, Step::Done));
+                let is_too_large = out.len() > self.answer_size_max;
+                return if is_too_large { Err(answer_too_large(self.answer_size_max)) } else { Ok(Begun::Done) };
             }
         };
-        Ok((Stage::Working(work), Step::More))
+        Ok(Begun::Next(RequestStage::limited(work, self.answer_size_max)))
     }
 
     fn answer_at_once(&self, parsed: &Parsed<'_>, out: &mut Vec<u8>) -> Result<(), ErrorObject> {

@@ -22,7 +22,7 @@ use leafseal_service::RequestJob;
 use leafseal_service::Rope;
 use leafseal_service::Share;
 use leafseal_service::{Answered, Effort, Receiver, Reply};
-use leafseal_service::{Request, Tenant};
+use leafseal_service::{RequestStage, Tenant};
 
 /// The parameters of a call that is to be submitted.
 pub(super) struct Submission<'a> {
@@ -102,7 +102,7 @@ impl Api {
     /// Submits a call, once there is room in the queue, and waits for its answer.
     pub(super) async fn run(
         &self,
-        request: Box<dyn Request>,
+        request: RequestStage,
         submission: Submission<'_>,
         accounts: Accounts,
         bytes: usize,

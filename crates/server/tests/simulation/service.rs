@@ -7,7 +7,8 @@ use leafseal_engine::Caller;
 use leafseal_engine::pool::Cancellation;
 use leafseal_protocol::{ErrorObject, Message, Peek};
 use leafseal_service::{
-    EngineService, Part, PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written,
+    EngineService, Part, PartStep, PeerIdentity, Planned, Refused, RequestStage, RequestWork, Service, Step, Tenant,
+    Written,
 };
 
 use crate::network::Opener;
@@ -45,7 +46,7 @@ impl Service for Watched {
         id: u32,
         arrived: Instant,
         cancellation: Arc<Cancellation>,
-    ) -> Box<dyn Request> {
+    ) -> RequestStage {
         let world = self.world.upgrade().expect("the world outlives its server");
         let call = match caller.opener {
             Opener::Client(_) => world.journal.call_of(&frame),
@@ -54,7 +55,7 @@ impl Service for Watched {
         let flow = Flow { app: app_of(&frame), connection: caller.connection };
         let number = world.watch.begin(flow, id, call, Arc::clone(&cancellation));
         let request = self.service.request(&caller.caller, frame, id, arrived, cancellation);
-        Box::new(WatchedRequest { request, world, number })
+        RequestStage::working(WatchedRequest { request, world, number })
     }
 }
 
@@ -64,12 +65,12 @@ fn app_of(frame: &[u8]) -> String {
 }
 
 struct WatchedRequest {
-    request: Box<dyn Request>,
+    request: RequestStage,
     world: Arc<World>,
     number: Number,
 }
 
-impl Request for WatchedRequest {
+impl RequestWork for WatchedRequest {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
         self.world.step(self.number, watch::Step::Work);
         self.request.step(out)
@@ -82,7 +83,7 @@ impl Request for WatchedRequest {
             let world = Arc::clone(&self.world);
             Box::new(WatchedPart { part, world, number: self.number }) as Box<dyn Part>
         };
-        Ok(match self.request.next_part()? {
+        Ok(match self.request.work().next_part()? {
             Planned::Part(part) => Planned::Part(watched(part)),
             Planned::Last(part) => Planned::Last(watched(part)),
             other => other,
@@ -90,7 +91,7 @@ impl Request for WatchedRequest {
     }
 
     fn finish(&mut self, head: &mut Vec<u8>, written: Written, tail: &mut Vec<u8>) {
-        self.request.finish(head, written, tail);
+        self.request.work().finish(head, written, tail);
     }
 
     fn too_large(&self) -> ErrorObject {

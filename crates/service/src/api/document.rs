@@ -9,21 +9,26 @@ use leafseal_engine::{
 use leafseal_protocol::{ErrorCode, ErrorObject};
 
 use super::{CallInput, CallReport};
-use crate::interface::{Planned, Request, Step, Written};
 use crate::rpc::convert::error as error_object;
 use crate::rpc::parts::next_part;
+use crate::work::{Planned, RequestStage, RequestWork, Step, Written};
 
 /// Encrypts the selected scalars of [`CallInput::body`] as JSON.
-pub fn encrypt_document(input: CallInput) -> Box<dyn Request> {
+pub fn encrypt_document(input: CallInput) -> RequestStage {
     let begin = |input: &CallInput| input.engine.encryptor(&input.caller, &input.encrypt_options());
-    Box::new(Document::<Encryptor> { input: Arc::new(input), stage: Stage::Received, begin, payload: None })
+    RequestStage::working(Document::<Encryptor> {
+        input: Arc::new(input),
+        stage: Stage::Received,
+        begin,
+        payload: None,
+    })
 }
 
 /// The same with every envelope in it decrypted that is selected. `payload` is what a token was made for, and nothing else is decrypted
 /// for one.
-pub fn decrypt_document(input: CallInput, payload: Option<PayloadDigest>) -> Box<dyn Request> {
+pub fn decrypt_document(input: CallInput, payload: Option<PayloadDigest>) -> RequestStage {
     let begin = |input: &CallInput| input.engine.decryptor(&input.caller, &input.decrypt_options());
-    Box::new(Document::<Decryptor> { input: Arc::new(input), stage: Stage::Received, begin, payload })
+    RequestStage::working(Document::<Decryptor> { input: Arc::new(input), stage: Stage::Received, begin, payload })
 }
 
 struct Document<R: Rewriter> {
@@ -93,7 +98,7 @@ impl<R: Rewriter> Document<R> {
     }
 }
 
-impl<R: Rewriter + Send + 'static> Request for Document<R> {
+impl<R: Rewriter + Send + 'static> RequestWork for Document<R> {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
         let input = Arc::clone(&self.input);
         let body = &input.body;

@@ -4,17 +4,17 @@ use leafseal_engine::{Error, FileDecryption, FileEncryption, Progress};
 use leafseal_protocol::ErrorObject;
 
 use super::CallInput;
-use crate::interface::{Request, Step};
 use crate::rpc::convert::error as error_object;
+use crate::work::{RequestStage, RequestWork, Step};
 
 /// The file form of [`CallInput::body`].
-pub fn encrypt_file(input: CallInput) -> Box<dyn Request> {
-    Box::new(File { input, work: None, begin: begin_encryption })
+pub fn encrypt_file(input: CallInput) -> RequestStage {
+    RequestStage::working(File { input, work: None, begin: begin_encryption })
 }
 
 /// The content of the file that [`CallInput::body`] is.
-pub fn decrypt_file(input: CallInput) -> Box<dyn Request> {
-    Box::new(File { input, work: None, begin: begin_decryption })
+pub fn decrypt_file(input: CallInput) -> RequestStage {
+    RequestStage::working(File { input, work: None, begin: begin_decryption })
 }
 
 fn begin_encryption(input: &CallInput) -> Result<FileWork, Error> {
@@ -36,7 +36,7 @@ enum FileWork {
     Decrypt(FileDecryption),
 }
 
-impl Request for File {
+impl RequestWork for File {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
         let body = &self.input.body;
         let progress = match &mut self.work {

@@ -5,15 +5,22 @@ use leafseal_protocol::{ErrorCode, ErrorObject};
 use serde_json::{Value, json};
 
 use super::{CallInput, invalid, write};
-use crate::interface::{Request, Step};
 use crate::rpc::convert::{error as error_object, text_kind, wire_curve};
+use crate::work::{RequestStage, RequestWork, Step};
 
 /// Bytes of blank lines that a step skips: some ten microseconds.
 const STEP_SIZE: usize = 16 << 10;
 
 /// Returns the metadata of an envelope; of one on each line, in a line each, if the body is JSON Lines.
-pub fn inspect(input: CallInput) -> Box<dyn Request> {
-    Box::new(Inspect { input, copied: 0, lines: LineFinder::default(), line: 0, inspector: None, envelope: None })
+pub fn inspect(input: CallInput) -> RequestStage {
+    RequestStage::working(Inspect {
+        input,
+        copied: 0,
+        lines: LineFinder::default(),
+        line: 0,
+        inspector: None,
+        envelope: None,
+    })
 }
 
 struct Inspect {
@@ -60,7 +67,7 @@ impl Inspect {
     }
 }
 
-impl Request for Inspect {
+impl RequestWork for Inspect {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
         let CallInput { engine, caller, app, .. } = &self.input;
         let Some(inspector) = &mut self.inspector else {

@@ -6,12 +6,12 @@ use leafseal_protocol::ErrorObject;
 use serde_json::json;
 
 use super::{CallInput, write};
-use crate::interface::{Request, Step};
 use crate::rpc::convert::error as error_object;
+use crate::work::{RequestStage, RequestWork, Step};
 
 /// An app's public keys, in the form in which SDKs read them.
-pub fn public_keys(input: CallInput, team: String) -> Box<dyn Request> {
-    Box::new(Keys { input, team })
+pub fn public_keys(input: CallInput, team: String) -> RequestStage {
+    RequestStage::working(Keys { input, team })
 }
 
 struct Keys {
@@ -19,7 +19,7 @@ struct Keys {
     team: String,
 }
 
-impl Request for Keys {
+impl RequestWork for Keys {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
         let CallInput { engine, caller, app, .. } = &self.input;
         let keys = engine.public_keys(caller, app).map_err(error_object)?;

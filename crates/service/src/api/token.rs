@@ -7,12 +7,12 @@ use leafseal_protocol::ErrorObject;
 use serde_json::json;
 
 use super::{CallInput, invalid, write};
-use crate::interface::{Request, Step};
 use crate::rpc::convert::error as error_object;
+use crate::work::{RequestStage, RequestWork, Step};
 
 /// Makes a client-side token.
-pub fn issue_token(input: CallInput) -> Box<dyn Request> {
-    Box::new(Issue { input, reading: None, request: None })
+pub fn issue_token(input: CallInput) -> RequestStage {
+    RequestStage::working(Issue { input, reading: None, request: None })
 }
 
 struct Issue {
@@ -29,7 +29,7 @@ const EXPIRY_FROM_NOW_MAX_MS: u64 = TOKEN_AGE_MAX.as_millis() as u64;
 /// A shorter one is a mistake, such as the milliseconds part of a date.
 const EXPIRY_MIN_MS: u64 = 1_000;
 
-impl Request for Issue {
+impl RequestWork for Issue {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
         let CallInput { engine, caller, app, body, .. } = &self.input;
         let Some(request) = &self.request else {

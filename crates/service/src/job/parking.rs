@@ -23,7 +23,7 @@ impl<'a> Visit<'a> {
     /// Keeps a request whose step is to be repeated, without what it has written.
     pub(super) fn repeat(
         &mut self,
-        request: Box<dyn Request>,
+        request: RequestStage,
         mut head: Vec<u8>,
         before: usize,
         size: usize,

@@ -13,7 +13,7 @@ use super::call::Call;
 use super::convert;
 use super::failures::FailureLog;
 use super::parts::{self, OwnsDocument};
-use crate::interface::{Planned, Request, Step, Written};
+use crate::work::{Planned, RequestWork, Step, Written};
 
 /// A document that an [`Encryptor`] or a [`Decryptor`] processes.
 pub(super) struct Document<R: Rewriter> {
@@ -162,7 +162,7 @@ impl<R: Rewriter + Send + 'static> Document<R> {
     }
 }
 
-impl<R: Rewriter + Send + 'static> Request for Document<R> {
+impl<R: Rewriter + Send + 'static> RequestWork for Document<R> {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
         let call = &self.call;
         let work = match &mut self.stage {

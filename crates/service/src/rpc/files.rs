@@ -8,7 +8,7 @@ use leafseal_protocol::{DecryptFileParams, EncryptFileParams, ErrorObject};
 
 use super::call::Call;
 use super::convert;
-use crate::interface::{Request, Step};
+use crate::work::{RequestWork, Step};
 
 /// A file in progress.
 pub(super) struct File {
@@ -47,7 +47,7 @@ impl File {
     }
 }
 
-impl Request for File {
+impl RequestWork for File {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
         let file = self.call.file();
         let progress = match &mut self.work {

@@ -7,7 +7,7 @@ use leafseal_protocol::{ErrorObject, RawValues};
 
 use super::call::Call;
 use super::span::Span;
-use crate::interface::{Part, PartStep, Planned, Request, Step, Written};
+use crate::work::{Part, PartStep, Planned, RequestWork, Step, Written};
 
 /// What a method does with each value of a list.
 pub(super) trait ListMethod: Send + Sized + 'static {
@@ -89,7 +89,7 @@ impl<M: ListMethod> List<M> {
     }
 }
 
-impl<M: ListMethod> Request for List<M> {
+impl<M: ListMethod> RequestWork for List<M> {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
         match self.rest.advance(out)? {
             // The request spreads; only the service's limit applies to its answer.

@@ -6,7 +6,7 @@ use leafseal_engine::{DocumentPart, DocumentWork, Planned as Stretch, Progress, 
 use leafseal_protocol::ErrorObject;
 
 use super::convert;
-use crate::interface::{Part, PartStep, Planned};
+use crate::work::{Part, PartStep, Planned};
 
 /// Owns the bytes of a document while it is processed.
 pub(crate) trait OwnsDocument: Send + Sync + 'static {

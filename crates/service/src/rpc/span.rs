@@ -2,7 +2,7 @@
 
 use leafseal_protocol::{RawValues, Scalar, Text, ValueError, ValuesPosition};
 
-use crate::interface::PartStep;
+use crate::work::PartStep;
 
 /// A span of a list, from its next value to its end.
 #[derive(Clone, Copy)]

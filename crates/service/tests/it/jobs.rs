@@ -255,7 +255,7 @@ fn fault(message: impl Into<String>) -> ErrorObject {
     ErrorObject::new(ErrorCode::InvalidParams, message)
 }
 
-impl Request for ScriptedRequest {
+impl RequestWork for ScriptedRequest {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
         self.alive.0.step();
         self.calls += 1;

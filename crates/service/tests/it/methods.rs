@@ -12,7 +12,9 @@ use leafseal_protocol::{
     FileResult, InfoResult, InspectResult, Keying, Limits as WireLimits, Message, OtherCase, PublicKeys, RewrapOptions,
     RewrapResult, Scalar, ValuesResult, answer, request,
 };
-use leafseal_service::{EngineService, Part, PartStep, PeerIdentity, Planned, Request, Service, Step, Tenant, Written};
+use leafseal_service::{
+    EngineService, Part, PartStep, PeerIdentity, Planned, RequestStage, RequestWork, Service, Step, Tenant, Written,
+};
 use leafseal_testkit::{EngineFixture, engine};
 
 mod long_values;
@@ -67,7 +69,7 @@ fn run_watched(fixture: &Fixture, frame: Vec<u8>) -> (Vec<u8>, Steps) {
     let cancellation = Arc::new(Cancellation::new());
     let mut request = fixture.service.request(&fixture.caller, frame, 9, Instant::now(), cancellation);
     let mut steps = Steps::default();
-    let answer = run_alone(&mut *request, &mut steps).unwrap_or_else(|error| {
+    let answer = run_alone(&mut request, &mut steps).unwrap_or_else(|error| {
         let mut out = Vec::new();
         answer::error(9, &error, &mut out);
         out
@@ -75,7 +77,7 @@ fn run_watched(fixture: &Fixture, frame: Vec<u8>) -> (Vec<u8>, Steps) {
     (answer, steps)
 }
 
-fn run_alone(request: &mut dyn Request, steps: &mut Steps) -> Result<Vec<u8>, ErrorObject> {
+fn run_alone(request: &mut RequestStage, steps: &mut Steps) -> Result<Vec<u8>, ErrorObject> {
     let mut head = Vec::new();
     loop {
         match steps.take(&mut head, |head| request.step(head))? {
@@ -86,7 +88,7 @@ fn run_alone(request: &mut dyn Request, steps: &mut Steps) -> Result<Vec<u8>, Er
     }
     let (mut parts, mut fault, mut fields) = (Vec::new(), None, 0);
     let all: Vec<Box<dyn Part>> =
-        planned(request, steps).map_while(|part| part.map_err(|error| fault = Some(error)).ok()).collect();
+        planned(request.work(), steps).map_while(|part| part.map_err(|error| fault = Some(error)).ok()).collect();
     for mut part in all.into_iter().rev() {
         let mut out = Vec::new();
         let step = loop {
@@ -104,12 +106,15 @@ fn run_alone(request: &mut dyn Request, steps: &mut Steps) -> Result<Vec<u8>, Er
     let size = head.len() + parts.iter().map(Vec::len).sum::<usize>();
     let mut tail = Vec::new();
     let fields = fields + request.fields();
-    request.finish(&mut head, Written { size, fields }, &mut tail);
+    request.work().finish(&mut head, Written { size, fields }, &mut tail);
     Ok(std::iter::once(head).chain(parts.into_iter().rev()).chain([tail]).flatten().collect())
 }
 
 /// All parts, up to a fault in planning.
-fn planned(request: &mut dyn Request, steps: &mut Steps) -> impl Iterator<Item = Result<Box<dyn Part>, ErrorObject>> {
+fn planned(
+    request: &mut dyn RequestWork,
+    steps: &mut Steps,
+) -> impl Iterator<Item = Result<Box<dyn Part>, ErrorObject>> {
     let mut is_over = false;
     std::iter::from_fn(move || {
         while !is_over {
@@ -351,7 +356,7 @@ fn the_tree_of_a_document_counts_as_memory_of_its_request() {
             fixture.service.request(&fixture.caller, frame, 9, Instant::now(), Arc::new(Cancellation::new()));
         while request.step(&mut Vec::new()).expect("a step") == Step::More {}
         let mut memory_max = request.memory();
-        while !matches!(request.next_part().expect("a part"), Planned::Last(_) | Planned::None) {
+        while !matches!(request.work().next_part().expect("a part"), Planned::Last(_) | Planned::None) {
             memory_max = memory_max.max(request.memory());
         }
         // Memory is allocated in chunks of 64 KiB.

@@ -24,7 +24,9 @@ use leafseal_protocol::{
     connection_error,
 };
 use leafseal_server::{Server, ServerSettings, TlsSettings, issue_client};
-use leafseal_service::{Part, PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written};
+use leafseal_service::{
+    Part, PartStep, PeerIdentity, Planned, Refused, RequestStage, RequestWork, Service, Step, Tenant, Written,
+};
 
 /// Long enough for a slow machine; a passing test never waits for it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -242,11 +244,11 @@ impl Service for TestService {
         id: u32,
         arrived: Instant,
         cancellation: Arc<Cancellation>,
-    ) -> Box<dyn Request> {
+    ) -> RequestStage {
         self.begun.fetch_add(1, Ordering::SeqCst);
         self.alive.fetch_add(1, Ordering::SeqCst);
         self.cancellations.lock().unwrap().push(Arc::clone(&cancellation));
-        Box::new(TestRequest {
+        RequestStage::working(TestRequest {
             frame,
             id,
             arrived,
@@ -297,7 +299,7 @@ impl Drop for TestRequest {
     }
 }
 
-impl Request for TestRequest {
+impl RequestWork for TestRequest {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
         self.steps.fetch_add(1, Ordering::SeqCst);
         if self.is_unavailable.load(Ordering::SeqCst) {

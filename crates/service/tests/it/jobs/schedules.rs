@@ -48,7 +48,7 @@ impl Simulation {
         share: Share,
         inbox: Inbox,
     ) -> (Arc<RequestJob>, Admission) {
-        let request = Box::new(ScriptedRequest::new(&self.world, script));
+        let request = RequestStage::working(ScriptedRequest::new(&self.world, script));
         let job = RequestJob::new(request, Arc::clone(&cancellation), share, Reply::new(inbox));
         (Arc::new(job), Admission { tenant, client: tenant, connection: tenant, bytes: REQUEST_SIZE, cancellation })
     }
