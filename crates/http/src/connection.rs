@@ -14,7 +14,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use leafseal_net::{Leaving, Phase, age_reached};
+use leafseal_net::{ShutdownNotice, ShutdownPhase, age_reached};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -81,9 +81,9 @@ pub struct StreamServer<H> {
     pub(crate) handler: Arc<H>,
     pub(crate) settings: Arc<HttpSettings>,
     pub(crate) registry: Arc<Registry>,
-    pub(crate) phase: watch::Receiver<Phase>,
+    pub(crate) phase: watch::Receiver<ShutdownPhase>,
     /// Set when the shutdown begins.
-    pub(crate) leaving: Arc<OnceLock<Leaving>>,
+    pub(crate) notice: Arc<OnceLock<ShutdownNotice>>,
 }
 
 /// When a connection is asked to close, because of its age or a shutdown.
@@ -92,12 +92,12 @@ struct CloseTime {
     number: u64,
     opened: Instant,
     age_reached: Option<Instant>,
-    leaving: Arc<OnceLock<Leaving>>,
+    notice: Arc<OnceLock<ShutdownNotice>>,
 }
 
 impl CloseTime {
     fn end(&self) -> Option<Instant> {
-        let moment = self.leaving.get().map(|leaving| leaving.moment(self.opened, self.number));
+        let moment = self.notice.get().map(|notice| notice.moment(self.opened, self.number));
         moment.into_iter().chain(self.age_reached).min()
     }
 
@@ -113,7 +113,7 @@ impl<H> Clone for StreamServer<H> {
             settings: Arc::clone(&self.settings),
             registry: Arc::clone(&self.registry),
             phase: self.phase.clone(),
-            leaving: Arc::clone(&self.leaving),
+            notice: Arc::clone(&self.notice),
         }
     }
 }
@@ -126,7 +126,7 @@ impl<H> StreamServer<H> {
             settings: Arc::clone(&self.settings),
             registry: Arc::clone(&self.registry),
             phase: self.phase.clone(),
-            leaving: Arc::clone(&self.leaving),
+            notice: Arc::clone(&self.notice),
         }
     }
 
@@ -188,13 +188,8 @@ impl<H: Handler> StreamServer<H> {
     }
 
     fn close_time(&self, number: u64) -> CloseTime {
-        let (opened, leaving) = (Instant::now(), Arc::clone(&self.leaving));
-        CloseTime {
-            number,
-            opened,
-            age_reached: age_reached(opened, self.settings.connection_age_max, number),
-            leaving,
-        }
+        let (opened, notice) = (Instant::now(), Arc::clone(&self.notice));
+        CloseTime { number, opened, age_reached: age_reached(opened, self.settings.connection_age_max, number), notice }
     }
 
     /// Handles one request, from its complete head to the head of the answer.
@@ -254,7 +249,7 @@ impl<H: Handler> StreamServer<H> {
         let settings = &self.settings;
         let is_http2 = close_time.is_some();
         let mut phase = self.phase.clone();
-        let mut seen = Phase::Serving;
+        let mut seen = ShutdownPhase::Serving;
         let mut is_asked = false;
         loop {
             let due = close_time.filter(|_| !is_asked).and_then(CloseTime::end);
@@ -273,12 +268,12 @@ impl<H: Handler> StreamServer<H> {
                     return End::Displaced;
                 }
                 now = next_phase(&mut phase, seen) => match now {
-                    Phase::Leaving => seen = now,
-                    Phase::Draining => {
+                    ShutdownPhase::Notice => seen = now,
+                    ShutdownPhase::Draining => {
                         seen = now;
                         connection.graceful_shutdown();
                     }
-                    Phase::Serving | Phase::Closing => return End::Closed,
+                    ShutdownPhase::Serving | ShutdownPhase::Closing => return End::Closed,
                 },
                 () = sleep(pause) => match activity.verdict(settings, Instant::now(), !is_http2) {
                     Verdict::Goes => {}
@@ -305,8 +300,8 @@ fn reads_too_slowly(error: &hyper::Error) -> bool {
 }
 
 /// Waits for the phase after `seen`. A dropped listener counts as closed.
-async fn next_phase(phase: &mut watch::Receiver<Phase>, seen: Phase) -> Phase {
-    phase.wait_for(|phase| *phase != seen).await.map_or(Phase::Closing, |phase| *phase)
+async fn next_phase(phase: &mut watch::Receiver<ShutdownPhase>, seen: ShutdownPhase) -> ShutdownPhase {
+    phase.wait_for(|phase| *phase != seen).await.map_or(ShutdownPhase::Closing, |phase| *phase)
 }
 
 fn look_pause(settings: &HttpSettings) -> Duration {

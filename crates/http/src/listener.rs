@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use boring::ssl::{Error as SslError, NameType, Ssl, SslContextRef};
 use leafseal_net::tls::{Acceptor, reasons};
-use leafseal_net::{ACCEPT_PAUSE, Full, Leaving, Phase, bind, prepare_socket};
+use leafseal_net::{ACCEPT_PAUSE, Full, ShutdownNotice, ShutdownPhase, bind, prepare_socket};
 use tokio::io::{AsyncRead, AsyncWrite, BufReader, BufWriter};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -61,7 +61,7 @@ pub struct ListenerOptions {
 pub struct Listener<H> {
     address: SocketAddr,
     stream_server: StreamServer<H>,
-    phase: watch::Sender<Phase>,
+    phase: watch::Sender<ShutdownPhase>,
     accepting: AbortHandle,
 }
 
@@ -83,10 +83,10 @@ impl<H: Handler> Listener<H> {
         let ListenerOptions { address: _, acceptor, settings, observer } = options;
         settings.validate().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let address = listener.local_addr()?;
-        let (phase, watched) = watch::channel(Phase::Serving);
+        let (phase, watched) = watch::channel(ShutdownPhase::Serving);
         let registry = Arc::new(Registry::new(settings.connections_max, settings.clients()));
-        let leaving = Arc::default();
-        let stream_server = StreamServer { handler, settings: Arc::new(settings), registry, phase: watched, leaving };
+        let notice = Arc::default();
+        let stream_server = StreamServer { handler, settings: Arc::new(settings), registry, phase: watched, notice };
         let accepting = tokio::spawn(accept(listener, stream_server.clone(), acceptor, observer)).abort_handle();
         Ok(Listener { address, stream_server, phase, accepting })
     }
@@ -112,24 +112,24 @@ impl<H: Handler> Listener<H> {
         self.stream_server.clone()
     }
 
-    /// Asks clients to reconnect elsewhere while everything is served: each connection at its own moment of `leaving`, by `Connection:
+    /// Asks clients to reconnect elsewhere while everything is served: each connection at its own moment of `notice`, by `Connection:
     /// close` in answers over HTTP/1.1, by GOAWAY over HTTP/2. Returns at once.
-    pub fn begin_leaving(&self, leaving: Leaving) {
+    pub fn begin_shutdown(&self, notice: ShutdownNotice) {
         // It may have been called before.
-        let _ = self.stream_server.leaving.set(leaving);
+        let _ = self.stream_server.notice.set(notice);
         self.phase.send_if_modified(|phase| {
-            let is_first = *phase == Phase::Serving;
+            let is_first = *phase == ShutdownPhase::Serving;
             if is_first {
-                *phase = Phase::Leaving;
+                *phase = ShutdownPhase::Notice;
             }
             is_first
         });
     }
 
     /// Stops accepting connections, and lets each end once its requests are answered. Returns at once.
-    pub fn begin_shutdown(&self) {
+    pub fn begin_draining(&self) {
         self.accepting.abort();
-        self.phase.send_replace(Phase::Draining);
+        self.phase.send_replace(ShutdownPhase::Draining);
     }
 
     /// The same, then waits up to `drain_timeout` for connections to end. Returns the number of those that did not, which are
@@ -141,11 +141,11 @@ impl<H: Handler> Listener<H> {
 
     /// The same, but waits until `deadline`.
     pub async fn shutdown_until(self, deadline: Instant) -> usize {
-        self.begin_shutdown();
+        self.begin_draining();
         let registry = Arc::clone(&self.stream_server.registry);
         let ended = timeout_at(deadline, registry.all_ended()).await;
         let left = if ended.is_ok() { 0 } else { registry.counters().connections_open };
-        self.phase.send_replace(Phase::Closing);
+        self.phase.send_replace(ShutdownPhase::Closing);
         left
     }
 }
@@ -153,7 +153,7 @@ impl<H: Handler> Listener<H> {
 impl<H> Drop for Listener<H> {
     fn drop(&mut self) {
         self.accepting.abort();
-        self.phase.send_replace(Phase::Closing);
+        self.phase.send_replace(ShutdownPhase::Closing);
     }
 }
 

@@ -14,7 +14,7 @@ use leafseal_http::HttpCounters;
 use leafseal_net::tls::{
     Acceptor, CertificateExpiry, Expiries, PrivateKeyFigures, ServerIdentity, SessionSettings, TlsError,
 };
-use leafseal_net::{Leaving, OperatorPort, OperatorSettings, ProcessFigures, Report};
+use leafseal_net::{OperatorPort, OperatorSettings, ProcessFigures, Report, ShutdownNotice};
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -129,7 +129,7 @@ struct Shared {
     certificates: Expiries,
     refusals: Arc<RefusalLog>,
     /// Set when the relay begins to shut down.
-    is_leaving: AtomicBool,
+    is_shutting_down: AtomicBool,
     log: Option<Arc<dyn AccessLog>>,
 }
 
@@ -163,7 +163,7 @@ impl SharedResources {
 
 impl Report for Shared {
     async fn readiness(&self) -> Result<(), String> {
-        if self.is_leaving.load(Ordering::Relaxed) {
+        if self.is_shutting_down.load(Ordering::Relaxed) {
             return Err("the relay is shutting down".to_owned());
         }
         let client = Client::clone(&self.probe.load());
@@ -261,7 +261,7 @@ impl Relay {
             reloads: AtomicU64::new(0),
             certificates: Expiries::default(),
             refusals: Arc::clone(&refusals),
-            is_leaving: AtomicBool::new(false),
+            is_shutting_down: AtomicBool::new(false),
             log,
         });
         let operator = OperatorPort::start(operator_address, &OperatorSettings::default(), Arc::clone(&shared))
@@ -334,15 +334,15 @@ impl Relay {
 
     /// Begins the shutdown: the relay is not ready any more and asks clients to reconnect elsewhere, but still serves everything. Returns
     /// `drain_delay`, the time to wait before [`Relay::shutdown`].
-    pub fn begin_leaving(&self) -> Duration {
+    pub fn begin_shutdown(&self) -> Duration {
         let delay = self.shared.configuration.lock().expect("nothing panics while this is locked").process.drain_delay;
         if !delay.is_zero() {
             tracing::info!(
                 delay_seconds = delay.as_secs_f64(),
                 "relay stops after a delay: no longer ready, still serving"
             );
-            self.shared.is_leaving.store(true, Ordering::Relaxed);
-            self.stage.send_replace(Stage::Leaving(Leaving::new(Instant::now(), delay)));
+            self.shared.is_shutting_down.store(true, Ordering::Relaxed);
+            self.stage.send_replace(Stage::Notice(ShutdownNotice::new(Instant::now(), delay)));
         }
         delay
     }
@@ -354,7 +354,7 @@ impl Relay {
     /// If a thread failed.
     pub fn shutdown(self) -> io::Result<usize> {
         tracing::info!("relay stopping");
-        self.shared.is_leaving.store(true, Ordering::Relaxed);
+        self.shared.is_shutting_down.store(true, Ordering::Relaxed);
         self.stage.send_replace(Stage::Stopping);
         let mut left = 0;
         for thread in self.threads {

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use leafseal_http::{Event, Handler, HttpCounters, Listener, ListenerOptions, Observer};
-use leafseal_net::Leaving;
+use leafseal_net::ShutdownNotice;
 use leafseal_net::tls::Acceptor;
 use leafseal_net::tls::sign_before_parking;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -107,7 +107,7 @@ pub(crate) enum Stage {
     /// No shutdown.
     Serving,
     /// Everything is served; clients are asked to reconnect elsewhere.
-    Leaving(Leaving),
+    Notice(ShutdownNotice),
     /// Requests in flight finish, new ones are refused.
     Stopping,
 }
@@ -156,17 +156,17 @@ pub(crate) fn run(
                     let now = changed.map_or(Stage::Stopping, |()| *stage.borrow_and_update());
                     match now {
                         Stage::Serving => {}
-                        Stage::Leaving(leaving) => {
-                            inbound.iter().for_each(|listener| listener.begin_leaving(leaving));
-                            outbound.iter().for_each(|listener| listener.begin_leaving(leaving));
+                        Stage::Notice(notice) => {
+                            inbound.iter().for_each(|listener| listener.begin_shutdown(notice));
+                            outbound.iter().for_each(|listener| listener.begin_shutdown(notice));
                         }
                         Stage::Stopping => break,
                     }
                 }
             }
         }
-        inbound.iter().for_each(Listener::begin_shutdown);
-        outbound.iter().for_each(Listener::begin_shutdown);
+        inbound.iter().for_each(Listener::begin_draining);
+        outbound.iter().for_each(Listener::begin_draining);
         let mut left = 0;
         for listener in inbound {
             left += listener.shutdown().await;

@@ -12,7 +12,7 @@ use leafseal_engine::pool::Pool;
 use leafseal_http::Listener;
 use leafseal_net::metrics::ThreadTimes;
 use leafseal_net::tls::{Acceptor, CertificateExpiry, ServerIdentity, sign_before_parking};
-use leafseal_net::{Leaving, OperatorPort, OperatorSettings, bind};
+use leafseal_net::{OperatorPort, OperatorSettings, ShutdownNotice, bind};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::task::AbortHandle;
@@ -166,17 +166,17 @@ impl Server {
 
     /// Begins the shutdown: the server is not ready any more and asks clients to reconnect elsewhere, but still serves everything. Returns
     /// `drain_delay`, the time to wait before [`Server::shutdown`].
-    pub fn begin_leaving(&self) -> Duration {
+    pub fn begin_shutdown(&self) -> Duration {
         let delay = self.server_state.settings.drain_delay;
         if !delay.is_zero() {
             tracing::info!(
                 delay_seconds = delay.as_secs_f64(),
                 "engine stops after a delay: no longer ready, still serving"
             );
-            let leaving = Leaving::new(clock::now(), delay);
-            self.server_state.begin_leaving(leaving);
+            let notice = ShutdownNotice::new(clock::now(), delay);
+            self.server_state.begin_shutdown(notice);
             if let Some(api) = &self.api {
-                api.begin_leaving(leaving);
+                api.begin_shutdown(notice);
             }
         }
         delay
@@ -192,7 +192,7 @@ impl Server {
         self.listener.abort();
         self.server_state.begin_draining();
         if let Some(api) = &self.api {
-            api.begin_shutdown();
+            api.begin_draining();
         }
         let drained = self.server_state.pool.shutdown(settings.drain_timeout);
         self.server_state.begin_closing();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use leafseal_engine::pool::Pool;
 use leafseal_net::tls::Expiries;
-use leafseal_net::{BulkQueue, Full, Leaving, Phase, Slots};
+use leafseal_net::{BulkQueue, Full, ShutdownNotice, ShutdownPhase, Slots};
 
 use crate::metrics::{ApiCounters, Counters, Requests, ServerCounters, Times};
 use crate::outbox::Outbox;
@@ -35,7 +35,7 @@ pub(crate) struct ServerState {
     pub(crate) certificates: Expiries,
     phase: AtomicU8,
     /// Set when the shutdown begins.
-    leaving: OnceLock<Leaving>,
+    notice: OnceLock<ShutdownNotice>,
     /// Hashes tenants to numbers with a key of this process: callers that choose names cannot choose their numbers.
     tenants: RandomState,
     incoming: Arc<Budget>,
@@ -107,8 +107,8 @@ impl ServerState {
             bulk: BulkQueue::default(),
             certificates: Expiries::default(),
             tenants: RandomState::new(),
-            phase: AtomicU8::new(Phase::Serving as u8),
-            leaving: OnceLock::new(),
+            phase: AtomicU8::new(ShutdownPhase::Serving as u8),
+            notice: OnceLock::new(),
             incoming: Arc::new(incoming),
             answers: Arc::new(answers),
             connections: Mutex::default(),
@@ -116,12 +116,12 @@ impl ServerState {
         }
     }
 
-    pub(crate) fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> ShutdownPhase {
         match self.phase.load(Ordering::Acquire) {
-            phase if phase == Phase::Serving as u8 => Phase::Serving,
-            phase if phase == Phase::Leaving as u8 => Phase::Leaving,
-            phase if phase == Phase::Draining as u8 => Phase::Draining,
-            _ => Phase::Closing,
+            phase if phase == ShutdownPhase::Serving as u8 => ShutdownPhase::Serving,
+            phase if phase == ShutdownPhase::Notice as u8 => ShutdownPhase::Notice,
+            phase if phase == ShutdownPhase::Draining as u8 => ShutdownPhase::Draining,
+            _ => ShutdownPhase::Closing,
         }
     }
 
@@ -137,33 +137,33 @@ impl ServerState {
 
     /// Whether new requests are accepted.
     pub(crate) fn is_serving(&self) -> bool {
-        matches!(self.phase(), Phase::Serving | Phase::Leaving)
+        matches!(self.phase(), ShutdownPhase::Serving | ShutdownPhase::Notice)
     }
 
     /// When connections are asked to close, once the server shuts down.
-    pub(crate) fn leaving(&self) -> Option<Leaving> {
-        self.leaving.get().copied()
+    pub(crate) fn notice(&self) -> Option<ShutdownNotice> {
+        self.notice.get().copied()
     }
 
     /// Starts asking connections to close, each at its moment.
-    pub(crate) fn begin_leaving(&self, leaving: Leaving) {
+    pub(crate) fn begin_shutdown(&self, notice: ShutdownNotice) {
         // It may have been called before.
-        let _ = self.leaving.set(leaving);
-        self.begin(Phase::Leaving);
+        let _ = self.notice.set(notice);
+        self.begin(ShutdownPhase::Notice);
     }
 
     /// Refuses new requests, and asks every connection to close that was not asked before.
     pub(crate) fn begin_draining(&self) {
-        self.begin(Phase::Draining);
+        self.begin(ShutdownPhase::Draining);
     }
 
     /// Lets every connection end once its answers are written.
     pub(crate) fn begin_closing(&self) {
-        self.begin(Phase::Closing);
+        self.begin(ShutdownPhase::Closing);
     }
 
     /// Begins a phase, unless a later one has begun, and wakes all connections.
-    fn begin(&self, phase: Phase) {
+    fn begin(&self, phase: ShutdownPhase) {
         self.phase.fetch_max(phase as u8, Ordering::AcqRel);
         let outboxes: Vec<_> = self.lock().open.values().cloned().collect();
         outboxes.iter().for_each(|outbox| outbox.wake());

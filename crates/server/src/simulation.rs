@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leafseal_engine::pool::{Clock, Pool};
-use leafseal_net::Leaving;
+use leafseal_net::ShutdownNotice;
 
 use crate::clock;
 use crate::metrics::{ServerCounters, Times};
@@ -73,8 +73,8 @@ impl<S: Service> Simulated<S> {
     }
 
     /// The first phase of a shutdown: everything is served for this long, and clients are asked to reconnect elsewhere.
-    pub fn begin_leaving(&self, delay: Duration) {
-        self.server_state.begin_leaving(Leaving::new(clock::now(), delay));
+    pub fn begin_shutdown(&self, delay: Duration) {
+        self.server_state.begin_shutdown(ShutdownNotice::new(clock::now(), delay));
     }
 
     /// The second phase: new requests are refused.

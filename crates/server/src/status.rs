@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use leafseal_net::metrics::ThreadTimes;
 use leafseal_net::tls::PrivateKeyFigures;
-use leafseal_net::{Phase, ProcessFigures, Report};
+use leafseal_net::{ProcessFigures, Report, ShutdownPhase};
 
 use crate::clock;
 use crate::metrics::Snapshot;
@@ -24,8 +24,10 @@ impl<S: Service> Status<S> {
     /// would move to the other engines, which would then be overloaded too.
     fn is_ready(&self) -> Result<(), String> {
         match self.server_state.phase() {
-            Phase::Serving => self.service.readiness(),
-            Phase::Leaving | Phase::Draining | Phase::Closing => Err("the engine is shutting down".to_owned()),
+            ShutdownPhase::Serving => self.service.readiness(),
+            ShutdownPhase::Notice | ShutdownPhase::Draining | ShutdownPhase::Closing => {
+                Err("the engine is shutting down".to_owned())
+            }
         }
     }
 }

@@ -65,7 +65,7 @@ pub(super) fn run(context: &Context, arguments: &RelayArguments) -> Outcome {
             }
         };
         if ending == Ending::Terminate {
-            signals.next_within(relay.begin_leaving()).await;
+            signals.next_within(relay.begin_shutdown()).await;
         }
         let mut stopping = tokio::task::spawn_blocking(move || relay.shutdown());
         let left = tokio::select! {

@@ -183,7 +183,7 @@ pub(super) fn until_stopped<R>(
         }
     });
     if ending == Ending::Terminate {
-        runtime.block_on(signals.next_within(server.begin_leaving()));
+        runtime.block_on(signals.next_within(server.begin_shutdown()));
     }
     drop(beside);
     let mut stopping = runtime.spawn_blocking(move || server.shutdown());

@@ -7,7 +7,7 @@ use crate::common::{Answer, Client, Served, settings};
 use hyper::StatusCode;
 use hyper_util::rt::TokioIo;
 use leafseal_http::HttpSettings;
-use leafseal_net::Leaving;
+use leafseal_net::ShutdownNotice;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
@@ -312,7 +312,7 @@ async fn a_shutdown_lets_requests_end() {
         let mut busy = Client::connect(&served, is_http2).await;
         let answer = tokio::spawn(async move { busy.post("/hang", vec![1]).await });
         served.hanging_is(1).await;
-        served.listener.begin_shutdown();
+        served.listener.begin_draining();
         served.until(|counters| counters.connections_open == 1).await;
         let release = served.release.clone();
         let ending = tokio::spawn(async move { served.listener.shutdown().await });
@@ -348,16 +348,16 @@ async fn exchange(socket: &mut TcpStream) -> String {
 const CLOSE: &str = "connection: close\r\n";
 
 /// A shutdown in which the moment of every connection has passed.
-fn over() -> Leaving {
-    Leaving::new(Instant::now() - SHORT, SHORT)
+fn over() -> ShutdownNotice {
+    ShutdownNotice::new(Instant::now() - SHORT, SHORT)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leaving_listener_serves_and_asks_clients_to_leave() {
+async fn a_listener_that_shuts_down_serves_and_asks_clients_to_leave() {
     let served = Served::start(settings(), false);
     let mut before = served.socket().await;
     assert!(!exchange(&mut before).await.contains(CLOSE));
-    served.listener.begin_leaving(over());
+    served.listener.begin_shutdown(over());
     // One that was open, and a new one.
     for mut socket in [before, served.socket().await] {
         let head = exchange(&mut socket).await;
@@ -382,7 +382,7 @@ async fn over_http2_clients_are_asked_to_leave_and_finish_their_requests() {
     let mut busy = Client::connect(&served, true).await;
     let answer = tokio::spawn(async move { busy.post("/hang", vec![1]).await });
     served.hanging_is(1).await;
-    served.listener.begin_leaving(over());
+    served.listener.begin_shutdown(over());
     served.until(|counters| counters.connections_open == 1).await;
     assert!(idle.try_post("/echo", vec![]).await.is_none(), "its connection has ended");
     let mut fresh = Client::connect(&served, true).await;

@@ -49,7 +49,7 @@ counters! {
     handshakes_displaced "Handshakes among them that gave way to newer ones.",
     connections_forbidden "Connections whose certificate the service did not know.",
     connections_faulted "Connections that the server ended with `connection_error`.",
-    connections_left "Times that the server announced `going_away` to a client.",
+    going_away_sent "Times that the server announced `going_away` to a client.",
     network_bytes_received "Bytes read from sockets, TLS included.",
     network_bytes_sent "Bytes that sockets took, TLS included.",
     requests "Requests read, `health` included.",

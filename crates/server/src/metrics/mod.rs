@@ -122,7 +122,7 @@ impl Snapshot {
         const EVENTS: Named = Named::plain(
             "connections",
             "Connections by event: accepted by the operating system; refused at a limit; forbidden, the caller is unknown; faulted, the \
-             server ended it with connection_error; left, the client was sent going_away",
+             server ended it with connection_error; going_away, the client was sent that message",
         );
         const HANDSHAKES_OPEN: Named = Named::plain("handshakes_open", "TLS handshakes in progress");
         const HANDSHAKES: Named = Named::plain(
@@ -140,7 +140,7 @@ impl Snapshot {
             (["refused"], counters.connections_refused),
             (["forbidden"], counters.connections_forbidden),
             (["faulted"], counters.connections_faulted),
-            (["left"], counters.connections_left),
+            (["going_away"], counters.going_away_sent),
         ];
         out.counters(EVENTS, ["event"], events)?;
         out.gauge(HANDSHAKES_OPEN, counters.handshakes_open as u64)?;

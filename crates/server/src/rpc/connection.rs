@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use leafseal_engine::pool::{Admission, Cancellation};
-use leafseal_net::{BulkTurns, Phase};
+use leafseal_net::{BulkTurns, ShutdownPhase};
 use leafseal_protocol::{
     CANCEL, ErrorCode, ErrorObject, Frame, FrameBuffer, GoingAway, Health, HealthParams, Message, MessageError, Method,
     Peek, RawParams, answer, decode_cancel,
@@ -28,9 +28,9 @@ use crate::clock;
 use crate::metrics::{Arrival, Counters, Outcome, RequestRecord};
 use crate::outbox::{Buffers, ConnectionReceiver, Outbox};
 use crate::refusals::RequestSource;
-use crate::rpc::departure::Departure;
 use crate::rpc::frame_timeout::FrameTimeout;
 use crate::rpc::in_flight::InFlight;
+use crate::rpc::shutdown::ConnectionShutdown;
 use crate::rpc::wire::{Socket, Wire, discard};
 use crate::rpc::write_timeout::WriteTimeout;
 use crate::server_state::{Memory, Registration, ServerState};
@@ -62,7 +62,7 @@ pub(crate) enum End {
     /// The connection was idle for longer than `idle_timeout`.
     Idle,
     /// It reached its maximum age, and its peer had time to reconnect.
-    Aged,
+    AgeReached,
     /// The peer does not read its answers.
     SlowReader,
     /// The server shuts down and everything is answered.
@@ -116,11 +116,11 @@ pub(crate) struct Connection<S: Service, W: Wire> {
     is_flushed: bool,
     counted: Counted,
     times: Times,
-    departure: Departure,
+    shutdown: ConnectionShutdown,
     turn: TurnTaker,
     bulk: BulkTurns<u64>,
-    /// Whether reading has ended because the connection reached its maximum age.
-    is_retired: bool,
+    /// Whether the connection reads no more because it has reached its maximum age.
+    has_ended_reading: bool,
     timer: Pin<Box<Sleep>>,
     number: u64,
     /// Identifies the client, whose connections share its limits.
@@ -180,8 +180,8 @@ impl<S: Service, W: Wire> Connection<S, W> {
             is_flushed: true,
             counted: Counted::default(),
             times: Times { active: now, frame: None, write_timeout: WriteTimeout::new(now), expires },
-            departure: Departure::new(&server_state.settings, registration.number, now),
-            is_retired: false,
+            shutdown: ConnectionShutdown::new(&server_state.settings, registration.number, now),
+            has_ended_reading: false,
             timer: Box::pin(sleep_until((now + server_state.settings.idle_timeout).into())),
             number: registration.number,
             client,
@@ -197,7 +197,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
     pub(crate) async fn run(mut self) -> End {
         let end = poll_fn(|cx| self.poll(cx)).await;
         let mut left = self.disconnect();
-        if matches!(end, End::Fault(_) | End::Idle | End::Aged | End::ShutDown) {
+        if matches!(end, End::Fault(_) | End::Idle | End::AgeReached | End::ShutDown) {
             self.close(&end).await;
         }
         // A large answer is freed over many turns: other tasks wait for this thread.
@@ -227,7 +227,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
         self.outbox.register(cx.waker());
         let now = clock::now();
         self.in_flight.retry(&self.server_state.pool, now);
-        self.announce_leaving(now);
+        self.announce_going_away(now);
         loop {
             self.take_answers(now);
             let written = self.write(cx, turn, now)?;
@@ -243,13 +243,13 @@ impl<S: Service, W: Wire> Connection<S, W> {
         }
     }
 
-    /// Announces to the peer that the server leaves the connection, when it is due.
-    fn announce_leaving(&mut self, now: Instant) {
-        if let Some(reason) = self.departure.announce(self.server_state.phase(), self.server_state.leaving(), now) {
-            Counters::add(&self.server_state.counters.connections_left);
+    /// Announces to the peer that the connection will close, when it is due.
+    fn announce_going_away(&mut self, now: Instant) {
+        if let Some(reason) = self.shutdown.announce(self.server_state.phase(), self.server_state.notice(), now) {
+            Counters::add(&self.server_state.counters.going_away_sent);
             self.send(now, |out| answer::going_away(reason, out));
         }
-        self.is_retired = self.departure.is_retired(&self.server_state.settings, now);
+        self.has_ended_reading = self.shutdown.has_ended_reading(&self.server_state.settings, now);
     }
 
     fn count_bytes(&mut self) {
@@ -357,7 +357,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
     /// Whether the connection stops reading until something is answered or written, or for good.
     fn is_paused(&self) -> bool {
         let settings = &self.server_state.settings;
-        self.is_retired
+        self.has_ended_reading
             || !self.in_flight.has_room(settings)
             || self.outgoing.bytes() >= settings.outgoing_bytes_max
             || self.outgoing.uncounted() >= settings.outgoing_short_bytes_max
@@ -467,8 +467,8 @@ impl<S: Service, W: Wire> Connection<S, W> {
 
     fn answer_health(&mut self, id: u32, params: RawParams<'_>, arrival: &Arrival) {
         let health = match self.server_state.phase() {
-            Phase::Serving | Phase::Leaving => Health::OK,
-            Phase::Draining | Phase::Closing => Health::DRAINING,
+            ShutdownPhase::Serving | ShutdownPhase::Notice => Health::OK,
+            ShutdownPhase::Draining | ShutdownPhase::Closing => Health::DRAINING,
         };
         match HealthParams::decode(params) {
             Ok(HealthParams) => self.answer(arrival, Outcome::Ok, |out| answer::health(id, health, out)),

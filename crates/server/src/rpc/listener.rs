@@ -261,7 +261,7 @@ fn log_end(log: &RefusalLog, end: &End, peer: &PeerIdentity, address: SocketAddr
     match end {
         End::Closed => tracing::debug!(client, connection, "connection closed by the client"),
         End::Idle => tracing::debug!(client, connection, "connection closed: idle for too long"),
-        End::Aged => tracing::debug!(client, connection, "connection closed: maximum age reached"),
+        End::AgeReached => tracing::debug!(client, connection, "connection closed: maximum age reached"),
         End::ShutDown => tracing::debug!(client, connection, "connection closed: the engine is shutting down"),
         End::Broken(error) => line(&|| tracing::info!(client, %address, connection, %error, "connection failed")),
         End::Fault(error) => line(&|| {

@@ -276,7 +276,7 @@ async fn shut_down(world: &World, host: usize, drain_timeout: Duration) -> usize
     let engine = world.engine_at(host);
     let delay = Duration::from_millis(world.below(3) * world.below(30));
     if !delay.is_zero() {
-        world.begin_leaving(host, delay);
+        world.begin_shutdown(host, delay);
         sleep(delay).await;
     }
     world.begin_draining(host);

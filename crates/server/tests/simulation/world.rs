@@ -65,7 +65,7 @@ pub(crate) struct World {
     ahead: Arc<AtomicU64>,
     hosts: Mutex<Vec<Host>>,
     is_healed: AtomicBool,
-    is_leaving: AtomicBool,
+    is_shutting_down: AtomicBool,
     is_closing: AtomicBool,
     /// A digest of all events.
     digest: Mutex<DefaultHasher>,
@@ -133,7 +133,7 @@ impl World {
             ahead: Arc::default(),
             hosts: Mutex::default(),
             is_healed: AtomicBool::new(false),
-            is_leaving: AtomicBool::new(false),
+            is_shutting_down: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
             digest: Mutex::default(),
         });
@@ -221,22 +221,22 @@ impl World {
     }
 
     /// Whether an engine has begun to leave.
-    pub(crate) fn is_leaving(&self) -> bool {
-        self.is_leaving.load(Ordering::Relaxed)
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        self.is_shutting_down.load(Ordering::Relaxed)
     }
 
     /// Whether the only engine has.
     pub(crate) fn is_left_alone(&self) -> bool {
-        self.addresses() == 1 && self.is_leaving()
+        self.addresses() == 1 && self.is_shutting_down()
     }
 
-    pub(crate) fn begin_leaving(&self, host: usize, delay: Duration) {
-        self.is_leaving.store(true, Ordering::Relaxed);
-        self.engine_at(host).begin_leaving(delay);
+    pub(crate) fn begin_shutdown(&self, host: usize, delay: Duration) {
+        self.is_shutting_down.store(true, Ordering::Relaxed);
+        self.engine_at(host).begin_shutdown(delay);
     }
 
     pub(crate) fn begin_draining(&self, host: usize) {
-        self.is_leaving.store(true, Ordering::Relaxed);
+        self.is_shutting_down.store(true, Ordering::Relaxed);
         self.hosts.lock().unwrap()[host].is_listening = false;
         self.engine_at(host).begin_draining();
     }

@@ -6,11 +6,11 @@ impl<S: Service, W: Wire> Connection<S, W> {
     /// Ends the connection if a timeout has passed or the server shuts down.
     pub(super) fn check_end(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
         let is_done = self.in_flight.is_empty() && self.outgoing.bytes() == 0 && self.is_flushed;
-        if is_done && self.server_state.phase() == Phase::Closing {
+        if is_done && self.server_state.phase() == ShutdownPhase::Closing {
             return Err(End::ShutDown);
         }
-        if is_done && self.is_retired {
-            return Err(End::Aged);
+        if is_done && self.has_ended_reading {
+            return Err(End::AgeReached);
         }
         // The timer is reset only if something is due earlier: most turns leave it unchanged.
         loop {
@@ -41,9 +41,9 @@ impl<S: Service, W: Wire> Connection<S, W> {
         let idle = self.is_idle(is_done).then(|| self.times.active + settings.idle_timeout);
         // With only requests in flight nothing is due, but the timer needs a time.
         let later = clock::now() + settings.idle_timeout;
-        let departure = self.departure.due(settings, self.server_state.leaving());
-        let departure = departure.filter(|_| !self.is_retired);
-        [frame, write, paused, room, idle, departure, self.in_flight.due()]
+        let shutdown = self.shutdown.due(settings, self.server_state.notice());
+        let shutdown = shutdown.filter(|_| !self.has_ended_reading);
+        [frame, write, paused, room, idle, shutdown, self.in_flight.due()]
             .into_iter()
             .flatten()
             .fold(later.min(self.times.expires), Instant::min)

@@ -37,7 +37,7 @@ fn settings(test_server: &TestServer, others: &[&Server]) -> ClientSettings {
 
 /// Stops a server as SIGTERM does.
 async fn leave(server: Server) -> ShutdownReport {
-    tokio::time::sleep(server.begin_leaving()).await;
+    tokio::time::sleep(server.begin_shutdown()).await;
     tokio::task::spawn_blocking(move || server.shutdown()).await.expect("no panic")
 }
 
@@ -199,7 +199,7 @@ fn an_old_client_is_served_until_the_connection_is_closed() {
     };
     let test_server = at_once(10 * PATIENCE);
     let mut old = test_server.raw();
-    wait_until("the connection is left", || test_server.server.counters().connections_left == 1);
+    wait_until("going_away is sent", || test_server.server.counters().going_away_sent == 1);
     old.send(|out| test_request(1, "echo", "x", out));
     assert_eq!(old.read_response(), (1, String::new()));
     assert_eq!(old.reported, [GoingAway::Age]);

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 /// The phase of a server's shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum ShutdownPhase {
     /// No shutdown.
     Serving,
     /// Everything is served; clients are asked to reconnect elsewhere.
-    Leaving,
+    Notice,
     /// Requests in flight finish, new ones are refused.
     Draining,
     /// Connections are closed.
@@ -21,16 +21,16 @@ pub enum Phase {
 /// In its first half, load balancers notice that the server is not ready. In its second half, connections are asked to close, each at its
 /// own moment; the last tenth is left for clients to do so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Leaving {
+pub struct ShutdownNotice {
     from: Instant,
     until: Instant,
     end: Instant,
 }
 
-impl Leaving {
+impl ShutdownNotice {
     /// Starts the period now.
     pub fn new(now: Instant, delay: Duration) -> Self {
-        Leaving { from: now + delay / 2, until: now + delay - delay / 10, end: now + delay }
+        ShutdownNotice { from: now + delay / 2, until: now + delay - delay / 10, end: now + delay }
     }
 
     /// When the connection with this number, opened at `opened`, is asked to close. One that is opened at the very end is kept until the
@@ -68,8 +68,8 @@ mod tests {
     #[test]
     fn moments_lie_evenly_in_the_second_half() {
         let now = Instant::now();
-        let leaving = Leaving::new(now, 10 * SECOND);
-        let mut moments: Vec<Duration> = (0..1000).map(|number| leaving.moment(now, number) - now).collect();
+        let notice = ShutdownNotice::new(now, 10 * SECOND);
+        let mut moments: Vec<Duration> = (0..1000).map(|number| notice.moment(now, number) - now).collect();
         moments.sort_unstable();
         assert!(moments[0] >= 5 * SECOND && moments[999] <= 9 * SECOND, "{:?}", (moments[0], moments[999]));
         assert!(moments.windows(2).all(|pair| pair[1] - pair[0] < SECOND / 50));
@@ -78,14 +78,14 @@ mod tests {
     #[test]
     fn a_late_connection_has_the_rest_of_the_time() {
         let now = Instant::now();
-        let leaving = Leaving::new(now, 10 * SECOND);
+        let notice = ShutdownNotice::new(now, 10 * SECOND);
         for number in 0..1000 {
             let opened = now + 8 * SECOND;
-            let moment = leaving.moment(opened, number);
+            let moment = notice.moment(opened, number);
             assert!(moment >= opened && moment <= now + 9 * SECOND);
-            assert_eq!(leaving.moment(now + 9 * SECOND, number), now + 10 * SECOND);
+            assert_eq!(notice.moment(now + 9 * SECOND, number), now + 10 * SECOND);
         }
-        let at_once = Leaving::new(now, Duration::ZERO);
+        let at_once = ShutdownNotice::new(now, Duration::ZERO);
         assert_eq!(at_once.moment(now, 7), now);
     }
 
