@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use leafseal_net::{BulkQueue, BulkTurns, CLOSING_MAX, ClientBound, Full};
+use leafseal_net::{BulkMember, BulkQueue, CLOSING_MAX, ClientBound, Full};
 use tokio::sync::Notify;
 
 use crate::settings::HttpSettings;
@@ -235,7 +235,7 @@ pub(crate) struct Slot {
 
 impl Slot {
     /// The turns of the connection, or of one direction of it.
-    pub(crate) fn turns(&self) -> BulkTurns<TurnOwner> {
+    pub(crate) fn turns(&self) -> BulkMember<TurnOwner> {
         self.registry.bulk.join(self.turns_of)
     }
 }

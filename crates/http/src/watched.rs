@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use leafseal_net::BulkTurns;
+use leafseal_net::BulkMember;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::activity::{Slot, TurnOwner};
@@ -30,7 +30,7 @@ pub(crate) struct Watched<S> {
 /// One direction of a stream. Each has its own turns, because different tasks may wait for them.
 #[derive(Debug)]
 struct Direction {
-    turns: BulkTurns<TurnOwner>,
+    turns: BulkMember<TurnOwner>,
     /// Bytes moved in this turn.
     moved: usize,
 }

@@ -40,9 +40,9 @@ enum Wait {
     ForTurn(Waker),
 }
 
-/// The turns of one connection.
+/// One connection as a member of the queue.
 #[derive(Debug)]
-pub struct BulkTurns<Client> {
+pub struct BulkMember<Client> {
     queue: BulkQueue<Client>,
     client: Client,
     ticket: Arc<Ticket>,
@@ -88,9 +88,9 @@ impl<Client: Copy + Eq + Hash + Send + 'static> Queue<Client> {
 }
 
 impl<Client: Copy + Eq + Hash + Send + 'static> BulkQueue<Client> {
-    /// Returns the turns of a new connection of `client`, which is sparse.
-    pub fn join(&self, client: Client) -> BulkTurns<Client> {
-        BulkTurns { queue: self.clone(), client, ticket: Arc::default() }
+    /// Adds a new connection of `client`, which is sparse.
+    pub fn join(&self, client: Client) -> BulkMember<Client> {
+        BulkMember { queue: self.clone(), client, ticket: Arc::default() }
     }
 
     /// Whether no connection waits for a turn.
@@ -122,7 +122,7 @@ impl<Client: Copy + Eq + Hash + Send + 'static> BulkQueue<Client> {
     }
 }
 
-impl<Client: Copy + Eq + Hash + Send + 'static> BulkTurns<Client> {
+impl<Client: Copy + Eq + Hash + Send + 'static> BulkMember<Client> {
     /// Ready when the connection may have a turn; otherwise it is woken when it may. It waits even if woken for another reason.
     pub fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut *lock(&self.ticket.0) {
@@ -148,7 +148,7 @@ impl<Client: Copy + Eq + Hash + Send + 'static> BulkTurns<Client> {
     }
 }
 
-impl<Client> Drop for BulkTurns<Client> {
+impl<Client> Drop for BulkMember<Client> {
     fn drop(&mut self) {
         *lock(&self.ticket.0) = Wait::Over;
     }
@@ -169,7 +169,7 @@ mod tests {
     const BULK: usize = 24;
 
     /// A connection that always has bytes to move: one turn after the other.
-    async fn busy(mut turns: BulkTurns<u32>, mut turn: impl FnMut()) {
+    async fn busy(mut turns: BulkMember<u32>, mut turn: impl FnMut()) {
         poll_fn(|cx| {
             if turns.poll_turn(cx).is_ready() {
                 turn();

@@ -25,7 +25,7 @@ mod socket;
 mod thread;
 pub mod tls;
 
-pub use bulk::{BulkQueue, BulkTurns};
+pub use bulk::{BulkMember, BulkQueue};
 pub use calendar::utc;
 pub use client::{ClientBound, Network, NetworkError, client_of, client_of_unless};
 pub use log_limit::LogLimit;

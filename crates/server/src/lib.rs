@@ -10,6 +10,7 @@
 
 mod api;
 mod attempts;
+mod client_slots;
 mod clock;
 mod failure_log;
 mod identity;
@@ -28,7 +29,6 @@ pub mod simulation;
 mod start_error;
 mod status;
 mod tls;
-mod turns;
 
 pub use failure_log::FailureLog;
 pub use identity::{IdentityError, issue_client};

@@ -11,11 +11,11 @@ use leafseal_engine::pool::Pool;
 use leafseal_net::tls::Expiries;
 use leafseal_net::{BulkQueue, Full, ShutdownNotice, ShutdownPhase, Slots};
 
+use crate::client_slots::ClientSlots;
 use crate::metrics::{ApiCounters, Counters, Requests, ServerCounters, Times};
 use crate::outbox::Outbox;
 use crate::refusals::RefusalLog;
 use crate::settings::ServerSettings;
-use crate::turns::Turns;
 use leafseal_service::Tenant;
 use leafseal_service::{Budget, Share};
 
@@ -29,7 +29,7 @@ pub(crate) struct ServerState {
     pub(crate) handshakes: Arc<Slots>,
     pub(crate) refusals: Arc<RefusalLog>,
     pub(crate) api: ApiCounters,
-    /// The turns of bulk RPC connections, by the numbers of their clients.
+    /// The queue of bulk RPC connections, by the numbers of their clients.
     pub(crate) bulk: BulkQueue<u64>,
     /// The certificates that the listeners use now.
     pub(crate) certificates: Expiries,
@@ -56,12 +56,12 @@ struct Connections {
     clients: BTreeMap<u64, Weak<ClientBudgets>>,
 }
 
-/// The state that the connections of one client share: memory, and turns on the network threads.
+/// The state that the connections of one client share: memory, and slots on the network threads.
 #[derive(Debug)]
 struct ClientBudgets {
     incoming: Arc<Budget>,
     answers: Arc<Budget>,
-    turns: Arc<Turns>,
+    slots: Arc<ClientSlots>,
 }
 
 /// The memory budgets that one connection is charged to.
@@ -77,9 +77,9 @@ impl Memory {
         Share::of(&self.client.incoming)
     }
 
-    /// The turns on the network threads, which the connections of a client share.
-    pub(crate) fn turns(&self) -> Arc<Turns> {
-        Arc::clone(&self.client.turns)
+    /// The slots on the network threads, which the connections of a client share.
+    pub(crate) fn slots(&self) -> Arc<ClientSlots> {
+        Arc::clone(&self.client.slots)
     }
 
     /// Creates an empty share of the memory for answers.
@@ -240,7 +240,7 @@ impl ServerState {
         let budgets = Arc::new(ClientBudgets {
             incoming: budget(self.settings.client_incoming_bytes_max, &self.incoming),
             answers: budget(self.settings.client_answers_bytes_max, &self.answers),
-            turns: Arc::new(Turns::new(self.settings.network_threads)),
+            slots: Arc::new(ClientSlots::new(self.settings.network_threads)),
         });
         clients.insert(client, Arc::downgrade(&budgets));
         budgets

@@ -46,7 +46,7 @@ const REPLACED: [(&str, &str); 35] = [
     (concat!("To", "ols"), "WorkerContext"),
     (concat!("Tool", "Box"), "SharedWorkerContext"),
     (concat!("Work", "shop"), "TransformContext"),
-    (concat!("Se", "at"), "ListenerContext, TurnTaker"),
+    (concat!("Se", "at"), "ListenerContext, ConnectionSlot"),
     (concat!("Po", "st"), "BoundListener"),
     (concat!("Err", "and"), "ForwardingPlan"),
     (concat!("Mi", "nt"), "LeafIssuer"),

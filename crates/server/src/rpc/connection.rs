@@ -1,8 +1,8 @@
 //! Serves one connection after its handshake: reads frames, submits requests to the pool, writes answers.
 //!
 //! One task drives both directions, because neither may wait for the other: a client that writes a large request while it is sent a large
-//! answer would otherwise deadlock. A connection stops reading when it has too many requests in flight or too many bytes to write. After a
-//! bounded number of bytes it yields to other connections.
+//! answer would otherwise deadlock. A connection stops reading when it has too many requests in flight or too many bytes to write. A turn
+//! is one poll of the task: it moves a bounded number of bytes, and then other connections have theirs.
 
 mod ending;
 
@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use leafseal_engine::pool::{Admission, Cancellation};
-use leafseal_net::{BulkTurns, ShutdownPhase};
+use leafseal_net::{BulkMember, ShutdownPhase};
 use leafseal_protocol::{
     CANCEL, ErrorCode, ErrorObject, Frame, FrameBuffer, GoingAway, Health, HealthParams, Message, MessageError, Method,
     Peek, RawParams, answer, decode_cancel,
@@ -24,6 +24,7 @@ use tokio::task::yield_now;
 use tokio::time::{Sleep, sleep_until, timeout};
 
 use crate::attempts::Attempts;
+use crate::client_slots::ConnectionSlot;
 use crate::clock;
 use crate::metrics::{Arrival, Counters, Outcome, RequestRecord};
 use crate::outbox::{Buffers, ConnectionReceiver, Outbox};
@@ -34,7 +35,6 @@ use crate::rpc::shutdown::ConnectionShutdown;
 use crate::rpc::wire::{Socket, Wire, discard};
 use crate::rpc::write_timeout::WriteTimeout;
 use crate::server_state::{Memory, Registration, ServerState};
-use crate::turns::TurnTaker;
 use leafseal_service::RequestJob;
 use leafseal_service::gather;
 use leafseal_service::{Effort, Reply};
@@ -117,8 +117,10 @@ pub(crate) struct Connection<S: Service, W: Wire> {
     counted: Counted,
     times: Times,
     shutdown: ConnectionShutdown,
-    turn: TurnTaker,
-    bulk: BulkTurns<u64>,
+    /// Its claim on one of the slots of its client.
+    slot: ConnectionSlot,
+    /// Its place among the bulk connections of all clients.
+    bulk: BulkMember<u64>,
     /// Whether the connection reads no more because it has reached its maximum age.
     has_ended_reading: bool,
     timer: Pin<Box<Sleep>>,
@@ -170,7 +172,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
             stream,
             frames: FrameBuffer::new(server_state.settings.limits),
             incoming: memory.incoming_share(),
-            turn: TurnTaker::new(memory.turns(), registration.number),
+            slot: ConnectionSlot::new(memory.slots(), registration.number),
             bulk: server_state.bulk.join(client),
             memory,
             no_room: None,
@@ -208,31 +210,31 @@ impl<S: Service, W: Wire> Connection<S, W> {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
-        self.turn.begin_round();
-        if self.bulk.poll_turn(cx).is_pending() || !self.turn.enter(cx.waker()) {
+        self.slot.begin_round();
+        if self.bulk.poll_turn(cx).is_pending() || !self.slot.enter(cx.waker()) {
             return Poll::Pending;
         }
-        let mut allowance = TurnBudget::new();
-        let turn = self.take_turn(cx, &mut allowance);
-        self.turn.leave(allowance.is_touched(), cx.waker());
+        let mut budget = TurnBudget::new();
+        let result = self.take_turn(cx, &mut budget);
+        self.slot.leave(budget.is_touched(), cx.waker());
         self.count_bytes();
-        match turn.and_then(|()| self.check_end(cx)) {
+        match result.and_then(|()| self.check_end(cx)) {
             Ok(()) => Poll::Pending,
             Err(end) => Poll::Ready(end),
         }
     }
 
     /// Moves bytes in both directions until none move or the turn is over.
-    fn take_turn(&mut self, cx: &mut Context<'_>, turn: &mut TurnBudget) -> Result<(), End> {
+    fn take_turn(&mut self, cx: &mut Context<'_>, budget: &mut TurnBudget) -> Result<(), End> {
         self.outbox.register(cx.waker());
         let now = clock::now();
         self.in_flight.retry(&self.server_state.pool, now);
         self.announce_going_away(now);
         loop {
             self.take_answers(now);
-            let written = self.write(cx, turn, now)?;
-            let read = self.read(cx, turn, now)?;
-            if turn.is_used_up() {
+            let written = self.write(cx, budget, now)?;
+            let read = self.read(cx, budget, now)?;
+            if budget.is_used_up() {
                 // Frames that have arrived may wait here: nothing else would wake this task for them.
                 self.bulk.end_turn(cx);
                 return Ok(());
@@ -291,25 +293,25 @@ impl<S: Service, W: Wire> Connection<S, W> {
         }
     }
 
-    fn write(&mut self, cx: &mut Context<'_>, turn: &mut TurnBudget, now: Instant) -> Result<Moved, End> {
+    fn write(&mut self, cx: &mut Context<'_>, budget: &mut TurnBudget, now: Instant) -> Result<Moved, End> {
         let before = self.outgoing.bytes();
-        let moved = self.write_out(cx, turn);
+        let moved = self.write_out(cx, budget);
         // Progress is measured at the socket, not at the buffer before it: a slow reader drains the buffer in large steps.
         let (taken, waiting) = (self.stream.gathered().bytes_taken(), self.outgoing.bytes());
         self.times.write_timeout.note(&self.server_state.settings, now, taken, before - waiting, waiting);
         moved
     }
 
-    fn write_out(&mut self, cx: &mut Context<'_>, turn: &mut TurnBudget) -> Result<Moved, End> {
+    fn write_out(&mut self, cx: &mut Context<'_>, budget: &mut TurnBudget) -> Result<Moved, End> {
         let mut moved = Moved::Nothing;
-        while self.outgoing.bytes() > 0 && turn.bytes > 0 {
+        while self.outgoing.bytes() > 0 && budget.bytes > 0 {
             match Pin::new(&mut self.stream).poll_write(cx, self.outgoing.front()) {
                 Poll::Pending => return Ok(moved),
                 Poll::Ready(Err(error)) => return Err(End::Broken(error)),
                 Poll::Ready(Ok(size)) => {
                     self.outgoing.advance(size);
                     self.is_flushed = false;
-                    turn.bytes = turn.bytes.saturating_sub(size);
+                    budget.bytes = budget.bytes.saturating_sub(size);
                     moved = Moved::Something;
                 }
             }
@@ -324,10 +326,10 @@ impl<S: Service, W: Wire> Connection<S, W> {
         Ok(moved)
     }
 
-    fn read(&mut self, cx: &mut Context<'_>, turn: &mut TurnBudget, now: Instant) -> Result<Moved, End> {
+    fn read(&mut self, cx: &mut Context<'_>, budget: &mut TurnBudget, now: Instant) -> Result<Moved, End> {
         let mut moved = Moved::Nothing;
         loop {
-            self.handle_frames(turn, now)?;
+            self.handle_frames(budget, now)?;
             let freed = self.charge_arriving(self.frames.capacity());
             debug_assert!(freed.is_ok(), "taking frames makes the buffer smaller or nothing");
             if self.is_paused() || !self.charge_read(now)? {
@@ -335,7 +337,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
                 return self.check_peer(cx).map(|()| moved);
             }
             self.times.frame.iter_mut().for_each(|frame| frame.resume(now));
-            if turn.is_used_up() {
+            if budget.is_used_up() {
                 return Ok(moved);
             }
             match pin!(self.stream.read_buf(self.frames.spare())).poll(cx) {
@@ -347,7 +349,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
                 Poll::Ready(Ok(0)) => return Err(End::Closed),
                 Poll::Ready(Ok(size)) => {
                     self.times.active = now;
-                    turn.bytes = turn.bytes.saturating_sub(size);
+                    budget.bytes = budget.bytes.saturating_sub(size);
                     moved = Moved::Something;
                 }
             }
@@ -378,12 +380,12 @@ impl<S: Service, W: Wire> Connection<S, W> {
     }
 
     /// Handles complete frames, within the turn and while there is room for their requests.
-    fn handle_frames(&mut self, turn: &mut TurnBudget, now: Instant) -> Result<(), End> {
-        while !self.is_paused() && turn.messages > 0 {
+    fn handle_frames(&mut self, budget: &mut TurnBudget, now: Instant) -> Result<(), End> {
+        while !self.is_paused() && budget.messages > 0 {
             match self.frames.next_frame() {
                 Ok(Some(frame)) => {
                     self.times.frame = None;
-                    turn.messages -= 1;
+                    budget.messages -= 1;
                     self.handle(frame, now)?;
                 }
                 Ok(None) => {

@@ -1,5 +1,5 @@
-//! Turns on the network threads. The runtime serves ready connections in order and does not distinguish clients, so a client with a
-//! thousand busy connections would get a thousand turns for each of another client.
+//! The share of each client in the network threads. The runtime serves ready connections in order and does not distinguish clients, so a
+//! client with a thousand busy connections would get a thousand turns for each of another client.
 //!
 //! Here each client has a few slots. A connection takes a slot for its turn and returns it when the thread comes round to it again, so that
 //! all others had theirs meanwhile; the next waiting connection of the client gets the slot. Connections of a client with no more of them
@@ -12,9 +12,9 @@ use std::task::Waker;
 /// Turns of a client per round of a network thread.
 pub(crate) const SLOTS_PER_THREAD: usize = 8;
 
-/// The turns of one client.
+/// The slots of one client.
 #[derive(Debug)]
-pub(crate) struct Turns {
+pub(crate) struct ClientSlots {
     slots: usize,
     state: Mutex<State>,
 }
@@ -37,19 +37,19 @@ enum Wait {
     Over,
 }
 
-/// A connection's handle for its turns.
+/// A connection's claim on one of the slots.
 #[derive(Debug)]
-pub(crate) struct TurnTaker {
-    turns: Arc<Turns>,
+pub(crate) struct ConnectionSlot {
+    client: Arc<ClientSlots>,
     /// The connection's number.
     number: u64,
-    has_place: bool,
+    has_slot: bool,
 }
 
-impl Turns {
-    /// Creates the turns of a client whose connections are served by this many threads.
+impl ClientSlots {
+    /// Creates the slots of a client whose connections are served by this many threads.
     pub(crate) fn new(threads: usize) -> Self {
-        Turns { slots: threads * SLOTS_PER_THREAD, state: Mutex::default() }
+        ClientSlots { slots: threads * SLOTS_PER_THREAD, state: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -76,17 +76,17 @@ impl State {
     }
 }
 
-impl TurnTaker {
-    /// Creates the handle of the connection with this number, which is unique for the client.
-    pub(crate) fn new(turns: Arc<Turns>, number: u64) -> Self {
-        turns.lock().connections += 1;
-        TurnTaker { turns, number, has_place: false }
+impl ConnectionSlot {
+    /// Creates the claim of the connection with this number, which is unique for the client.
+    pub(crate) fn new(client: Arc<ClientSlots>, number: u64) -> Self {
+        client.lock().connections += 1;
+        ConnectionSlot { client, number, has_slot: false }
     }
 
     /// Releases the slot of the last turn, because the thread has come round since.
     pub(crate) fn begin_round(&mut self) {
-        if std::mem::take(&mut self.has_place)
-            && let Some(next) = self.turns.release()
+        if std::mem::take(&mut self.has_slot)
+            && let Some(next) = self.client.release()
         {
             next.wake();
         }
@@ -95,9 +95,9 @@ impl TurnTaker {
     /// Whether the connection may have its turn now. Otherwise `waker` is woken when it may.
     pub(crate) fn enter(&mut self, waker: &Waker) -> bool {
         self.begin_round();
-        let mut state = self.turns.lock();
+        let mut state = self.client.lock();
         let State { taken, queue, waiting, .. } = &mut *state;
-        self.has_place = match waiting.get_mut(&self.number) {
+        self.has_slot = match waiting.get_mut(&self.number) {
             Some(Wait::ForSlot(known)) => {
                 known.clone_from(waker);
                 false
@@ -106,7 +106,7 @@ impl TurnTaker {
                 waiting.remove(&self.number);
                 true
             }
-            None if *taken < self.turns.slots => {
+            None if *taken < self.client.slots => {
                 *taken += 1;
                 true
             }
@@ -116,13 +116,13 @@ impl TurnTaker {
                 false
             }
         };
-        self.has_place
+        self.has_slot
     }
 
     /// Ends the turn. If the client has so many connections that they may have to wait for one another, and this one has moved bytes, it
     /// keeps its slot until it is served again: `waker` is woken at once for that.
     pub(crate) fn leave(&mut self, has_moved: bool, waker: &Waker) {
-        if has_moved && self.turns.lock().connections > self.turns.slots {
+        if has_moved && self.client.lock().connections > self.client.slots {
             waker.wake_by_ref();
         } else {
             self.begin_round();
@@ -130,12 +130,12 @@ impl TurnTaker {
     }
 }
 
-impl Drop for TurnTaker {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        let mut state = self.turns.lock();
+        let mut state = self.client.lock();
         state.connections -= 1;
         let was_handed_one = matches!(state.waiting.remove(&self.number), Some(Wait::Over));
-        let next = if self.has_place || was_handed_one { state.release() } else { None };
+        let next = if self.has_slot || was_handed_one { state.release() } else { None };
         drop(state);
         if let Some(next) = next {
             next.wake();
@@ -160,17 +160,17 @@ mod tests {
     }
 
     struct TestConnection {
-        turn: TurnTaker,
+        slot: ConnectionSlot,
         woken: Arc<Count>,
     }
 
     impl TestConnection {
         fn enters(&mut self) -> bool {
-            self.turn.enter(&Waker::from(Arc::clone(&self.woken)))
+            self.slot.enter(&Waker::from(Arc::clone(&self.woken)))
         }
 
         fn leaves(&mut self, has_moved: bool) {
-            self.turn.leave(has_moved, &Waker::from(Arc::clone(&self.woken)));
+            self.slot.leave(has_moved, &Waker::from(Arc::clone(&self.woken)));
         }
 
         fn woken(&self) -> usize {
@@ -178,21 +178,23 @@ mod tests {
         }
     }
 
-    fn connections<const N: usize>(slots: usize) -> (Arc<Turns>, [TestConnection; N]) {
-        let turns = Arc::new(Turns { slots, state: Mutex::default() });
-        let connection =
-            |number| TestConnection { turn: TurnTaker::new(Arc::clone(&turns), number as u64), woken: Arc::default() };
-        (Arc::clone(&turns), std::array::from_fn(connection))
+    fn connections<const N: usize>(slots: usize) -> (Arc<ClientSlots>, [TestConnection; N]) {
+        let client = Arc::new(ClientSlots { slots, state: Mutex::default() });
+        let connection = |number| TestConnection {
+            slot: ConnectionSlot::new(Arc::clone(&client), number as u64),
+            woken: Arc::default(),
+        };
+        (Arc::clone(&client), std::array::from_fn(connection))
     }
 
-    fn assert_empty(turns: &Turns) {
-        let State { connections, taken, ref queue, ref waiting } = *turns.lock();
+    fn assert_empty(client: &ClientSlots) {
+        let State { connections, taken, ref queue, ref waiting } = *client.lock();
         assert_eq!((connections, taken, queue.len(), waiting.len()), (0, 0, 0, 0));
     }
 
     #[test]
-    fn turns_rotate_in_the_order_of_requests() {
-        let (turns, [mut a, mut b, mut c]) = connections(1);
+    fn slots_rotate_in_the_order_of_requests() {
+        let (client, [mut a, mut b, mut c]) = connections(1);
         assert!(a.enters());
         a.leaves(true);
         assert!(!b.enters() && !c.enters() && !b.enters(), "the slot is kept until the thread has come round");
@@ -212,12 +214,12 @@ mod tests {
         assert!(c.enters());
         c.leaves(false);
         drop((a, b, c));
-        assert_empty(&turns);
+        assert_empty(&client);
     }
 
     #[test]
     fn few_connections_never_wait() {
-        let (_turns, [mut a, mut b]) = connections(2);
+        let (_client, [mut a, mut b]) = connections(2);
         for _ in 0..3 {
             assert!(a.enters() && b.enters());
             a.leaves(true);
@@ -229,7 +231,7 @@ mod tests {
     #[test]
     fn a_connection_that_ends_keeps_nobody_waiting() {
         for ending in ["with a slot", "waiting", "handed a slot"] {
-            let (turns, [mut a, mut b, mut c]) = connections(1);
+            let (client, [mut a, mut b, mut c]) = connections(1);
             assert!(a.enters());
             a.leaves(true);
             assert!(!b.enters() && !c.enters());
@@ -248,7 +250,7 @@ mod tests {
                 assert!(c.woken() == 1 && c.enters(), "{ending}");
                 drop(c);
             }
-            assert_empty(&turns);
+            assert_empty(&client);
         }
     }
 }
