@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Rate of authenticated, cached calls while strangers make the engine read a distant key store.
+"""Rate of authenticated, cached calls while strangers make the engine read a distant keystore.
 
 An engine of one worker on PostgreSQL, behind a proxy that delays each direction by half of the distance, or forwards nothing at all. Four
 connections with an API key encrypt a small document over and over, which needs no look-up; 64 connections without credentials ask for the

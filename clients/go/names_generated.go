@@ -32,7 +32,7 @@ const (
 	CodeAppDisabled = "app_disabled"
 	// The caller may not use this app, operation or role.
 	CodeForbidden = "forbidden"
-	// No room is left: in the queue, for frames that arrive, for answers, or for look-ups in the key store.
+	// No room is left: in the queue, for frames that arrive, for answers, or for look-ups in the keystore.
 	CodeOverloaded = "overloaded"
 	// The deadline passed before the work was done.
 	CodeDeadlineExceeded = "deadline_exceeded"
@@ -40,7 +40,7 @@ const (
 	CodeCancelled = "cancelled"
 	// The frame, document, body, list, path or answer exceeds a size limit.
 	CodeTooLarge = "too_large"
-	// The engine is shutting down, unreachable, or lost its key store.
+	// The engine is shutting down, unreachable, or lost its keystore.
 	CodeUnavailable = "unavailable"
 	// A fault of Leafseal.
 	CodeInternal = "internal"

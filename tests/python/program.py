@@ -18,7 +18,7 @@ SECONDS_MAX = 60
 
 @dataclass(frozen=True)
 class Program:
-    """A folder with key store, keys and certificates."""
+    """A folder with keystore, keys and certificates."""
 
     folder: Path
 

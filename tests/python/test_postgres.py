@@ -1,4 +1,4 @@
-"""Local engines over a key store in PostgreSQL, and the folders that are refused."""
+"""Local engines over a keystore in PostgreSQL, and the folders that are refused."""
 
 import asyncio
 import time
@@ -39,7 +39,7 @@ def configuration(server: postgres.Postgres, certificates: Path, *more: str, eng
 
 @pytest.fixture(scope="module")
 def shared(server: postgres.Postgres, certificates: Path, tmp_path_factory: pytest.TempPathFactory) -> Program:
-    """A folder whose key store is the database."""
+    """A folder whose keystore is the database."""
     program = Program(tmp_path_factory.mktemp("shared") / "store")
     program.folder.mkdir(mode=0o700)
     password(program.folder, postgres.PASSWORD)

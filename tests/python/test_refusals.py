@@ -94,7 +94,7 @@ def test_permissions(server: Server) -> None:
 
 
 def test_folders(program: Program, tmp_path: Path) -> None:
-    with pytest.raises(leafseal.InvalidSettings, match="no key store"):
+    with pytest.raises(leafseal.InvalidSettings, match="no keystore"):
         leafseal.Engine.open(tmp_path)
     for name in ("keystore.db", "root.key"):
         (tmp_path / name).write_bytes((program.folder / name).read_bytes())

@@ -113,7 +113,7 @@ def hashes(jdk, providers, seconds, target):
 
 
 def stores(target):
-    """Key stores with a self-signed certificate on P-256 and one of RSA."""
+    """Keystores with a self-signed certificate on P-256 and one of RSA."""
     files = []
     for name, key in (("ec", ["-keyalg", "EC", "-groupname", "secp256r1"]), ("rsa", ["-keyalg", "RSA", "-keysize", "2048"])):
         files.append(target / f"{name}.p12")

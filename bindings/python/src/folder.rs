@@ -1,4 +1,4 @@
-//! Opens an engine over the folder of `leafseal`: its key store, its root key, and the settings that apply in process.
+//! Opens an engine over the folder of `leafseal`: its keystore, its root key, and the settings that apply in process.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(crate) fn open(folder: &Path, root_key_text: Option<&str>) -> Result<Opened,
     if let Place::File(path) = &place
         && !path.exists()
     {
-        return Err(Fault::settings(format!("there is no key store at {}", path.display())));
+        return Err(Fault::settings(format!("there is no keystore at {}", path.display())));
     }
     let root_key = root_key(&folder.join(config.path("keystore.root_key_file", "root.key")?), root_key_text)?;
     let environment =
@@ -94,7 +94,7 @@ impl Place {
         match self {
             Self::File(path) => {
                 let unusable = |error: Error| {
-                    Fault::settings(format!("the key store {} cannot be opened: {error}", path.display()))
+                    Fault::settings(format!("the keystore {} cannot be opened: {error}", path.display()))
                 };
                 let store = SqliteKeystore::open(path, mode, environment, limits).map_err(unusable)?;
                 Ok((Box::new(store), None))
@@ -105,9 +105,7 @@ impl Place {
                         Error::Unreachable { .. } => {
                             Fault::new(ErrorCode::ConnectFailed, error.to_string()).retry(Retry::Later)
                         }
-                        error => {
-                            Fault::settings(format!("the key store at {} cannot be opened: {error}", settings.url))
-                        }
+                        error => Fault::settings(format!("the keystore at {} cannot be opened: {error}", settings.url)),
                     })?;
                 Ok((Box::new(store), settings.warning()))
             }

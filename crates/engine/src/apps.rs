@@ -428,7 +428,7 @@ impl Directory {
             Ok(Ok(Ok((fetched, Kept::No)))) => Answer::Uncached(fetched),
             Ok(Ok(Err(absence))) => Answer::Absent(absence),
             Ok(Err(error)) => Answer::Failed(error),
-            Err(_) => Answer::Failed(Error::new(ErrorCode::Internal, "the look-up in the key store failed")),
+            Err(_) => Answer::Failed(Error::new(ErrorCode::Internal, "the look-up in the keystore failed")),
         };
         self.lookups.complete(taken, answer, clock.monotonic(), || self.known().epoch == epoch);
         true
@@ -508,5 +508,5 @@ impl Wake for Unparks {
 }
 
 fn secret_missing() -> Error {
-    Error::new(ErrorCode::Internal, "the key store has no secret for tokens")
+    Error::new(ErrorCode::Internal, "the keystore has no secret for tokens")
 }

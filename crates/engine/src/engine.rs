@@ -344,7 +344,7 @@ impl Engine {
         let asker = Asker { standing: Standing::Known, source: 0 };
         let polled =
             poll_fn(|context| directory.poll(&Wanted::TokenSecret, asker, &*self.shared.clock, context.waker()));
-        polled.await?.map_err(|_| Error::new(ErrorCode::Internal, "the key store has no secret for tokens"))
+        polled.await?.map_err(|_| Error::new(ErrorCode::Internal, "the keystore has no secret for tokens"))
     }
 
     fn api_key(&self, id: &ApiKeyId, standing: Standing) -> Result<Option<Arc<ApiKey>>, Error> {

@@ -37,9 +37,9 @@ impl Error {
         self.cause.as_deref()
     }
 
-    /// The error while the key store does not answer.
+    /// The error while the keystore does not answer.
     pub fn silent_store() -> Self {
-        Self::new(ErrorCode::Unavailable, "the key store does not answer: try again later")
+        Self::new(ErrorCode::Unavailable, "the keystore does not answer: try again later")
     }
 
     /// The request is to be repeated once the store has answered. Where nobody repeats it, it has failed.
@@ -146,7 +146,7 @@ impl From<InvalidRole> for Error {
 impl From<leafseal_keystore::Error> for Error {
     /// The store's own messages name paths and settings of this machine: callers learn only that it does not answer.
     fn from(error: leafseal_keystore::Error) -> Self {
-        let message = "the key store does not answer: see the engine's log, then try again";
+        let message = "the keystore does not answer: see the engine's log, then try again";
         Self { cause: Some(error.to_string()), ..Self::new(ErrorCode::Unavailable, message) }
     }
 }

@@ -529,6 +529,6 @@ fn make_room<K: Eq + Hash, V>(kept: &mut HashMap<K, V>) {
 }
 
 fn overloaded() -> Error {
-    let message = "too many names wait to be looked up in the key store: try again later";
+    let message = "too many names wait to be looked up in the keystore: try again later";
     Error::new(ErrorCode::Overloaded, message)
 }

@@ -107,7 +107,7 @@ codes! {
     /// The caller may not use this app, operation or role.
     Forbidden "forbidden" Permission Never 403 [Rpc Api Relay]
         "`leafseal certs list`, `leafseal api-keys list`.";
-    /// No room is left: in the queue, for frames that arrive, for answers, or for look-ups in the key store.
+    /// No room is left: in the queue, for frames that arrive, for answers, or for look-ups in the keystore.
     Overloaded "overloaded" Temporary Later 503 [Rpc Api Relay]
         "Add engines or cores, or find the app that floods. Limits are settings, such as `engine.store_queue_max`.";
     /// The deadline passed before the work was done.
@@ -120,9 +120,9 @@ codes! {
     TooLarge "too_large" Caller Never 413 [Rpc Api Relay Client]
         "Raise the limit that the message names, or send less at a time. Also if a request has tried more key versions than \
          `engine.request_key_trials_max` on values that they do not open.";
-    /// The engine is shutting down, unreachable, or lost its key store.
+    /// The engine is shutting down, unreachable, or lost its keystore.
     Unavailable "unavailable" Temporary Elsewhere 503 [Rpc Api Relay]
-        "Use another engine. Also if the key store has not answered within `engine.store_wait_max`.";
+        "Use another engine. Also if the keystore has not answered within `engine.store_wait_max`.";
     /// A fault of Leafseal.
     Internal "internal" Service Later 500 [Rpc Api Relay Client]
         "The log has the details: report it.";

@@ -45,7 +45,7 @@ pub struct EngineService {
     engine: Engine,
     limits: Limits,
     answer_size_max: usize,
-    /// Since when the key store has not responded.
+    /// Since when the keystore has not responded.
     store_lost_since: Mutex<Option<Instant>>,
     /// The threads that read the store for requests, once started.
     lookups: Mutex<Option<Arc<LookupRun>>>,
@@ -168,12 +168,12 @@ impl Service for EngineService {
                 let cause = error.cause().unwrap_or_default();
                 tracing::error!(
                     cause,
-                    "lost the key store: known grants and keys stay in use for engine.store_silence_max"
+                    "lost the keystore: known grants and keys stay in use for engine.store_silence_max"
                 );
             }
             (Ok(()), Some(since)) => {
                 *lost = None;
-                tracing::info!(seconds = since.elapsed().as_secs_f64(), "the key store is back");
+                tracing::info!(seconds = since.elapsed().as_secs_f64(), "the keystore is back");
             }
             (Ok(()), None) | (Err(_), Some(_)) => {}
         }

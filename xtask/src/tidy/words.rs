@@ -70,11 +70,12 @@ const REPLACED: [(&str, &str); 35] = [
 ];
 
 /// Phrases that are hard to read, each with its replacement.
-const PHRASES: [(&str, &str); 4] = [
+const PHRASES: [(&str, &str); 5] = [
     (concat!("an", "ew"), "again"),
     (concat!("in ", "work"), "in flight, in progress"),
     (concat!("but ", "for"), "except"),
     (concat!("gives ", "way"), "is displaced"),
+    (concat!("key ", "store"), "keystore"),
 ];
 
 /// The program's name until it was renamed: a package registry has another project under it. In any case of its letters.

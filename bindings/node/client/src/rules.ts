@@ -36,7 +36,7 @@ export function avoidanceAfter(event: string, code: string): { readonly untilSuc
   return line && { untilSuccess: line.until_success };
 }
 
-/** Whether success in a method says that the engine serves: others are answered without the key store. */
+/** Whether success in a method says that the engine serves: others are answered without the keystore. */
 export function earns(method: string): boolean {
   return !EARNED_EXCEPT.includes(method);
 }

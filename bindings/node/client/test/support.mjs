@@ -70,7 +70,7 @@ const publicKey = [0xc4, 33, ...Buffer.alloc(33)];
 /** Error and result of answers. */
 const HEALTHY = [0xc0, 0x81, ...['status', 'ok'].flatMap(text)];
 export const KEYS = [0xc0, 0x84, ...['app', APP, 'version'].flatMap(text), 1, ...text('r1'), ...publicKey, ...text('k1'), ...publicKey];
-export const UNAVAILABLE = [0x83, ...['code', 'unavailable', 'message', 'no key store', 'retry', 'elsewhere'].flatMap(text), 0xc0];
+export const UNAVAILABLE = [0x83, ...['code', 'unavailable', 'message', 'no keystore', 'retry', 'elsewhere'].flatMap(text), 0xc0];
 
 /** A peer that answers `public_keys` with what `reply` resolves to, and `health`. `asked` counts the former. */
 export async function keysPeer(engine, reply, options = {}) {

@@ -85,7 +85,7 @@ class Engine(_Base):
 
     @classmethod
     def open(cls, dir: str | PathLike[str], *, app: str | None = None, timeout: float | None = None) -> Self:
-        """Opens the engine of a folder that `leafseal` made, in this process: its key store, root key and settings."""
+        """Opens the engine of a folder that `leafseal` made, in this process: its keystore, root key and settings."""
 
     @classmethod
     def from_public_keys(
@@ -215,7 +215,7 @@ class AsyncEngine(_Base):
 
     @classmethod
     async def open(cls, dir: str | PathLike[str], *, app: str | None = None, timeout: float | None = None) -> Self:
-        """Opens the engine of a folder that `leafseal` made, in this process: its key store, root key and settings."""
+        """Opens the engine of a folder that `leafseal` made, in this process: its keystore, root key and settings."""
 
     @classmethod
     async def from_public_keys(

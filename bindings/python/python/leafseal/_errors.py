@@ -113,7 +113,7 @@ class TooLarge(Error):
 
 
 class Unavailable(Error):
-    """The engine is shutting down, or its key store does not respond."""
+    """The engine is shutting down, or its keystore does not respond."""
 
 
 class Internal(Error):

@@ -48,7 +48,7 @@ _ARROW: dict[type[DataType], pa.DataType] = {
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """An engine in each Python worker, over a folder that every executor has: the key store, whose private keys are encrypted, and the root key, in
+    """An engine in each Python worker, over a folder that every executor has: the keystore, whose private keys are encrypted, and the root key, in
     the folder or in `LEAFSEAL_ROOT_KEY` of the executor's environment, which must not come from `spark.executorEnv`: Spark shows that in its UI.
 
     `leafseal store extract` makes a folder with the keys of a job's apps alone.
@@ -60,7 +60,7 @@ class LocalEngine:
         return Engine.open(self.dir)
 
     def files(self) -> tuple[str, ...]:
-        """The files that an engine reads only once. It follows its key store by itself."""
+        """The files that an engine reads only once. It follows its keystore by itself."""
         return ()
 
 

@@ -58,7 +58,7 @@ pub(crate) fn load(sources: &Sources<'_>) -> (Option<PathBuf>, Loaded) {
     (file, loaded)
 }
 
-/// The problem that the key store is in two places, whichever of the sources name them.
+/// The problem that the keystore is in two places, whichever of the sources name them.
 fn ambiguous_store(loaded: &Loaded) -> Option<String> {
     let both = loaded.is_set("keystore.path") && loaded.settings.store.url.is_set();
     both.then(|| {

@@ -1,4 +1,4 @@
-//! The program over a key store on PostgreSQL: the same commands, several engines, outages, copies from and to a file, and no password in
+//! The program over a keystore on PostgreSQL: the same commands, several engines, outages, copies from and to a file, and no password in
 //! sight.
 
 use std::path::Path;
@@ -243,15 +243,15 @@ fn an_engine_outlives_an_outage_of_its_store_but_not_a_long_one() {
     let is_ready = |engine: &Running| engine.probe("/readyz").starts_with("HTTP/1.1 200 ");
     until("the engine is not ready", || !is_ready(&strict));
     let refused = place.encrypt(&strict).fails(3);
-    assert!(refused.contains("the key store does not answer"), "{refused}");
-    log.wait_for("lost the key store", 1);
+    assert!(refused.contains("the keystore does not answer"), "{refused}");
+    log.wait_for("lost the keystore", 1);
     place.encrypt(&forgiving).ok();
     assert!(is_ready(&forgiving));
     server.start_again();
     until("both are ready and serve", || {
         engines.iter().all(|engine| is_ready(engine) && place.encrypt(engine).code == 0)
     });
-    log.wait_for("the key store is back", 1);
+    log.wait_for("the keystore is back", 1);
     // This server does not flush. The warning of it is in the log as everything else.
     log.wait_for("fsync", 1);
     assert_eq!(log.others(), Vec::<Value>::new());

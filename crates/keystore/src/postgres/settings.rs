@@ -73,10 +73,10 @@ impl PostgresSettings {
         let url = Some(&self.url).filter(|url| url.uses_network())?;
         let risk = match self.sslmode {
             SslMode::VerifyFull => return None,
-            SslMode::VerifyCa => "every server with a certificate of keystore.authorities can pose as the key store",
-            SslMode::Require => "whoever can redirect the connection can pose as the key store",
+            SslMode::VerifyCa => "every server with a certificate of keystore.authorities can pose as the keystore",
+            SslMode::Require => "whoever can redirect the connection can pose as the keystore",
             SslMode::Disable => {
-                "whoever can redirect the connection can pose as the key store, and everybody on the way reads it"
+                "whoever can redirect the connection can pose as the keystore, and everybody on the way reads it"
             }
         };
         Some(format!("keystore.sslmode is {}: {risk} at {url}", self.sslmode.as_str()))

@@ -58,7 +58,7 @@ fn refused(error: ErrorStack) -> Reason {
 fn connector(settings: &PostgresSettings) -> Result<SslConnector, Reason> {
     let mut connector = SslConnector::builder(SslMethod::tls()).map_err(refused)?;
     connector.set_min_proto_version(Some(SslVersion::TLS1_2)).map_err(refused)?;
-    // A store of its own: the system's authorities must not be trusted for the key store.
+    // A store of its own: the system's authorities must not be trusted for the keystore.
     let mut store = X509StoreBuilder::new().map_err(refused)?;
     if matches!(settings.sslmode, SslMode::VerifyFull | SslMode::VerifyCa) {
         let path = settings.authorities.as_deref();

@@ -77,7 +77,7 @@ pub(crate) fn start(
     if let Err(error) = engine.prepare_tokens() {
         tracing::warn!(
             cause = error.cause().unwrap_or_default(),
-            "client-side tokens are unavailable until the key store responds"
+            "client-side tokens are unavailable until the keystore responds"
         );
     }
     let ServerSettings { drain_timeout, ref trusted_balancers, .. } = server_state.settings;
@@ -105,7 +105,7 @@ pub(crate) struct Api {
     engine: Engine,
     calls: Semaphore,
     /// Places for calls that hold a place among `calls` although nothing proves who makes them: half as many, so that calls which wait for
-    /// the key store in the names of others leave room. Shared fairly among addresses.
+    /// the keystore in the names of others leave room. Shared fairly among addresses.
     anonymous_calls: Arc<FairPlaces>,
     failures: FailureLog,
 }
@@ -369,7 +369,7 @@ impl Api {
         self.anonymously(peer, self.look_up(self.engine.find_api_caller(&id, secret_sha256, source))).await
     }
 
-    /// Waits for a look-up of the key store.
+    /// Waits for a look-up of the keystore.
     async fn look_up<T>(&self, found: impl Future<Output = Result<T, Error>>) -> Result<T, Problem> {
         let limit = self.engine.settings().store_wait_max;
         let found = timeout(limit, found).await.unwrap_or_else(|_| Err(Error::silent_store()));

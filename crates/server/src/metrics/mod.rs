@@ -208,7 +208,7 @@ impl Snapshot {
         const JOBS: Named = Named::plain("queue_jobs", "Requests queued or running");
         const WAITING: Named = Named::plain("queue_jobs_waiting", "Requests among them that are waiting for a worker");
         const PARKED: Named =
-            Named::plain("queue_jobs_parked", "Requests among them that are waiting for the key store");
+            Named::plain("queue_jobs_parked", "Requests among them that are waiting for the keystore");
         const BYTES: Named = Named::bytes("queue", "Bytes of the messages of requests queued or running");
         const BACKLOG: Named =
             Named::seconds("queue_backlog", "Estimated time for the workers to finish all requests queued or running");
@@ -245,11 +245,11 @@ impl Snapshot {
         );
         const SILENCE: Named = Named::seconds(
             "keystore_silence",
-            "Time since the key store last responded, checked once a second. Beyond engine.store_silence_max the engine refuses requests",
+            "Time since the keystore last responded, checked once a second. Beyond engine.store_silence_max the engine refuses requests",
         );
         const RESYNCS: Named = Named::plain(
             "keystore_resyncs",
-            "How often cached keys and grants were dropped: the key store had changed, was connected again, or was silent for too long",
+            "How often cached keys and grants were dropped: the keystore had changed, was connected again, or was silent for too long",
         );
         let engine::Counters {
             apps,
@@ -300,14 +300,14 @@ impl Snapshot {
 fn write_lookups(lookups: LookupCounters, out: &mut Writer<'_>) -> fmt::Result {
     const LOOKUPS: Named = Named::plain(
         "keystore_lookups",
-        "Look-ups of apps, grants and API keys: made in the key store; remembered, answered without one because the key store does not \
+        "Look-ups of apps, grants and API keys: made in the keystore; remembered, answered without one because the keystore does not \
          have the name; refused as overloaded, because too many wait (engine.store_queue_max)",
     );
     const WAITING: Named =
-        Named::plain("keystore_lookups_waiting", "Look-ups that wait for the key store or are being made");
+        Named::plain("keystore_lookups_waiting", "Look-ups that wait for the keystore or are being made");
     const MISSES: Named = Named::bytes(
         "keystore_misses",
-        "Memory of names that the key store does not have, so that they are not looked up again: at most engine.miss_bytes_max",
+        "Memory of names that the keystore does not have, so that they are not looked up again: at most engine.miss_bytes_max",
     );
     let LookupCounters { made, refused, misses_remembered, waiting, misses: _, miss_bytes } = lookups;
     let results = [(["made"], made), (["remembered"], misses_remembered), (["refused"], refused)];

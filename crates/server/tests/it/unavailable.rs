@@ -1,4 +1,4 @@
-//! An engine that answers `unavailable`, because it has lost its key store: clients use other engines, or this one if there is no other.
+//! An engine that answers `unavailable`, because it has lost its keystore: clients use other engines, or this one if there is no other.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

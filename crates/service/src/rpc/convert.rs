@@ -7,7 +7,7 @@ use leafseal_engine::{Caller, Curve, Error, Keying, OnFailure, Report};
 use leafseal_protocol::answer::{self, Failures};
 use leafseal_protocol::{self as wire, ErrorCode, ErrorObject, TextKind};
 
-/// When a request that failed for the key store may be sent again.
+/// When a request that failed for the keystore may be sent again.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) fn curve(curve: wire::Curve) -> Curve {
@@ -111,7 +111,7 @@ pub(super) fn list_report<'a>(report: &Report, indexes: &'a [u64], tells_failure
 /// Converts an engine error. Its index counts from the first value of the step, which is value `first` of the request.
 pub(super) fn error_from(error: Error, first: u64) -> ErrorObject {
     if let Some(cause) = error.cause() {
-        tracing::warn!(cause, "a request failed for the key store");
+        tracing::warn!(cause, "a request failed for the keystore");
     }
     let index = error.index.map(|index| first + index);
     let object = ErrorObject { index, offset: error.offset, ..ErrorObject::new(error.code, error.message) };

@@ -37,7 +37,7 @@ import org.springframework.security.crypto.encrypt.AesBytesEncryptor;
 import org.springframework.security.crypto.keygen.KeyGenerators;
 
 /**
- * Software that knows nothing of the provider: {@code DropIn JDK|Leafseal store-with-an-EC-key store-with-an-RSA-key}.
+ * Software that knows nothing of the provider: {@code DropIn JDK|Leafseal EC-KEYSTORE RSA-KEYSTORE}.
  *
  * <p>Prints the nanoseconds of each operation, the median of rounds, and its name. Leafseal is first in the list of providers, or absent.
  */
