@@ -8,6 +8,7 @@
 mod access_log;
 mod allocator;
 mod arguments;
+mod certificates;
 mod commands;
 mod config;
 mod context;

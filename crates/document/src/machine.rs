@@ -38,6 +38,14 @@ pub(crate) trait Sink {
     fn is_full(&self) -> bool;
 }
 
+/// A sink that can detect faults of a document itself.
+pub(crate) trait FallibleSink: Sink {
+    /// The fault, if it found one; it must then report that it is full.
+    fn fault(&self) -> Option<DocumentError> {
+        None
+    }
+}
+
 /// The expected token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {

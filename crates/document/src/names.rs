@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crate::error::DocumentError;
 use crate::limits::Limits;
-use crate::machine::{Container, Reach, Scalar, Sink};
+use crate::machine::{Container, FallibleSink, Reach, Scalar, Sink};
 use crate::selector::Selection;
 use crate::selector::automaton::Detail;
 use crate::text::{escape_into, may_unescape_to, unescape};
 use crate::tracker::Tracker;
-use crate::walker::{FallibleSink, Match, Pass, Progress, ScalarKind};
+use crate::walker::{Match, Pass, Progress, ScalarKind};
 
 /// A walk through a document, which is passed in each call, that finds names.
 #[derive(Debug)]

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use crate::error::{DocumentError, DocumentErrorKind};
 use crate::limits::{DOCUMENT_SIZE_CEILING, Limits};
-use crate::machine::{Container, Reach, Scalar, Sink};
+use crate::machine::{Container, FallibleSink, Reach, Scalar, Sink};
 use crate::path::{push_index, push_name_whole};
 use crate::selector::Selection;
 use crate::selector::automaton::Detail;
 use crate::tracker::{Lengths, Tracker};
 use crate::tree::{ChildKey, Evaluated, Evaluation, SelectedNodes, Tape};
-use crate::walker::{FallibleSink, Pass};
+use crate::walker::Pass;
 
 /// How a selection is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

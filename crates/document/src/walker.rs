@@ -24,7 +24,7 @@ use lines::Lines;
 use locator::{Locator, path_keys};
 pub(crate) use matcher::Matcher;
 use matcher::matched;
-pub(crate) use pass::{FallibleSink, Pass};
+pub(crate) use pass::Pass;
 
 /// Number of path keys after which a batch ends; one match adds at most one key per level.
 const KEYS_MAX: usize = 4 << 10;

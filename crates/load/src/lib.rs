@@ -22,6 +22,7 @@ pub mod material;
 pub mod metrics;
 pub mod overload;
 pub mod page;
+mod provenance;
 pub mod report;
 pub mod result;
 pub mod run;

@@ -13,7 +13,7 @@ use thiserror::Error;
 use crate::accounting::Cpu;
 use crate::latencies::Latencies;
 use crate::metrics::Buckets;
-use crate::report::{Provenance, SCHEMA};
+use crate::provenance::{Provenance, SCHEMA};
 use crate::run::{Ended, Outcome, Sample, Settings, UserCounts, stretches};
 use crate::scenario::{PhaseLoad, Script};
 use rows::{cpu_row, intervals, measured, phases, rounded, scenarios, series, server_row};

@@ -16,14 +16,12 @@ use leafseal_server::issue_client;
 use serde_json::{Value, json};
 
 use crate::arguments::{Allowed, CertsCommand, Form};
+use crate::certificates::{certificate_files, is_reserved};
 use crate::context::{Context, make_folder};
 use crate::failure::{Failure, Outcome};
 use crate::note::note;
 use crate::output::{print, print_json};
 use leafseal_net::utc;
-
-/// Names in DIR/certs that clients cannot have.
-const RESERVED: [&str; 3] = ["ca", "server", "relay-ca"];
 
 /// `leafseal certs`.
 pub(super) fn run(context: &Context, command: CertsCommand) -> Outcome {
@@ -79,11 +77,6 @@ fn operation(allowed: Allowed) -> Operation {
         Allowed::Encrypt => Operation::Encrypt,
         Allowed::Decrypt => Operation::Decrypt,
     }
-}
-
-/// Whether a client of this name would overwrite our own files, also on a case-insensitive file system.
-fn is_reserved(name: &str) -> bool {
-    RESERVED.iter().any(|reserved| reserved.eq_ignore_ascii_case(name))
 }
 
 /// Parses a client name that does not conflict with our own files.
@@ -246,28 +239,6 @@ fn write_key(path: &Path, pem: &[u8]) -> Outcome {
 fn write_pem(path: &Path, pem: &[u8]) -> Outcome {
     replace_file(path, pem, Readers::All, &mut system_random())
         .map_err(|error| Failure::writing(path.display(), &error))
-}
-
-/// The clients that have a certificate and a key in `folder`, by name.
-pub(crate) fn client_certificates(folder: &Path) -> Outcome<Vec<String>> {
-    let mut names = certificate_files(folder)?;
-    names.retain(|name| !is_reserved(name) && folder.join(format!("{name}.key")).exists());
-    Ok(names)
-}
-
-fn certificate_files(folder: &Path) -> Outcome<Vec<String>> {
-    let entries = match std::fs::read_dir(folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(|error| Failure::reading(folder, &error))?,
-    };
-    let names = entries.filter_map(|entry| {
-        let name = entry.ok()?.file_name().into_string().ok()?;
-        // Temporary files of a killed process begin with a dot.
-        name.strip_suffix(".pem").filter(|name| !name.starts_with('.')).map(str::to_owned)
-    });
-    let mut names: Vec<String> = names.collect();
-    names.sort();
-    Ok(names)
 }
 
 /// Reads the first certificate in a file.

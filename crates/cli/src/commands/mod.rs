@@ -16,8 +16,6 @@ mod rewrite;
 mod serve;
 mod store;
 
-pub(crate) use certs::client_certificates;
-
 use crate::arguments::{Arguments, Command};
 use crate::context::Context;
 use crate::descriptors;

@@ -63,7 +63,7 @@ fn client_files(context: &Context, arguments: &ConnectArguments) -> Outcome<(Pat
     let name = match &arguments.client {
         Some(name) => name.clone(),
         None => {
-            let mut names = crate::commands::client_certificates(&folder)?;
+            let mut names = crate::certificates::client_certificates(&folder)?;
             let advice = "choose one with --client NAME, or name files with --cert and --key";
             match (names.pop(), names.is_empty()) {
                 (Some(name), true) => name,

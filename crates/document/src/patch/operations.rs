@@ -1,9 +1,8 @@
 //! The operations of a JSON Patch (RFC 6902, section 4), read strictly: the members that the RFC names, each once.
 
 use crate::error::{DocumentError, DocumentErrorKind};
-use crate::machine::{Container, Scalar, Sink};
+use crate::machine::{Container, FallibleSink, Scalar, Sink};
 use crate::text::unescape;
-use crate::walker::FallibleSink;
 
 /// Longest escaped form of a word that is read: `replace`, each character as `\uXXXX`.
 const WORD_SIZE_MAX: usize = 2 + 6 * 7;

@@ -4,9 +4,9 @@
 use crate::error::DocumentError;
 use crate::fold::folded;
 use crate::limits::Limits;
-use crate::machine::{Container, Reach, Scalar, Sink};
+use crate::machine::{Container, FallibleSink, Reach, Scalar, Sink};
 use crate::text::unescape;
-use crate::walker::{FallibleSink, Pass};
+use crate::walker::Pass;
 
 /// Longest name or word that is read, in escaped form: `operations`, each character as `\uXXXX`, a NUL, and some white space.
 const WORD_SIZE_MAX: usize = 2 + 6 * 24;

@@ -7,10 +7,9 @@ use std::hash::BuildHasher;
 use crate::chunks::Chunks;
 use crate::error::{DocumentError, DocumentErrorKind};
 use crate::fold::{OtherCase, folded};
-use crate::machine::{Container, Scalar, Sink};
+use crate::machine::{Container, FallibleSink, Scalar, Sink};
 use crate::selector::Selection;
 use crate::text::{may_unescape_to, unescape};
-use crate::walker::FallibleSink;
 
 /// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Matches with the paths of their values, for callers that need them.
 
 use super::*;
+use crate::machine::FallibleSink;
 use crate::tree::Tape;
 
 /// A matcher that records the paths of its matches.

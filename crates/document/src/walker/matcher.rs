@@ -1,8 +1,8 @@
 //! The sink that collects the matches of a pass.
 
-use super::{FallibleSink, Match, Pass, Purpose, ScalarKind};
+use super::{Match, Pass, Purpose, ScalarKind};
 use crate::error::{DocumentError, DocumentErrorKind};
-use crate::machine::{Container, Reach, Scalar, Sink};
+use crate::machine::{Container, FallibleSink, Reach, Scalar, Sink};
 use crate::text::begins_like_envelope;
 use crate::tracker::Tracker;
 

@@ -2,7 +2,7 @@
 
 use crate::error::{DocumentError, DocumentErrorKind};
 use crate::limits::{DEPTH_CEILING, Limits};
-use crate::machine::{Machine, Reach, Sink};
+use crate::machine::{FallibleSink, Machine, Reach};
 use crate::tracker::Lengths;
 
 /// Bytes walked before they are checked as UTF-8, while they are still in the first-level cache.
@@ -79,14 +79,6 @@ fn character_start(document: &[u8], position: usize) -> usize {
     let is_within = |at: &usize| document.get(*at).is_some_and(|byte| byte & 0b1100_0000 == 0b1000_0000);
     // More continuation bytes than a character can have are a fault, which is found with the next piece.
     (position.saturating_sub(3)..=position).rev().find(|at| !is_within(at)).unwrap_or(position)
-}
-
-/// A sink that can detect faults of a document itself.
-pub(crate) trait FallibleSink: Sink {
-    /// The fault, if it found one; it must then report that it is full.
-    fn fault(&self) -> Option<DocumentError> {
-        None
-    }
 }
 
 impl FallibleSink for Lengths {}

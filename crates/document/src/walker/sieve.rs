@@ -1,8 +1,8 @@
 //! Finds out in one pass that selectors select nothing in a short document, where a walk reads it more than once: those with filters, and
 //! those that count elements from the end.
 
-use super::{FallibleSink, Limits, Pass, Reach, Selection};
-use crate::machine::{Container, Scalar, Sink};
+use super::{Limits, Pass, Reach, Selection};
+use crate::machine::{Container, FallibleSink, Scalar, Sink};
 use crate::selector::automaton::Detail;
 use crate::tracker::Tracker;
 
