@@ -18,9 +18,10 @@ pub(super) struct AnyCpu;
 /// The steps.
 pub(super) struct PortableSteps;
 
-/// Leaves a function as it is: the compiler's own features are enough.
+/// Leaves a function as it is, except that callers do not inline it: the code that selects a kernel would become slower for all of them.
 macro_rules! plain {
-    ($($function:tt)*) => {
+    (#[inline] $($function:tt)*) => {
+        #[inline(never)]
         $($function)*
     };
 }
