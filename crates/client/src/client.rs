@@ -1,36 +1,37 @@
 //! The calls, and the connection pool under them.
 
 mod connections;
+pub(crate) mod decisions;
+mod dialling;
 pub(crate) mod places;
+pub(crate) mod pool;
 mod retries;
+pub(crate) mod rules;
 
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
-use std::{fmt, io};
+use std::fmt;
+use std::sync::{Arc, Mutex};
 
-use boring::rand::rand_bytes;
-use boring::ssl::SslConnector;
 use leafseal_protocol::{
-    DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, GoingAway, Method, Retry, RewrapOptions,
-    Scalar, request,
+    DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Method, Retry, RewrapOptions, Scalar,
+    request,
 };
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::timeout;
 
 use crate::answer::{Answer, ApiKeyFacts, Document, Inspection, PublicKeySet, Rewrapped, Value, Values};
 use crate::answer_memory::AnswerMemory;
-use crate::connection::Connection;
 use crate::error::{ClientError, ErrorKind};
 use crate::observer::{CallObserver, CallOutcome, Observed};
 use crate::outgoing::Outgoing;
 use crate::prepared::Prepared;
 use crate::settings::ClientSettings;
-use crate::shared::Shared;
+use crate::shared::CallOrigin;
 #[cfg(feature = "simulation")]
 use crate::simulation::Network;
 use crate::tls;
-use connections::{Dialler, Dialling};
-pub(crate) use connections::{Inner, dial};
-use retries::{Retries, RetryBudget};
+use connections::Dialler;
+pub(crate) use connections::dial;
+use pool::{Inner, Pool, RefusedBy, Signals, Turn};
+use retries::Retries;
 
 /// A client of one engine, or of several that serve the same apps. Clones share the connections.
 #[derive(Clone)]
@@ -80,13 +81,8 @@ impl Client {
             true => (dialler.chance() * settings.addresses.len() as f64) as usize,
             false => 0,
         };
-        let inner = Inner {
-            settings,
-            dialler,
-            open: Mutex::default(),
-            dialling: Arc::new(tokio::sync::Mutex::new(Dialling { next_address, ..Dialling::default() })),
-            budget: RetryBudget::default(),
-        };
+        let pool = Mutex::new(Pool::new(next_address));
+        let inner = Inner { settings, dialler, pool, signals: Arc::new(Signals::default()) };
         Client { inner: Arc::new(inner), observer: None }
     }
 
@@ -388,7 +384,7 @@ impl Client {
                 observer.retried(method, error);
             }
         };
-        let outcome = self.call_within_time(deadline_ms, memory, encode, retried).await.and_then(read);
+        let outcome = self.call_within_time(Some(method), deadline_ms, memory, encode, retried).await.and_then(read);
         if let Some(observed) = observed {
             observed.ended(outcome.as_ref().map_or_else(CallOutcome::Failed, |_| CallOutcome::Ok));
         }
@@ -406,8 +402,15 @@ impl Client {
         let connecting = async {
             let mut retries = Retries::new(inner, None);
             loop {
-                match inner.connection(None).await {
-                    Ok(_) => return Ok(()),
+                if inner.is_ready() {
+                    return Ok(());
+                }
+                match inner.turn(None).await {
+                    Ok(turn) => {
+                        drop(turn);
+                        inner.pump();
+                        return Ok(());
+                    }
                     Err(error) => retries.after(error, false, |_| {}).await?,
                 }
             }
@@ -431,20 +434,63 @@ impl Client {
         encode: impl Fn(u32, Option<u32>, &mut Vec<u8>),
     ) -> Result<Answer, ClientError> {
         let encode = |id, deadline_ms| Outgoing::new(|out| encode(id, deadline_ms, out));
-        self.call_within_time(deadline_ms, None, encode, |_| {}).await
+        self.call_within_time(None, deadline_ms, None, encode, |_| {}).await
     }
 
     async fn call_within_time(
         &self,
+        method: Option<Method>,
         deadline_ms: Option<u32>,
         memory: Option<Arc<dyn AnswerMemory>>,
         encode: impl Fn(u32, Option<u32>) -> Outgoing,
         retried: impl Fn(&ClientError),
     ) -> Result<Answer, ClientError> {
         let limit = self.inner.settings.request_timeout;
-        match timeout(limit, self.inner.call(deadline_ms, memory, encode, retried)).await {
+        match timeout(limit, self.inner.call(method, deadline_ms, memory, encode, retried)).await {
             Ok(outcome) => outcome.map_err(|error| tls::name_own(error, &self.inner.settings.tls)),
             Err(_) => Err(ClientError::timeout(format!("no answer within {} ms", limit.as_millis()))),
+        }
+    }
+}
+
+impl Inner {
+    /// Attempts a call until it succeeds, or may not be retried. `method` is absent if it is unknown.
+    async fn call(
+        self: &Arc<Self>,
+        method: Option<Method>,
+        deadline_ms: Option<u32>,
+        memory: Option<Arc<dyn AnswerMemory>>,
+        encode: impl Fn(u32, Option<u32>) -> Outgoing,
+        retried: impl Fn(&ClientError),
+    ) -> Result<Answer, ClientError> {
+        let size_max = self.settings.limits.frame_size_max;
+        let earns = method.is_none_or(|method| !rules::EARNED_EXCEPT.contains(&method));
+        let mut retries = Retries::new(self, deadline_ms);
+        let mut refused_by = None;
+        loop {
+            let (error, is_left) = match self.turn(refused_by.as_ref()).await {
+                Err(error) => (error, false),
+                Ok(Turn { connection, slot, refusals }) => {
+                    let left_ms = retries.deadline_left_ms();
+                    let encode = |id| {
+                        let message = encode(id, left_ms);
+                        check_request_size(message.size(), size_max).map(|()| message)
+                    };
+                    let origin = CallOrigin { memory: memory.clone(), _slot: slot, refusals, earns };
+                    let outcome = match connection.shared.begin(origin, encode) {
+                        Ok(ticket) => ticket.answer().await,
+                        Err(error) => Err(error),
+                    };
+                    match outcome {
+                        Ok(answer) => return Ok(answer),
+                        Err(error) => {
+                            refused_by = Some(RefusedBy::of(&connection));
+                            (error, !connection.shared.is_usable())
+                        }
+                    }
+                }
+            };
+            retries.after(error, is_left, &retried).await?;
         }
     }
 }
@@ -457,14 +503,6 @@ fn check_request_size(size: usize, size_max: usize) -> Result<(), ClientError> {
     Err(ClientError::new(ErrorKind::RequestTooLarge, Retry::Never, message))
 }
 
-/// Doubles with each failure up to the longest delay; then `chance`, from 0 to 1, selects a point in the upper half of it, so that clients
-/// of a recovering engine do not all reconnect at once.
-fn backoff(settings: &ClientSettings, failures: u32, chance: f64) -> Duration {
-    let doubled = settings.backoff_min.saturating_mul(2_u32.saturating_pow(failures));
-    let pause = doubled.min(settings.backoff_max);
-    pause.mul_f64(0.5 + chance / 2.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::connections::host;
@@ -472,7 +510,7 @@ mod tests {
     use crate::identity::{ClientTls, TlsPart};
     use zeroize::Zeroizing;
 
-    fn settings() -> ClientSettings {
+    pub(super) fn settings() -> ClientSettings {
         let tls = ClientTls {
             authorities_pem: Vec::new(),
             certificate_chain_pem: Vec::new(),
@@ -488,15 +526,6 @@ mod tests {
         assert_eq!(host("127.0.0.1:1").unwrap(), "127.0.0.1");
         for address in ["localhost", ":3443", ""] {
             assert_eq!(host(address).unwrap_err().kind, ErrorKind::Settings, "{address}");
-        }
-    }
-
-    #[test]
-    fn pauses_double_up_to_their_bound() {
-        let settings = settings();
-        for (failures, millis) in [(0, 50), (1, 100), (6, 3200), (7, 5000), (u32::MAX, 5000)] {
-            let longest = Duration::from_millis(millis);
-            assert_eq!([0.0, 1.0].map(|chance| backoff(&settings, failures, chance)), [longest / 2, longest]);
         }
     }
 

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use leafseal_config::{ms, secs, settings};
+use leafseal_config::{ms, settings};
 use leafseal_protocol::Limits;
 
+use crate::client::rules;
 use crate::error::ClientError;
 use crate::identity::ClientTls;
 
@@ -22,24 +23,24 @@ settings! {
         /// The name that the server's certificate must be valid for. Default: the host of the address.
         pub server_name: Option<String> = None, is internal;
         /// Maximum number of open connections. Another one is opened while all are busy.
-        pub connections_max: usize = 2, in 1..=1024;
+        pub connections_max: usize = rules::CONNECTIONS_MAX, in 1..=1024;
         /// Maximum number of requests in flight on one connection; further ones wait. Keep it at or below the engine's own limit.
-        pub requests_in_flight_max: usize = 128, in 1..=1 << 20;
+        pub requests_in_flight_max: usize = rules::REQUESTS_IN_FLIGHT_MAX, in 1..=1 << 20;
         /// Maximum time to connect to one address, including TLS.
-        pub connect_timeout: Duration = secs(5), in ms(1)..;
+        pub connect_timeout: Duration = rules::CONNECT_TIMEOUT, in ms(1)..;
         /// Maximum duration of a request, including waits for a connection and retries.
-        pub request_timeout: Duration = secs(30), in ms(1)..;
+        pub request_timeout: Duration = rules::REQUEST_TIMEOUT, in ms(1)..;
         /// How long the answer to an abandoned request may be outstanding before its connection counts as dead.
-        pub abandoned_timeout: Duration = secs(30), in ms(1)..;
+        pub abandoned_timeout: Duration = rules::ABANDONED_TIMEOUT, in ms(1)..;
         /// Maximum number of retries of a request that the engine has not started, or has refused as `unavailable` or `overloaded`. They
         /// end with `client.request_timeout` and the request's deadline.
         // Not started: no connection could be made, or the engine left the connection.
-        pub retries_max: u32 = 4, in 0..=1000;
+        pub retries_max: u32 = rules::RETRIES_MAX, in 0..=1000;
         /// The delay after a failed connection and before a retry; it doubles each time.
         // During the delay after a failed connection, calls that may not be retried fail at once.
-        pub backoff_min: Duration = ms(50), in ms(1)..;
+        pub backoff_min: Duration = rules::BACKOFF_MIN, in ms(1)..;
         /// The longest such delay.
-        pub backoff_max: Duration = secs(5), in ms(1)..;
+        pub backoff_max: Duration = rules::BACKOFF_MAX, in ms(1)..;
         /// Limits on answers, and on the size of requests.
         pub limits: Limits = Limits::default(), is section;
     }

@@ -7,7 +7,8 @@
 //! connection ends when the others are answered.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use leafseal_protocol::{CONNECTION_ERROR, Frame, GOING_AWAY, GoingAway, Message, connection_error, request};
@@ -16,6 +17,9 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::answer::Answer;
 use crate::answer_memory::AnswerMemory;
+use crate::client::decisions::{Event, event_of};
+use crate::client::places::Place;
+use crate::client::pool::{Inner, Signals};
 use crate::error::{ClientError, Sent};
 use crate::outgoing::{Outgoing, WRITE_SIZE};
 
@@ -29,7 +33,25 @@ pub(crate) struct Shared {
     to_watch: Notify,
     /// Slots for calls; closed with the connection.
     slots: Arc<Semaphore>,
+    slots_max: usize,
     abandoned_timeout: Duration,
+    place: Place,
+    /// Whether calls may begin here.
+    is_usable: AtomicBool,
+    pool: Weak<Inner>,
+    signals: Arc<Signals>,
+}
+
+/// What belongs to a call while it is in flight.
+pub(crate) struct CallOrigin {
+    /// Called before a large answer needs memory.
+    pub(crate) memory: Option<Arc<dyn AnswerMemory>>,
+    /// Held until the answer has arrived.
+    pub(crate) _slot: OwnedSemaphorePermit,
+    /// How many refusals the pool knew when the call began.
+    pub(crate) refusals: u64,
+    /// Whether success earns credit for retries.
+    pub(crate) earns: bool,
 }
 
 #[derive(Default)]
@@ -55,10 +77,7 @@ struct Queued {
 
 struct Call {
     stage: Stage,
-    /// Called before a large answer needs memory.
-    memory: Option<Arc<dyn AnswerMemory>>,
-    /// Held until the answer has arrived.
-    _slot: OwnedSemaphorePermit,
+    origin: CallOrigin,
 }
 
 enum Stage {
@@ -78,13 +97,19 @@ pub(crate) enum Next {
 }
 
 impl Shared {
-    pub(crate) fn new(requests_in_flight_max: usize, abandoned_timeout: Duration) -> Self {
+    pub(crate) fn new(pool: &Arc<Inner>, place: Place) -> Self {
+        let slots_max = pool.settings.requests_in_flight_max;
         Shared {
             state: Mutex::default(),
             to_write: Notify::new(),
             to_watch: Notify::new(),
-            slots: Arc::new(Semaphore::new(requests_in_flight_max)),
-            abandoned_timeout,
+            slots: Arc::new(Semaphore::new(slots_max)),
+            slots_max,
+            abandoned_timeout: pool.settings.abandoned_timeout,
+            place,
+            is_usable: AtomicBool::new(true),
+            pool: Arc::downgrade(pool),
+            signals: pool.signals(),
         }
     }
 
@@ -93,36 +118,81 @@ impl Shared {
     }
 
     /// Whether calls may begin here.
-    pub(crate) fn is_open(&self) -> bool {
-        let state = self.lock();
-        state.ended.is_none() && state.going_away.is_none()
+    pub(crate) fn is_usable(&self) -> bool {
+        self.is_usable.load(Ordering::Acquire)
     }
 
-    /// The reason why the engine leaves the connection, once announced.
-    pub(crate) fn going_away(&self) -> Option<GoingAway> {
-        self.lock().going_away
+    /// The pool has replaced this connection: no call begins any more.
+    pub(crate) fn note_replaced(&self) {
+        self.is_usable.store(false, Ordering::Release);
     }
 
-    /// Whether the engine has answered anything here.
-    pub(crate) fn has_answered(&self) -> bool {
-        self.lock().has_answered
+    /// No call begins any more; the pool learns it once.
+    fn note_left(&self) {
+        if self.is_usable.swap(false, Ordering::AcqRel)
+            && let Some(pool) = self.pool.upgrade()
+        {
+            let has_answered = self.lock().has_answered;
+            pool.connection_left(self, has_answered);
+        }
+    }
+
+    /// A slot is free: another call may begin.
+    fn note_released(&self) {
+        if self.signals.has_waiting()
+            && let Some(pool) = self.pool.upgrade()
+        {
+            pool.pump();
+        }
+    }
+
+    /// The effects of an event on the pool, which precede those on its calls.
+    fn note_error(&self, error: &ClientError) {
+        if let Some((event, code)) = event_of(error) {
+            self.avoid_after(event, code);
+        }
+    }
+
+    fn avoid_after(&self, event: Event, code: &str) {
+        if let Some(pool) = self.pool.upgrade() {
+            pool.avoid_after(self.place, event, code);
+        }
+    }
+
+    /// The effects of an answer on the pool.
+    fn note_answer(&self, answer: &Outcome, origin: &CallOrigin) {
+        match answer {
+            Ok(_) if !origin.earns => {}
+            Ok(_) => {
+                self.signals.budget.earn();
+                if self.signals.has_refusals()
+                    && let Some(pool) = self.pool.upgrade()
+                {
+                    pool.succeeded(self.place, origin.refusals);
+                }
+            }
+            Err(error) => self.note_error(error),
+        }
     }
 
     /// Calls whose answer has not arrived.
     pub(crate) fn load(&self) -> usize {
-        self.lock().calls.len()
+        self.slots_max - self.slots.available_permits()
     }
 
-    /// Begins a call: waits for a slot, assigns an id, queues what `encode` returns.
-    pub(crate) async fn begin(
+    /// A slot for a call, if one is free.
+    pub(crate) fn take_slot(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.slots).try_acquire_owned().ok()
+    }
+
+    /// Begins a call: assigns an id, queues what `encode` returns.
+    pub(crate) fn begin(
         self: &Arc<Self>,
-        memory: Option<Arc<dyn AnswerMemory>>,
+        origin: CallOrigin,
         encode: impl FnOnce(u32) -> Result<Outgoing, ClientError>,
     ) -> Result<Ticket, ClientError> {
-        let slot = Arc::clone(&self.slots).acquire_owned().await;
-        let slot = slot.map_err(|_| self.why_ended())?;
         let (sender, answer) = oneshot::channel();
-        let id = self.lock().insert(sender, memory, slot)?;
+        let id = self.lock().insert(sender, origin)?;
         // From here on the ticket releases the id, whatever happens.
         let ticket = Ticket { shared: Arc::clone(self), id, answer, is_answered: false };
         let message = encode(id)?;
@@ -137,19 +207,14 @@ impl Shared {
         Ok(ticket)
     }
 
-    fn why_ended(&self) -> ClientError {
-        // Slots are closed with the connection, or when the engine leaves it.
-        let ended = self.lock().ended.clone();
-        ended.map_or_else(ClientError::going_away, |error| error.for_call(Sent::No))
-    }
-
     /// The engine, or this side, leaves the connection: no new requests are sent, and it ends once everything in flight is answered.
     pub(crate) fn leave(&self, reason: GoingAway) {
         let unsent = self.lock().leave(reason);
+        self.slots.close();
+        self.note_left();
         for waiting in unsent {
             let _ = waiting.send(Err(ClientError::going_away()));
         }
-        self.slots.close();
         self.to_write.notify_one();
     }
 
@@ -199,6 +264,7 @@ impl Shared {
         if self.lock().answered(id).1 {
             self.to_write.notify_one();
         }
+        self.note_released();
     }
 
     /// Delivers a message of the engine to its call.
@@ -217,6 +283,7 @@ impl Shared {
             Ok(Message::Notification { method: GOING_AWAY, params }) => match GoingAway::decode(params) {
                 GoingAway::Closed => return Err(ClientError::going_away()),
                 reason => {
+                    self.avoid_after(Event::GoingAway, reason.as_str());
                     self.leave(reason);
                     return Ok(());
                 }
@@ -229,14 +296,22 @@ impl Shared {
         if is_over {
             self.to_write.notify_one();
         }
-        match call.map(|call| call.stage) {
-            Some(Stage::Written(waiting)) => {
+        match call {
+            Some(Call { stage: Stage::Written(waiting), origin }) => {
+                let answer = Answer::of_response(frame);
+                self.note_answer(&answer, &origin);
+                drop(origin);
                 // The caller may have dropped the call at this moment; the answer is not needed then.
-                let _ = waiting.send(Answer::of_response(frame));
+                let _ = waiting.send(answer);
+                self.note_released();
                 Ok(())
             }
-            Some(Stage::Abandoned(_)) => Ok(()),
-            Some(Stage::Queued(_)) | None => {
+            Some(Call { stage: Stage::Abandoned(_), origin }) => {
+                drop(origin);
+                self.note_released();
+                Ok(())
+            }
+            Some(Call { stage: Stage::Queued(_), .. }) | None => {
                 let message = format!("the engine answered id {id}, which is not in flight");
                 Err(ClientError::protocol(message))
             }
@@ -245,11 +320,14 @@ impl Shared {
 
     /// Ends the connection for all calls, present and future. The first reason is kept.
     pub(crate) fn fail(&self, error: ClientError) {
+        self.note_error(&error);
         let mut state = self.lock();
         let error = state.ended.get_or_insert(error).clone();
         state.queue.clear();
         let mut calls: Vec<_> = std::mem::take(&mut state.calls).into_iter().collect();
         drop(state);
+        self.slots.close();
+        self.note_left();
         // In a fixed order, so that a simulation can be replayed.
         calls.sort_unstable_by_key(|(id, _)| *id);
         for (_, call) in calls {
@@ -260,12 +338,12 @@ impl Shared {
             };
             let _ = waiting.send(Err(error.for_call(sent)));
         }
-        self.slots.close();
         self.to_write.notify_one();
     }
 
     /// Begins nothing more; queued messages are still written.
     pub(crate) fn close(&self) {
+        self.is_usable.store(false, Ordering::Release);
         let closed = ClientError::lost(Sent::No, "the connection was closed");
         self.lock().ended.get_or_insert(closed);
         self.slots.close();
@@ -274,9 +352,12 @@ impl Shared {
 
     /// The call `id` was dropped.
     fn abandon(&self, id: u32) {
-        self.lock().abandon(id, Instant::now());
+        let is_released = self.lock().abandon(id, Instant::now());
         self.to_watch.notify_one();
         self.to_write.notify_one();
+        if is_released {
+            self.note_released();
+        }
     }
 
     /// Waits until an abandoned call has missed its answer for too long; returns why the connection ends. This must not depend on a further
@@ -297,12 +378,7 @@ impl Shared {
 }
 
 impl State {
-    fn insert(
-        &mut self,
-        waiting: oneshot::Sender<Outcome>,
-        memory: Option<Arc<dyn AnswerMemory>>,
-        slot: OwnedSemaphorePermit,
-    ) -> Result<u32, ClientError> {
+    fn insert(&mut self, waiting: oneshot::Sender<Outcome>, origin: CallOrigin) -> Result<u32, ClientError> {
         if let Some(error) = &self.ended {
             return Err(error.for_call(Sent::No));
         }
@@ -315,8 +391,7 @@ impl State {
         }
         let id = self.next_id;
         self.next_id = id.wrapping_add(1);
-        let call = Call { stage: Stage::Queued(waiting), memory, _slot: slot };
-        self.calls.insert(id, call);
+        self.calls.insert(id, Call { stage: Stage::Queued(waiting), origin });
         Ok(id)
     }
 
@@ -324,13 +399,13 @@ impl State {
     /// of the peer, which is detected when it is complete.
     fn memory_of(&self, id: u32) -> (Option<Arc<dyn AnswerMemory>>, bool) {
         let Some(call) = self.calls.get(&id) else { return (None, true) };
-        (call.memory.clone(), !matches!(call.stage, Stage::Abandoned(_)))
+        (call.origin.memory.clone(), !matches!(call.stage, Stage::Abandoned(_)))
     }
 
     /// Abandons a call whose answer is discarded while it arrives; returns its sender.
     fn give_up(&mut self, id: u32, now: Instant) -> Option<oneshot::Sender<Outcome>> {
         let call = self.calls.get_mut(&id)?;
-        call.memory = None;
+        call.origin.memory = None;
         match std::mem::replace(&mut call.stage, Stage::Abandoned(now)) {
             Stage::Queued(waiting) | Stage::Written(waiting) => Some(waiting),
             Stage::Abandoned(since) => {
@@ -391,14 +466,16 @@ impl State {
     }
 
     /// Removes a request that is not written yet; for a written one, queues `cancel`, and its id waits for the answer.
-    fn abandon(&mut self, id: u32, now: Instant) {
+    /// Returns whether its slot is free.
+    fn abandon(&mut self, id: u32, now: Instant) -> bool {
         let Some(call) = self.calls.get_mut(&id) else {
-            return;
+            return false;
         };
         match call.stage {
             Stage::Queued(_) => {
                 self.remove(id);
                 self.queue.retain(|queued| queued.id != Some(id));
+                return true;
             }
             Stage::Written(_) => {
                 call.stage = Stage::Abandoned(now);
@@ -407,6 +484,7 @@ impl State {
             }
             Stage::Abandoned(_) => {}
         }
+        false
     }
 
     fn oldest_abandoned(&self) -> Option<Instant> {

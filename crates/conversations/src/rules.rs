@@ -1,6 +1,6 @@
 //! The clients' rules, `vectors/client/rules.json`.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// The file, of which every client has a table.
 pub const RULES: &str = include_str!("../../../vectors/client/rules.json");
@@ -36,7 +36,7 @@ pub struct Outcome {
 }
 
 /// What a call does after an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "vectors/client/README.md explains them")]
 pub enum Action {

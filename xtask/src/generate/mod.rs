@@ -6,6 +6,7 @@
 mod go;
 mod names;
 mod pages;
+mod rules;
 
 use std::{error::Error, fs, path::Path};
 
@@ -25,7 +26,7 @@ pub(crate) struct Output {
 /// Returns the outputs, or why a source cannot be used.
 type Generator = fn(&[Source]) -> Result<Vec<Output>, String>;
 
-const GENERATORS: [Generator; 2] = [go::outputs, pages::outputs];
+const GENERATORS: [Generator; 3] = [go::outputs, pages::outputs, rules::outputs];
 
 /// All generated files of the repository with these files.
 ///

@@ -26,7 +26,7 @@ pub(super) fn camel_case_of_go(name: &str) -> String {
     name.split('_').map(word).collect()
 }
 
-fn capitalised(word: &str) -> String {
+pub(super) fn capitalised(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map_or(String::new(), |first| first.to_ascii_uppercase().to_string() + letters.as_str())
 }

@@ -1,5 +1,5 @@
 //! The places that connections lead to: addresses of the settings and DNS records of their names. Places whose engine is shutting down or
-//! unavailable are avoided for some seconds.
+//! unavailable are avoided for a while.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,8 +9,7 @@ use std::time::Duration;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{Instant, timeout};
 
-/// How long an engine that announced a shutdown, or answered `unavailable`, is used only if no other engine can be reached.
-const AVOIDED_FOR: Duration = Duration::from_secs(10);
+use super::rules;
 
 /// The destination of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,44 +23,59 @@ pub(crate) struct Place {
 /// The state of all places.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    /// Avoided places, each with the time of the last refusal.
-    avoided: BTreeMap<Place, Instant>,
+    avoided: BTreeMap<Place, Avoided>,
     /// The number of DNS records of each address at the last connection to it.
     record_counts: BTreeMap<usize, usize>,
-    /// The time of the last new connection to an avoided place, made because there is no other place.
-    renewed_at: Option<Instant>,
-    /// The end of the pause after no other engine could be reached.
-    stuck_until: Option<Instant>,
+    /// How often a place was refused.
+    refusals: u64,
+}
+
+/// Why, and for how long, a place is used only if no other engine can be reached.
+#[derive(Clone, Copy, Debug)]
+struct Avoided {
+    until: Instant,
+    /// The number of its last refusal.
+    refusal: u64,
+    /// A call that began after the refusal and succeeded ends it.
+    until_success: bool,
 }
 
 impl Places {
-    pub(super) fn avoid(&mut self, place: Place) {
-        self.avoided.insert(place, Instant::now());
+    /// Avoids a place. What lasts until its time is over is not shortened.
+    pub(super) fn avoid(&mut self, place: Place, until_success: bool, now: Instant) {
+        self.forget_expired(now);
+        self.refusals += 1;
+        let lasts = self.avoided.get(&place).is_some_and(|avoided| !avoided.until_success);
+        let until_success = until_success && !lasts;
+        let avoided = Avoided { until: now + rules::AVOIDED, refusal: self.refusals, until_success };
+        self.avoided.insert(place, avoided);
     }
 
-    pub(super) fn forget_expired(&mut self) {
-        let now = Instant::now();
-        self.avoided.retain(|_, since| now.saturating_duration_since(*since) < AVOIDED_FOR);
-        self.renewed_at = self.renewed_at.filter(|at| now.saturating_duration_since(*at) < AVOIDED_FOR);
-        self.stuck_until = self.stuck_until.filter(|until| *until > now);
+    /// Returns whether there were any.
+    pub(super) fn forget_expired(&mut self, now: Instant) -> bool {
+        let count = self.avoided.len();
+        if count > 0 {
+            self.avoided.retain(|_, avoided| now < avoided.until);
+        }
+        self.avoided.len() < count
     }
 
-    /// Whether a new connection to an avoided place may be opened: behind a balancer it may reach another engine. Rate-limited, because
-    /// otherwise it only costs a handshake.
-    pub(super) fn may_renew(&self) -> bool {
-        self.renewed_at.is_none()
+    /// The number of refusals so far.
+    pub(super) fn refusals(&self) -> u64 {
+        self.refusals
     }
 
-    pub(super) fn note_renewal(&mut self) {
-        self.renewed_at = Some(Instant::now());
+    /// Whether the success of a call may end an avoidance.
+    pub(super) fn has_refusals(&self) -> bool {
+        self.avoided.values().any(|avoided| avoided.until_success)
     }
 
-    pub(super) fn note_stuck(&mut self, until: Option<Instant>) {
-        self.stuck_until = until;
-    }
-
-    pub(super) fn is_stuck(&self) -> bool {
-        self.stuck_until.is_some()
+    /// A call succeeded that began when this many refusals were known.
+    pub(super) fn forgive_refusals(&mut self, place: Place, known: u64) {
+        let is_over = |avoided: &Avoided| avoided.until_success && avoided.refusal <= known;
+        if self.avoided.get(&place).is_some_and(is_over) {
+            self.avoided.remove(&place);
+        }
     }
 
     /// Stops avoiding a place.
@@ -135,26 +149,13 @@ mod tests {
     fn an_address_is_avoided_with_all_its_records() {
         let mut places = Places::default();
         let place = |address, host| Place { address, record: Some(record(host)) };
-        places.avoid(place(0, 1));
+        places.avoid(place(0, 1), true, Instant::now());
         assert!(places.is_address_avoided(0) && !places.is_address_avoided(1), "one record is assumed");
         places.note_records(0, 2);
         assert!(!places.is_address_avoided(0) && places.is_avoided(place(0, 1)) && !places.is_avoided(place(0, 2)));
-        places.avoid(place(0, 2));
-        places.avoid(place(0, 2));
+        places.avoid(place(0, 2), true, Instant::now());
+        places.avoid(place(0, 2), true, Instant::now());
         assert!(places.is_address_avoided(0));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn places_are_avoided_for_a_while() {
-        let mut places = Places::default();
-        let place = Place { address: 0, record: None };
-        places.avoid(place);
-        tokio::time::advance(AVOIDED_FOR - Duration::from_secs(1)).await;
-        places.forget_expired();
-        assert!(places.is_avoided(place));
-        tokio::time::advance(Duration::from_secs(1)).await;
-        places.forget_expired();
-        assert!(!places.is_avoided(place));
     }
 
     /// Two listeners on loopback addresses, and one address where nobody listens.

@@ -6,19 +6,12 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use leafseal_protocol::ErrorCode;
 use tokio::time::{Instant, sleep};
 
-use super::Inner;
-use crate::error::{ClientError, ErrorKind, Sent};
-
-/// Cost of retrying a call that an engine has refused, if an answer earns 1: at most a tenth more calls reach an engine that is overloaded
-/// or unavailable.
-const RETRY_COST: u32 = 10;
-/// Maximum credit: a hundred retries.
-const CREDIT_MAX: u32 = 100 * RETRY_COST;
-/// Initial credit of a client: ten retries.
-const CREDIT_AT_START: u32 = 10 * RETRY_COST;
+use super::decisions::{Action, decide};
+use super::pool::Inner;
+use super::rules;
+use crate::error::ClientError;
 
 /// Limits the retries of calls that an engine has refused as overloaded, or as unavailable without leaving the connection, over all calls
 /// of a client.
@@ -29,50 +22,25 @@ pub(crate) struct RetryBudget {
 
 impl Default for RetryBudget {
     fn default() -> Self {
-        RetryBudget { credit: AtomicU32::new(CREDIT_AT_START) }
+        RetryBudget { credit: AtomicU32::new(rules::CREDIT_START) }
     }
 }
 
 impl RetryBudget {
     /// Adds credit for an answered call.
     pub(crate) fn earn(&self) {
-        let more = |credit| (credit < CREDIT_MAX).then_some(credit + 1);
+        let more = |credit: u32| {
+            let earned = (credit + rules::CREDIT_EARNED).min(rules::CREDIT_MAX);
+            (credit < rules::CREDIT_MAX).then_some(earned)
+        };
         // Credit that is full stays full.
         let _ = self.credit.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
     }
 
     /// Pays for a retry; returns false if there is not enough credit.
     fn spend(&self) -> bool {
-        let less = |credit: u32| credit.checked_sub(RETRY_COST);
+        let less = |credit: u32| credit.checked_sub(rules::RETRY_COST);
         self.credit.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
-    }
-}
-
-/// How a failed call may be retried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RetryMode {
-    No,
-    /// At once the first time, because other connections are not affected.
-    Elsewhere,
-    /// After a pause.
-    Later,
-    /// After a pause, within the budget.
-    Charged,
-}
-
-/// `goes_elsewhere`: the engine has announced that it leaves the connection, or it is unavailable and another engine may be reachable.
-/// Without another engine, the outage may last long, so retries are charged.
-fn retry_mode(kind: ErrorKind, goes_elsewhere: bool) -> RetryMode {
-    match kind {
-        ErrorKind::GoingAway | ErrorKind::ConnectionLost { sent: Sent::No } => RetryMode::Elsewhere,
-        ErrorKind::Engine(ErrorCode::Unavailable) | ErrorKind::ConnectionRefused(ErrorCode::Unavailable)
-            if goes_elsewhere =>
-        {
-            RetryMode::Elsewhere
-        }
-        ErrorKind::Connect => RetryMode::Later,
-        ErrorKind::Engine(ErrorCode::Overloaded | ErrorCode::Unavailable) => RetryMode::Charged,
-        _ => RetryMode::No,
     }
 }
 
@@ -102,41 +70,42 @@ impl<'i> Retries<'i> {
         Some(u32::try_from(milliseconds).unwrap_or(u32::MAX))
     }
 
-    /// Waits until the call may be retried; `goes_elsewhere` as for [`retry_mode`].
+    /// Waits until the call may be retried; `is_left` as for [`decide`].
     ///
     /// # Errors
     /// The error of the call, if it must not be retried, or not in time.
     pub(crate) async fn after(
         &mut self,
         error: ClientError,
-        goes_elsewhere: bool,
+        is_left: bool,
         retried: impl Fn(&ClientError),
     ) -> Result<(), ClientError> {
         let settings = &self.inner.settings;
-        let retry_mode = retry_mode(error.kind, goes_elsewhere);
-        if retry_mode == RetryMode::No || self.done >= settings.retries_max {
+        let action = decide(&error, is_left, || self.inner.may_leave());
+        if action == Action::Fail || self.done >= settings.retries_max {
             return Err(error);
         }
-        let pause = self.pause(retry_mode, &error).await;
+        let pause = self.pause(action, &error);
         let limit = self.deadline.map_or(settings.request_timeout, |deadline| deadline.min(settings.request_timeout));
-        if self.began.elapsed() + pause >= limit || (retry_mode == RetryMode::Charged && !self.inner.budget.spend()) {
+        let is_late = self.began.elapsed() + pause >= limit;
+        if is_late || (action == Action::RetryCharged && !self.inner.signals.budget.spend()) {
             return Err(error);
         }
         retried(&error);
         self.done += 1;
-        sleep(pause).await;
+        if !pause.is_zero() {
+            sleep(pause).await;
+        }
         Ok(())
     }
 
-    async fn pause(&self, retry_mode: RetryMode, error: &ClientError) -> Duration {
-        if retry_mode == RetryMode::Elsewhere && self.done == 0 {
-            return Duration::ZERO;
-        }
-        let pause = self.inner.pause(self.done);
-        match error.kind {
-            // Before the next attempt to connect the call would only get the same error.
-            ErrorKind::Connect => pause.max(self.inner.dialling_pause().await),
-            _ => pause.max(error.retry_after.unwrap_or_default()),
+    fn pause(&self, action: Action, error: &ClientError) -> Duration {
+        let backoff = || self.inner.pause(self.done);
+        match action {
+            Action::RetryElsewhere if self.done == 0 => Duration::ZERO,
+            // Before the next dial the call would only get the same error.
+            Action::RetryLater => backoff().max(self.inner.lock().dialling.pause(Instant::now())),
+            _ => backoff().max(error.retry_after.unwrap_or_default()),
         }
     }
 }
@@ -144,42 +113,6 @@ impl<'i> Retries<'i> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_calls_of_which_nothing_runs_are_repeated() {
-        let lost = |sent| ErrorKind::ConnectionLost { sent };
-        let engine = ErrorKind::Engine;
-        let refused = ErrorKind::ConnectionRefused;
-        let unavailable = [engine(ErrorCode::Unavailable), refused(ErrorCode::Unavailable)];
-        for kind in [ErrorKind::GoingAway, lost(Sent::No)].into_iter().chain(unavailable) {
-            assert_eq!(retry_mode(kind, true), RetryMode::Elsewhere, "{kind:?}");
-        }
-        assert_eq!(retry_mode(ErrorKind::Connect, false), RetryMode::Later);
-        for kind in [ErrorCode::Overloaded, ErrorCode::Unavailable].map(engine) {
-            assert_eq!(retry_mode(kind, false), RetryMode::Charged, "{kind:?}");
-        }
-        let others = ErrorCode::ALL.iter().copied().map(engine);
-        let others =
-            others.filter(|kind| !matches!(kind, ErrorKind::Engine(ErrorCode::Unavailable | ErrorCode::Overloaded)));
-        assert_eq!(retry_mode(refused(ErrorCode::Unavailable), false), RetryMode::No);
-        let kinds = [
-            lost(Sent::Maybe),
-            ErrorKind::Settings,
-            ErrorKind::Tls,
-            ErrorKind::Timeout,
-            ErrorKind::Protocol,
-            ErrorKind::UnknownEngineError,
-            ErrorKind::RequestTooLarge,
-            refused(ErrorCode::Overloaded),
-        ];
-        for kind in kinds.into_iter().chain(others) {
-            assert_eq!(
-                [true, false].map(|goes_elsewhere| retry_mode(kind, goes_elsewhere)),
-                [RetryMode::No; 2],
-                "{kind:?}"
-            );
-        }
-    }
 
     #[test]
     fn repetitions_of_refused_calls_are_a_tenth_of_the_answers() {

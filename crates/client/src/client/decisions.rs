@@ -1,0 +1,137 @@
+//! What a call does after its attempt has ended: looks it up in the table of `rules.rs`.
+
+use std::time::Duration;
+
+use super::rules;
+use crate::error::{ClientError, ErrorKind, Sent};
+use crate::settings::ClientSettings;
+
+/// How an attempt ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    Answer,
+    ConnectionError,
+    GoingAway,
+    ConnectionLost,
+    ConnectFailed,
+    TlsFailed,
+    Timeout,
+    ProtocolError,
+}
+
+/// What the call does then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Fail,
+    /// At once the first time, because other connections are not affected.
+    RetryElsewhere,
+    /// Not before the next dial may begin.
+    RetryLater,
+    /// After a pause, within the budget.
+    RetryCharged,
+}
+
+/// A line of the table. The first one that fits decides; a condition that is absent, and the code `*`, fit everything.
+#[derive(Debug)]
+pub(crate) struct OutcomeRule {
+    pub(super) event: Event,
+    pub(super) code: Option<&'static str>,
+    pub(super) sent: Option<bool>,
+    pub(super) elsewhere: Option<bool>,
+    pub(super) action: Action,
+}
+
+/// An event after which a place is avoided.
+#[derive(Debug)]
+pub(crate) struct AvoidRule {
+    pub(super) event: Event,
+    pub(super) code: &'static str,
+    /// A call that succeeds there ends the avoidance.
+    pub(super) until_success: bool,
+}
+
+/// The event and code of an error; none for errors of this side, which are not retried.
+pub(crate) fn event_of(error: &ClientError) -> Option<(Event, &'static str)> {
+    Some(match error.kind {
+        ErrorKind::Engine(code) => (Event::Answer, code.as_str()),
+        ErrorKind::ConnectionRefused(code) => (Event::ConnectionError, code.as_str()),
+        ErrorKind::UnknownEngineError => (Event::Answer, ""),
+        ErrorKind::GoingAway => (Event::GoingAway, ""),
+        ErrorKind::ConnectionLost { .. } => (Event::ConnectionLost, ""),
+        ErrorKind::Connect => (Event::ConnectFailed, ""),
+        ErrorKind::Tls => (Event::TlsFailed, ""),
+        ErrorKind::Timeout => (Event::Timeout, ""),
+        ErrorKind::Protocol => (Event::ProtocolError, ""),
+        ErrorKind::Settings | ErrorKind::RequestTooLarge | ErrorKind::AnswerMemory => return None,
+    })
+}
+
+/// `is_left`: the connection of the answer takes no further calls. `may_leave`: whether a new connection may reach an engine that is not
+/// avoided; asked only if that matters.
+pub(super) fn decide(error: &ClientError, is_left: bool, may_leave: impl FnOnce() -> bool) -> Action {
+    let Some((event, code)) = event_of(error) else { return Action::Fail };
+    let sent = error.kind != ErrorKind::ConnectionLost { sent: Sent::No };
+    let elsewhere = (event == Event::Answer && is_left) || (code == "unavailable" && may_leave());
+    let fits = |rule: &&OutcomeRule| {
+        rule.event == event
+            && rule.code.is_none_or(|expected| expected == "*" || expected == code)
+            && rule.sent.is_none_or(|expected| expected == sent)
+            && rule.elsewhere.is_none_or(|expected| expected == elsewhere)
+    };
+    rules::OUTCOMES.iter().find(fits).map_or(Action::Fail, |rule| rule.action)
+}
+
+/// Grows with each failure up to the longest pause; then `chance`, from 0 to 1, selects a point in its upper part, so that clients of a
+/// recovering engine do not all reconnect at once.
+pub(super) fn backoff(settings: &ClientSettings, earlier: u32, chance: f64) -> Duration {
+    let grown = settings.backoff_min.saturating_mul(rules::BACKOFF_FACTOR.saturating_pow(earlier));
+    let jitter = rules::JITTER_FROM + (rules::JITTER_TO - rules::JITTER_FROM) * chance;
+    grown.min(settings.backoff_max).mul_f64(jitter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leafseal_protocol::{ErrorCode, Retry};
+
+    fn decision(kind: ErrorKind, may_leave: bool) -> Action {
+        decide(&ClientError::new(kind, Retry::Never, ""), false, || may_leave)
+    }
+
+    #[test]
+    fn a_request_that_was_not_sent_is_retried() {
+        assert_eq!(decision(ErrorKind::ConnectionLost { sent: Sent::No }, false), Action::RetryElsewhere);
+        assert_eq!(decision(ErrorKind::ConnectionLost { sent: Sent::Maybe }, true), Action::Fail);
+    }
+
+    #[test]
+    fn errors_of_this_side_and_of_later_versions_are_not_retried() {
+        let kinds = [
+            ErrorKind::Settings,
+            ErrorKind::RequestTooLarge,
+            ErrorKind::AnswerMemory,
+            ErrorKind::UnknownEngineError,
+            ErrorKind::Protocol,
+            ErrorKind::Timeout,
+        ];
+        for kind in kinds {
+            assert_eq!([true, false].map(|may_leave| decision(kind, may_leave)), [Action::Fail; 2], "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn an_answer_on_a_connection_that_was_left_is_retried_elsewhere() {
+        let error = ClientError::new(ErrorKind::Engine(ErrorCode::Unavailable), Retry::Never, "");
+        assert_eq!(decide(&error, true, || false), Action::RetryElsewhere);
+        assert_eq!(decide(&error, false, || false), Action::RetryCharged);
+    }
+
+    #[test]
+    fn pauses_double_up_to_their_bound() {
+        let settings = crate::client::tests::settings();
+        for (failures, millis) in [(0, 50), (1, 100), (6, 3200), (7, 5000), (u32::MAX, 5000)] {
+            let longest = Duration::from_millis(millis);
+            assert_eq!([0.0, 1.0].map(|chance| backoff(&settings, failures, chance)), [longest / 2, longest]);
+        }
+    }
+}
