@@ -7,7 +7,7 @@ use std::sync::Arc;
 use leafseal_crypto::hash::sha256;
 use leafseal_crypto::secret::equal_constant_time;
 use leafseal_crypto::{CryptoRng, Secret};
-use leafseal_keystore::{ApiKey, ApiKeyId, ApiOperation, AppName, Roles};
+use leafseal_keystore::{ApiKey, ApiKeyId, AppName, Operation, Roles};
 use zeroize::Zeroizing;
 
 use crate::error::Error;
@@ -89,7 +89,7 @@ impl ApiCaller {
     }
 
     /// The operations that the key allows.
-    pub fn operations(&self) -> &BTreeSet<ApiOperation> {
+    pub fn operations(&self) -> &BTreeSet<Operation> {
         &self.key.operations
     }
 

@@ -13,7 +13,7 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorCode};
 use crate::gatherer::Wanted;
 use crate::opening::{Agreements, EphemeralId, Opening};
-use crate::permissions::{Act, Caller, Rights};
+use crate::permissions::{Caller, Operation, Rights};
 use crate::permit::{Knowledge, Permit, Renewal};
 use crate::report::{OnFailure, Report, Tally};
 use crate::request_openings::{Found, RequestOpenings, Unopened};
@@ -60,7 +60,7 @@ impl Engine {
     /// # Errors
     /// Forbidden, unknown app, disabled app, invalid role, store unavailable.
     pub fn decryptor(&self, caller: &Caller, options: &DecryptOptions<'_>) -> Result<Decryptor, Error> {
-        self.decryptor_for(caller, options, &[Act::Decrypt])
+        self.decryptor_for(caller, options, &[Operation::Decrypt])
     }
 
     /// The same for a caller that needs several permissions.
@@ -68,9 +68,9 @@ impl Engine {
         &self,
         caller: &Caller,
         options: &DecryptOptions<'_>,
-        acts: &'static [Act],
+        operations: &'static [Operation],
     ) -> Result<Decryptor, Error> {
-        let permit = Permit::new(self, caller, acts, options.app)?;
+        let permit = Permit::new(self, caller, operations, options.app)?;
         Ok(Decryptor {
             permit,
             role: options.role.map(Role::parse).transpose()?,

@@ -12,7 +12,7 @@ use crate::cost;
 use crate::decrypt::{DecryptOptions, Decryptor};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::permissions::{Act, Caller};
+use crate::permissions::{Caller, Operation};
 use crate::permit::{Permit, Renewal};
 use crate::report::{OnFailure, Report, Tally};
 use crate::settings::{EmptyStrings, Keying};
@@ -88,11 +88,11 @@ impl Engine {
     /// # Errors
     /// Forbidden, unknown app, disabled app, invalid role, store unavailable.
     pub fn encryptor(&self, caller: &Caller, options: &EncryptOptions<'_>) -> Result<Encryptor, Error> {
-        let permit = Permit::new(self, caller, &[Act::Encrypt], options.app)?;
+        let permit = Permit::new(self, caller, &[Operation::Encrypt], options.app)?;
         let opener = match options.skip_sealed {
             true => {
                 let options = DecryptOptions { app: options.app, role: options.role, on_failure: OnFailure::Leave };
-                Some(Box::new(self.decryptor_for(caller, &options, &[Act::Encrypt, Act::Decrypt])?))
+                Some(Box::new(self.decryptor_for(caller, &options, &[Operation::Encrypt, Operation::Decrypt])?))
             }
             false => None,
         };

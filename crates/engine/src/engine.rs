@@ -22,7 +22,7 @@ use crate::lookups::{Asker, Bounds, LookupRun, Standing};
 use crate::no_store::NoStore;
 use crate::opening::OpeningWork;
 use crate::opening_cache::OpeningCache;
-use crate::permissions::{Act, Caller, Rights, not_a_key};
+use crate::permissions::{Caller, Operation, Rights, not_a_key};
 use crate::recipients::Recipients;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
@@ -405,12 +405,17 @@ impl Engine {
     }
 
     /// Returns the app, after checking the caller's permissions for it.
-    pub(crate) fn authorised(&self, caller: &Caller, acts: &[Act], app: &str) -> Result<(Rights, Arc<App>), Error> {
+    pub(crate) fn authorised(
+        &self,
+        caller: &Caller,
+        operations: &[Operation],
+        app: &str,
+    ) -> Result<(Rights, Arc<App>), Error> {
         let rights = self.rights(caller)?;
         let name = app_name(app)?;
-        rights.check(acts, &name)?;
+        rights.check(operations, &name)?;
         let app = self.app(caller, &name)?;
-        if acts.iter().any(|act| *act != Act::Encrypt) {
+        if operations.iter().any(|operation| *operation != Operation::Encrypt) {
             app.check_private()?;
         }
         Ok((rights, app))

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::long::wipe;
 use crate::long_search::LongSearch;
 use crate::opening::EphemeralId;
-use crate::permissions::{Act, Caller};
+use crate::permissions::{Caller, Operation};
 use crate::permit::{Permit, Renewal};
 
 /// A file that is being encrypted.
@@ -46,7 +46,7 @@ impl Engine {
     /// # Errors
     /// Forbidden, unknown app, disabled app, store unavailable.
     pub fn encrypt_file(&self, caller: &Caller, app: &str, curve: Option<Curve>) -> Result<FileEncryption, Error> {
-        let permit = Permit::new(self, caller, &[Act::Encrypt], app)?;
+        let permit = Permit::new(self, caller, &[Operation::Encrypt], app)?;
         let recipient = self.recipient(permit.app.encrypting(curve.unwrap_or(self.settings().curve)).1);
         Ok(FileEncryption { permit, recipient, sealing: None, done: 0 })
     }
@@ -56,7 +56,7 @@ impl Engine {
     /// # Errors
     /// Forbidden, unknown app, disabled app, store unavailable.
     pub fn decrypt_file(&self, caller: &Caller, app: &str) -> Result<FileDecryption, Error> {
-        let permit = Permit::new(self, caller, &[Act::Decrypt], app)?;
+        let permit = Permit::new(self, caller, &[Operation::Decrypt], app)?;
         Ok(FileDecryption { permit, stage: Stage::Check(FileCheck::default()), start: 0 })
     }
 }

@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::long::LongOpen;
 use crate::opening::EphemeralId;
-use crate::permissions::{Act, Caller};
+use crate::permissions::{Caller, Operation};
 use crate::permit::{Permit, Renewal};
 use crate::request_openings::{Found, RequestOpenings};
 
@@ -68,7 +68,7 @@ impl Engine {
     /// Forbidden; with an app also: unknown app, disabled app, store unavailable.
     pub fn inspector(&self, caller: &Caller, app: Option<&str>) -> Result<Inspector, Error> {
         self.admit(caller)?;
-        let permit = app.map(|app| Permit::new(self, caller, &[Act::Inspect], app)).transpose()?;
+        let permit = app.map(|app| Permit::new(self, caller, &[Operation::Inspect], app)).transpose()?;
         let inside = permit.map(|permit| Inside {
             permit,
             openings: RequestOpenings::new(self),

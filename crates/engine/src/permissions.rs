@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use leafseal_keystore::{ApiKey, ApiKeyId, ApiOperation, AppName, ClientGrant, ClientName, Operation, RoleName, Roles};
+pub(crate) use leafseal_keystore::Operation;
+use leafseal_keystore::{ApiKey, ApiKeyId, AppName, ClientGrant, ClientName, RoleName, Roles};
 
 use crate::error::{Error, ErrorCode};
 
@@ -27,7 +28,7 @@ pub enum Caller {
         /// SHA-256 of the presented secret.
         secret_sha256: [u8; 32],
     },
-    /// A client, such as a relay, that acts for the holder of an API key: it may do what both may.
+    /// A client, such as a relay, that operations for the holder of an API key: it may do what both may.
     OnBehalf {
         /// The client.
         agent: Box<Caller>,
@@ -52,16 +53,6 @@ impl Caller {
         let key = ApiKeyId::parse(key_id).map_err(|_| not_a_key())?;
         Ok(Self::OnBehalf { agent: Box::new(agent), key })
     }
-}
-
-/// The operation on an app.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Act {
-    Encrypt,
-    Decrypt,
-    /// Decrypting an envelope to read its metadata.
-    Inspect,
-    IssueToken,
 }
 
 /// The current permissions of a caller.
@@ -93,50 +84,47 @@ impl Rights {
         Ok(Self::Granted(grant))
     }
 
-    /// The permissions that an agent and the key that it acts for have in common.
+    /// The permissions that an agent and the key that it operations for have in common.
     pub(crate) fn on_behalf(agent: Self, key: Option<Arc<ApiKey>>) -> Result<Self, Error> {
         let key = key.filter(|key| key.revoked_at.is_none()).ok_or_else(not_a_key)?;
         Ok(Self::OnBehalf { agent: Box::new(agent), key: Box::new(Self::Key(key)) })
     }
 
     /// Refuses before any lookup, so that an app that the caller may not use looks like one that does not exist.
-    pub(crate) fn check(&self, acts: &[Act], app: &AppName) -> Result<(), Error> {
+    pub(crate) fn check(&self, operations: &[Operation], app: &AppName) -> Result<(), Error> {
         let who = match self {
             Self::Everything => return Ok(()),
             Self::Granted(grant) => format!("client {}", grant.name),
             Self::Key(key) => format!("API key {}", key.id),
             Self::Token { .. } => "the token".to_owned(),
-            Self::OnBehalf { agent, key } => return agent.check(acts, app).and_then(|()| key.check(acts, app)),
+            Self::OnBehalf { agent, key } => {
+                return agent.check(operations, app).and_then(|()| key.check(operations, app));
+            }
         };
-        if acts.iter().all(|&act| self.allows(act, app)) {
+        if operations.iter().all(|&operation| self.allows(operation, app)) {
             return Ok(());
         }
-        let names = acts.iter().map(|&act| self.name_of(act)).collect::<Vec<_>>().join(" and ");
+        let names = operations.iter().map(|&operation| self.name_of(operation)).collect::<Vec<_>>().join(" and ");
         Err(Error::new(ErrorCode::Forbidden, format!("{who} may not {names} for app {app}")))
     }
 
-    fn allows(&self, act: Act, app: &AppName) -> bool {
+    fn allows(&self, operation: Operation, app: &AppName) -> bool {
         match self {
             Self::Everything => true,
-            Self::Granted(grant) => match act {
-                Act::Encrypt => grant.allows(Operation::Encrypt, app),
-                Act::Decrypt | Act::Inspect => grant.allows(Operation::Decrypt, app),
-                // Tokens are for HTTP, where API keys identify callers.
-                Act::IssueToken => false,
-            },
-            Self::Key(key) => key.app == *app && key.operations.contains(&act.of_key()),
-            Self::Token { app: own, .. } => own == app && act == Act::Decrypt,
-            Self::OnBehalf { agent, key } => agent.allows(act, app) && key.allows(act, app),
+            Self::Granted(grant) => grant.allows(operation, app),
+            Self::Key(key) => key.app == *app && key.operations.contains(&operation),
+            Self::Token { app: own, .. } => own == app && operation == Operation::Decrypt,
+            Self::OnBehalf { agent, key } => agent.allows(operation, app) && key.allows(operation, app),
         }
     }
 
     /// The name of the missing permission, as it is granted.
-    fn name_of(&self, act: Act) -> &'static str {
-        match (act, self) {
-            (Act::Encrypt, _) => "encrypt",
-            (Act::Decrypt, _) | (Act::Inspect, Self::Granted(_)) => "decrypt",
-            (Act::Inspect, _) => "inspect",
-            (Act::IssueToken, _) => "make client-side tokens",
+    fn name_of(&self, operation: Operation) -> &'static str {
+        match (operation, self) {
+            (Operation::Encrypt, _) => "encrypt",
+            (Operation::Decrypt, _) | (Operation::Inspect, Self::Granted(_)) => "decrypt",
+            (Operation::Inspect, _) => "inspect",
+            (Operation::IssueTokens, _) => "make client-side tokens",
         }
     }
 
@@ -144,7 +132,7 @@ impl Rights {
     pub(crate) fn check_any(&self, app: &AppName) -> Result<(), Error> {
         match self {
             Self::Key(key) if key.app == *app && !key.operations.is_empty() => Ok(()),
-            _ => self.check(&[Act::Encrypt], app).or_else(|_| self.check(&[Act::Decrypt], app)),
+            _ => self.check(&[Operation::Encrypt], app).or_else(|_| self.check(&[Operation::Decrypt], app)),
         }
     }
 
@@ -172,16 +160,5 @@ impl Rights {
             return Ok(());
         }
         Err(Error::new(ErrorCode::Forbidden, format!("the value's role is not granted to this {who}")))
-    }
-}
-
-impl Act {
-    fn of_key(self) -> ApiOperation {
-        match self {
-            Self::Encrypt => ApiOperation::Encrypt,
-            Self::Decrypt => ApiOperation::Decrypt,
-            Self::Inspect => ApiOperation::Inspect,
-            Self::IssueToken => ApiOperation::IssueTokens,
-        }
     }
 }

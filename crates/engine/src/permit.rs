@@ -8,7 +8,7 @@ use leafseal_pool::finish_step;
 use crate::app::App;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorCode};
-use crate::permissions::{Act, Caller, Rights};
+use crate::permissions::{Caller, Operation, Rights};
 
 /// Whether anything changed since the permit was last checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) struct Permit {
     pub(crate) rights: Rights,
     pub(crate) app: Arc<App>,
     caller: Caller,
-    operations: &'static [Act],
+    operations: &'static [Operation],
     epoch: u64,
     pub(crate) knowledge: Knowledge,
 }
@@ -58,7 +58,12 @@ impl Knowledge {
 }
 
 impl Permit {
-    pub(crate) fn new(engine: &Engine, caller: &Caller, operations: &'static [Act], app: &str) -> Result<Self, Error> {
+    pub(crate) fn new(
+        engine: &Engine,
+        caller: &Caller,
+        operations: &'static [Operation],
+        app: &str,
+    ) -> Result<Self, Error> {
         let (epoch, knowledge) = (engine.epoch(), Knowledge::of(engine));
         let (rights, app) = engine.authorised(caller, operations, app)?;
         Ok(Self { engine: engine.clone(), rights, app, caller: caller.clone(), operations, epoch, knowledge })

@@ -15,7 +15,7 @@ use crate::decrypt::check_role;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorCode};
 use crate::opening::EphemeralId;
-use crate::permissions::{Act, Caller};
+use crate::permissions::{Caller, Operation};
 use crate::permit::{Permit, Renewal};
 use crate::report::{OnFailure, Report, Tally};
 use crate::request_openings::{Found, RequestOpenings};
@@ -73,7 +73,7 @@ impl Engine {
                 "rewrap cannot replace envelopes by null, which would destroy their values: use leave or fail";
             return Err(Error::new(ErrorCode::InvalidParams, message));
         }
-        let permit = Permit::new(self, caller, &[Act::Encrypt, Act::Decrypt], options.app)?;
+        let permit = Permit::new(self, caller, &[Operation::Encrypt, Operation::Decrypt], options.app)?;
         Ok(Rewrapper {
             permit,
             curve: options.curve,

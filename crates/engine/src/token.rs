@@ -22,7 +22,7 @@ use crate::cost;
 use crate::document::text_of;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorCode};
-use crate::permissions::{Act, Caller, Rights};
+use crate::permissions::{Caller, Operation, Rights};
 use crate::settings::Settings;
 
 /// Default validity of a token.
@@ -139,7 +139,7 @@ impl Engine {
         payload: PayloadDigest,
         expires_ms: Option<u64>,
     ) -> Result<IssuedToken, Error> {
-        let (rights, app) = self.authorised(caller, &[Act::IssueToken, Act::Decrypt], app)?;
+        let (rights, app) = self.authorised(caller, &[Operation::IssueTokens, Operation::Decrypt], app)?;
         let created_ms = self.now_unix_ms();
         let after = |age: Duration| created_ms + u64::try_from(age.as_millis()).expect("minutes");
         let expires_ms = expires_ms.unwrap_or(after(TOKEN_AGE_DEFAULT));

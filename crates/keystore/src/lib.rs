@@ -39,8 +39,8 @@ pub use error::{Counted, Error, KeyFault, Location};
 pub use extracting::{Extracted, extract_apps};
 pub use files::SecretPath;
 pub use model::{
-    ApiKey, ApiOperation, AppKeys, AppSummary, Apps, CheckReport, ClientGrant, Fault, KeyPair, KeyState, KeyVersion,
-    NewApiKey, NewClient, NewKeys, Operation, PublicKeys, Roles, TOKEN_SECRET_SIZE, TrimmedVersion, VersionSummary,
+    ApiKey, AppKeys, AppSummary, Apps, CheckReport, ClientGrant, Fault, KeyPair, KeyState, KeyVersion, NewApiKey,
+    NewClient, NewKeys, Operation, PublicKeys, Roles, TOKEN_SECRET_SIZE, TrimmedVersion, VersionSummary,
 };
 pub use name::{ApiKeyId, AppName, ClientName, InvalidName, RoleName};
 pub use pem::{ImportError, PEM_SIZE_MAX, parse_private_key_pem, public_key_pem, read_private_key_pem};

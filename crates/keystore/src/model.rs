@@ -174,13 +174,32 @@ pub struct PublicKeys {
     pub k1: PublicKey,
 }
 
-/// The operations that a client may request. Reading public keys requires either.
+/// What a caller does with an app. Grants of clients have the first two, API keys any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operation {
     /// Values to envelopes.
     Encrypt,
-    /// Envelopes to values, and opening them to inspect. Rewrapping needs both operations.
+    /// Envelopes to values. Rewrapping needs both operations.
     Decrypt,
+    /// Opening envelopes to read their metadata. A client needs [`Operation::Decrypt`] for it.
+    Inspect,
+    /// Making tokens with which somebody else may decrypt one payload.
+    IssueTokens,
+}
+
+impl Operation {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Encrypt, Self::Decrypt, Self::Inspect, Self::IssueTokens];
+
+    /// The word for people and programs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Encrypt => "encrypt",
+            Self::Decrypt => "decrypt",
+            Self::Inspect => "inspect",
+            Self::IssueTokens => "client-side-tokens",
+        }
+    }
 }
 
 /// The apps that a grant covers.
@@ -258,40 +277,18 @@ pub struct ClientGrant {
 impl ClientGrant {
     /// Whether the client is enabled and may use `operation` with `app`. Roles are checked separately, once a value is decrypted.
     pub fn allows(&self, operation: Operation, app: &AppName) -> bool {
-        !self.disabled && self.operations.contains(&operation) && self.apps.cover(app)
+        let granted_as = match operation {
+            Operation::Encrypt => Operation::Encrypt,
+            Operation::Decrypt | Operation::Inspect => Operation::Decrypt,
+            // Tokens are for HTTP, where API keys identify callers.
+            Operation::IssueTokens => return false,
+        };
+        !self.disabled && self.operations.contains(&granted_as) && self.apps.cover(app)
     }
 }
 
 /// Bytes of the secret that client-side tokens are signed with.
 pub const TOKEN_SECRET_SIZE: usize = 32;
-
-/// The operations that an API key may allow. Reading public keys requires any of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ApiOperation {
-    /// Values to envelopes.
-    Encrypt,
-    /// Envelopes to values.
-    Decrypt,
-    /// Reading the metadata of envelopes.
-    Inspect,
-    /// Making tokens with which somebody else may decrypt one payload.
-    IssueTokens,
-}
-
-impl ApiOperation {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Encrypt, Self::Decrypt, Self::Inspect, Self::IssueTokens];
-
-    /// The word for people and programs.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Encrypt => "encrypt",
-            Self::Decrypt => "decrypt",
-            Self::Inspect => "inspect",
-            Self::IssueTokens => "client-side-tokens",
-        }
-    }
-}
 
 /// The permissions of a new API key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -299,7 +296,7 @@ pub struct NewApiKey {
     /// The one app that it is for, which must exist.
     pub app: AppName,
     /// The operations it allows.
-    pub operations: BTreeSet<ApiOperation>,
+    pub operations: BTreeSet<Operation>,
     /// Which data roles it shows, itself and by the tokens that it makes.
     pub roles: Roles,
     /// SHA-256 of its secret, which is random and as long: nothing is to be gained by hashing it slowly.
@@ -314,7 +311,7 @@ pub struct ApiKey {
     /// The one app that it is for.
     pub app: AppName,
     /// The operations it allows.
-    pub operations: BTreeSet<ApiOperation>,
+    pub operations: BTreeSet<Operation>,
     /// Which data roles it shows.
     pub roles: Roles,
     /// SHA-256 of its secret.

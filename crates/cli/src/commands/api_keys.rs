@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use leafseal_engine::admin::{ApiKey, ApiKeyId, ApiOperation, AppName, NewApiKey, RoleName, Roles};
+use leafseal_engine::admin::{ApiKey, ApiKeyId, AppName, NewApiKey, Operation, RoleName, Roles};
 use leafseal_engine::{ApiKeySecret, system_random};
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ pub(super) fn run(context: &Context, command: ApiKeysCommand) -> Outcome {
     }
 }
 
-fn create(context: &Context, app: AppName, operations: BTreeSet<ApiOperation>, roles: Roles, form: Form) -> Outcome {
+fn create(context: &Context, app: AppName, operations: BTreeSet<Operation>, roles: Roles, form: Form) -> Outcome {
     let secret = ApiKeySecret::generate(&mut system_random());
     let new = NewApiKey { app, operations, roles, secret_sha256: secret.sha256() };
     let key = context.store()?.create_api_key(&new)?;
@@ -71,12 +71,12 @@ fn key_json(key: &ApiKey) -> Value {
     })
 }
 
-fn operation(allowed: ApiAllowed) -> ApiOperation {
+fn operation(allowed: ApiAllowed) -> Operation {
     match allowed {
-        ApiAllowed::Encrypt => ApiOperation::Encrypt,
-        ApiAllowed::Decrypt => ApiOperation::Decrypt,
-        ApiAllowed::Inspect => ApiOperation::Inspect,
-        ApiAllowed::ClientSideTokens => ApiOperation::IssueTokens,
+        ApiAllowed::Encrypt => Operation::Encrypt,
+        ApiAllowed::Decrypt => Operation::Decrypt,
+        ApiAllowed::Inspect => Operation::Inspect,
+        ApiAllowed::ClientSideTokens => Operation::IssueTokens,
     }
 }
 

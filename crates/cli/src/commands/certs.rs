@@ -297,11 +297,7 @@ fn grant_json(grant: &ClientGrant) -> Value {
 }
 
 fn operations(grant: &ClientGrant) -> Vec<&'static str> {
-    let name = |operation: &Operation| match operation {
-        Operation::Encrypt => "encrypt",
-        Operation::Decrypt => "decrypt",
-    };
-    grant.operations.iter().map(name).collect()
+    grant.operations.iter().map(|operation| operation.as_str()).collect()
 }
 
 fn apps(grant: &ClientGrant) -> Vec<&str> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::common::{ManualClock, TestEngine, app, grant, rewritten, test_engine};
-use leafseal_engine::admin::{ApiOperation, NewApiKey, Operation, RoleName, Roles};
+use leafseal_engine::admin::{NewApiKey, Operation, RoleName, Roles};
 use leafseal_engine::{
     ApiKeySecret, Caller, DecryptOptions, EncryptOptions, Engine, Error, ErrorCode, PayloadDigest, Settings,
     read_api_key, system_random,
@@ -12,7 +12,7 @@ use leafseal_engine::{
 const NOW_MS: u64 = 1_700_000_000_000;
 const MINUTE_MS: u64 = 60_000;
 
-fn key(engine: &Engine, operations: &[ApiOperation], roles: &[&str]) -> Caller {
+fn key(engine: &Engine, operations: &[Operation], roles: &[&str]) -> Caller {
     let secret = ApiKeySecret::generate(&mut system_random());
     let roles = roles.iter().map(|role| RoleName::parse(role).expect("a role")).collect::<BTreeSet<_>>();
     let new = NewApiKey {
@@ -62,9 +62,9 @@ fn acting_for_a_key_allows_what_both_may_do() {
     let relay = grant(&engine, "relay", &[Operation::Decrypt], Roles::Any);
     let narrow = grant(&engine, "narrow", &[Operation::Decrypt], card);
     let writer = grant(&engine, "writer", &[Operation::Encrypt], Roles::Any);
-    let of_card = key(&engine, &ApiOperation::ALL, &["card"]);
-    let of_health = key(&engine, &ApiOperation::ALL, &["health"]);
-    let of_writing = key(&engine, &[ApiOperation::Encrypt], &[]);
+    let of_card = key(&engine, &Operation::ALL, &["card"]);
+    let of_health = key(&engine, &Operation::ALL, &["health"]);
+    let of_writing = key(&engine, &[Operation::Encrypt], &[]);
     let may = |agent: &Caller, key: &Caller, role| {
         let caller = Caller::on_behalf(agent.clone(), id_of(key)).expect("an id");
         match decrypt(&engine, &caller, "acme", &sealed(role)) {
@@ -107,7 +107,7 @@ fn a_key_allows_only_its_operations() {
     let TestEngine { engine, store: _store, .. } = test_engine();
     let sealed = encrypt(&engine, &Caller::Owner, None, "[\"a\"]").expect("the owner may");
     let envelope = sealed.trim_matches(['[', ']', '"']);
-    let all = ApiOperation::ALL;
+    let all = Operation::ALL;
     for own in all {
         let caller = key(&engine, &[own], &[]);
         let token = engine.issue_token(&caller, "acme", digest(&engine, &sealed), None);
@@ -119,7 +119,7 @@ fn a_key_allows_only_its_operations() {
         ];
         // Tokens additionally require the permission to decrypt, which no key of this test has together with the permission to create
         // tokens.
-        assert_eq!(may, all.map(|operation| operation == own && own != ApiOperation::IssueTokens), "{own:?}");
+        assert_eq!(may, all.map(|operation| operation == own && own != Operation::IssueTokens), "{own:?}");
         assert!(engine.public_keys(&caller, "acme").is_ok());
         assert_eq!(kind(engine.public_keys(&caller, "other")), ErrorCode::Forbidden);
         assert_eq!(kind(engine.public_keys(&caller, "nobody")), ErrorCode::Forbidden, "looks like one that is there");
@@ -131,7 +131,7 @@ fn a_key_allows_only_its_operations() {
 #[test]
 fn a_wrong_secret_an_unknown_id_and_a_revoked_key_give_the_same_error() {
     let TestEngine { engine, store: _store, .. } = test_engine();
-    let Caller::ApiKey { id, secret_sha256 } = key(&engine, &[ApiOperation::Decrypt], &[]) else { panic!("a key") };
+    let Caller::ApiKey { id, secret_sha256 } = key(&engine, &[Operation::Decrypt], &[]) else { panic!("a key") };
     assert!(engine.known_api_caller(&id, secret_sha256).is_some());
     assert!(engine.known_api_caller(&id, [0; 32]).is_none());
     let wrong = engine.api_caller(&id, [0; 32]).expect_err("another secret");
@@ -154,7 +154,7 @@ fn roles_hold_for_keys_and_for_the_tokens_that_they_make() {
     let TestEngine { engine, store: _store, .. } = test_engine();
     let sealed = |role| encrypt(&engine, &Caller::Owner, role, "[\"a\"]").expect("the owner may");
     let (plain, pci, health) = (sealed(None), sealed(Some("pci")), sealed(Some("health")));
-    let caller = key(&engine, &[ApiOperation::Decrypt, ApiOperation::IssueTokens], &["pci"]);
+    let caller = key(&engine, &[Operation::Decrypt, Operation::IssueTokens], &["pci"]);
     for (document, may) in [(&plain, true), (&pci, true), (&health, false)] {
         let token = engine.issue_token(&caller, "acme", digest(&engine, document), None).expect("made");
         let by_token = engine.token(&token.text).expect("good").caller;
@@ -167,12 +167,12 @@ fn roles_hold_for_keys_and_for_the_tokens_that_they_make() {
 #[test]
 fn a_token_is_for_its_app_payload_and_time() {
     let TestEngine { engine, store: _store, clock } = test_engine();
-    let caller = key(&engine, &[ApiOperation::IssueTokens, ApiOperation::Decrypt], &[]);
+    let caller = key(&engine, &[Operation::IssueTokens, Operation::Decrypt], &[]);
     let sealed = encrypt(&engine, &Caller::Owner, None, "{\"a\":\"x\",\"n\":1}").expect("the owner may");
     let payload = digest(&engine, &sealed);
     let issued = engine.issue_token(&caller, "acme", payload, None).expect("made");
     assert_eq!((issued.created_ms, issued.expires_ms), (NOW_MS, NOW_MS + 5 * MINUTE_MS));
-    for alone in [ApiOperation::IssueTokens, ApiOperation::Decrypt] {
+    for alone in [Operation::IssueTokens, Operation::Decrypt] {
         let half = key(&engine, &[alone], &[]);
         assert_eq!(kind(engine.issue_token(&half, "acme", payload, None)), ErrorCode::Forbidden, "{alone:?}");
     }
@@ -204,7 +204,7 @@ fn a_token_is_for_its_app_payload_and_time() {
 #[test]
 fn no_changed_token_is_good_and_none_of_another_store() {
     let TestEngine { engine, store: _store, .. } = test_engine();
-    let caller = key(&engine, &[ApiOperation::IssueTokens, ApiOperation::Decrypt], &["pci"]);
+    let caller = key(&engine, &[Operation::IssueTokens, Operation::Decrypt], &["pci"]);
     let text = engine.issue_token(&caller, "acme", digest(&engine, "[]"), None).expect("made").text;
     assert!(engine.token(&text).is_ok());
     for place in 0..text.len() {
@@ -224,7 +224,7 @@ fn no_changed_token_is_good_and_none_of_another_store() {
 #[test]
 fn a_token_is_checked_without_a_look_up() {
     let TestEngine { engine, store, .. } = test_engine();
-    let caller = key(&engine, &[ApiOperation::IssueTokens, ApiOperation::Decrypt], &["pci"]);
+    let caller = key(&engine, &[Operation::IssueTokens, Operation::Decrypt], &["pci"]);
     let Caller::ApiKey { id, secret_sha256 } = caller.clone() else { panic!("a key") };
     let payload = digest(&engine, "[\"a\"]");
     let text = engine.issue_token(&caller, "acme", payload, None).expect("made").text;

@@ -8,7 +8,7 @@ use super::apps::{self, app_name};
 use super::roles;
 use super::value::{Row, Sql, Type, Value, params};
 use crate::error::Counted;
-use crate::model::{ApiKey, ApiOperation, NewApiKey, Roles, TOKEN_SECRET_SIZE};
+use crate::model::{ApiKey, NewApiKey, Operation, Roles, TOKEN_SECRET_SIZE};
 use crate::root_key::{RootKey, RootKeyError};
 use crate::store::Limits;
 use crate::wrapping::{StoreId, secret_associated_data};
@@ -37,7 +37,7 @@ pub(super) fn all(sql: &mut dyn Sql) -> Result<Vec<ApiKey>, Error> {
 
 fn key(row: &Row, roles: BTreeSet<RoleName>) -> Result<ApiKey, Error> {
     let mut operations = BTreeSet::new();
-    for (index, operation) in (6..).zip(ApiOperation::ALL) {
+    for (index, operation) in (6..).zip(Operation::ALL) {
         if row.flag(index)? {
             operations.insert(operation);
         }
@@ -73,10 +73,10 @@ pub(super) fn insert(
             now,
             Value::Null(Type::Integer),
             new.secret_sha256,
-            may(ApiOperation::Encrypt),
-            may(ApiOperation::Decrypt),
-            may(ApiOperation::Inspect),
-            may(ApiOperation::IssueTokens),
+            may(Operation::Encrypt),
+            may(Operation::Decrypt),
+            may(Operation::Inspect),
+            may(Operation::IssueTokens),
             new.roles == Roles::Any,
         ],
     )?;

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use crate::common::{NOW, Place, Store, app, assert_sound, environment, on_both_databases};
 use leafseal_keystore::{
-    ApiKeyId, ApiOperation, Counted, Error, Fault, Limits, NewApiKey, NewKeys, OpenMode, RoleName, Roles,
+    ApiKeyId, Counted, Error, Fault, Limits, NewApiKey, NewKeys, OpenMode, Operation, RoleName, Roles,
 };
 
 fn new_key(of: &str) -> NewApiKey {
     NewApiKey {
         app: app(of),
-        operations: BTreeSet::from([ApiOperation::Encrypt, ApiOperation::IssueTokens]),
+        operations: BTreeSet::from([Operation::Encrypt, Operation::IssueTokens]),
         roles: Roles::Only(BTreeSet::from([RoleName::parse("pci").expect("valid")])),
         secret_sha256: [7; 32],
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::common::{Kind, Place, app, client, environment, grant, key};
 use leafseal_crypto::Curve;
 use leafseal_keystore::{
-    ApiOperation, Apps, Copied, Error, Limits, NewApiKey, NewClient, NewKeys, OpenMode, RoleName, Roles, StoreAddress,
+    Apps, Copied, Error, Limits, NewApiKey, NewClient, NewKeys, OpenMode, Operation, RoleName, Roles, StoreAddress,
     copy_store,
 };
 
@@ -32,7 +32,7 @@ fn fill(place: &Place) {
     store.put_client(&NewClient { apps: Apps::All, ..grant("d", &[]) }).expect("granted");
     store.disable_client(&client("d")).expect("disabled");
     let api_key =
-        NewApiKey { app: app("a"), operations: BTreeSet::from([ApiOperation::Inspect]), roles, secret_sha256: [9; 32] };
+        NewApiKey { app: app("a"), operations: BTreeSet::from([Operation::Inspect]), roles, secret_sha256: [9; 32] };
     let revoked = store.create_api_key(&api_key).expect("made");
     store.create_api_key(&NewApiKey { roles: Roles::Any, ..api_key }).expect("made");
     store.revoke_api_key(&revoked.id).expect("revoked");

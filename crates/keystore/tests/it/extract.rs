@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use crate::common::{Kind, NOW, Place, app, environment, grant, key, rng};
 use leafseal_crypto::Curve;
 use leafseal_keystore::{
-    ApiOperation, AppKeys, Environment, Error, Extracted, KeyFault, KeyState, Keystore, Limits, LocalRootKey,
-    NewApiKey, NewKeys, OpenMode, Roles, SqliteKeystore, StoreAddress, extract_apps,
+    AppKeys, Environment, Error, Extracted, KeyFault, KeyState, Keystore, Limits, LocalRootKey, NewApiKey, NewKeys,
+    OpenMode, Operation, Roles, SqliteKeystore, StoreAddress, extract_apps,
 };
 
 /// The root key of every extract. It protects nothing.
@@ -48,7 +48,7 @@ fn fill(place: &Place) {
     store.rotate(&app("a")).expect("made");
     store.disable_version(&app("a"), 2).expect("disabled");
     store.put_client(&grant("c", &["a", "b"])).expect("granted");
-    let operations = BTreeSet::from(ApiOperation::ALL);
+    let operations = BTreeSet::from(Operation::ALL);
     let api_key = NewApiKey { app: app("a"), operations, roles: Roles::Any, secret_sha256: [9; 32] };
     store.create_api_key(&api_key).expect("made");
     store.token_secret().expect("made");

@@ -21,7 +21,7 @@ use std::time::Instant;
 use hyper::header::{ALLOW, HeaderValue, WWW_AUTHENTICATE};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Request, Response, StatusCode};
-use leafseal_engine::admin::{ApiOperation, AppName};
+use leafseal_engine::admin::{AppName, Operation};
 use leafseal_engine::{ApiCaller, Caller, Engine, Error, ErrorCode, PayloadDigest, read_api_key};
 use leafseal_http::{Event, Handler, Listener, ListenerOptions, Observer, Peer, Problem, RequestBody};
 use leafseal_http::{HttpSettings, ResponseBody};
@@ -132,12 +132,12 @@ impl Authenticated {
     }
 
     /// Refuses before the body is read what the engine would refuse when the work begins.
-    fn require(&self, operation: ApiOperation) -> Result<(), Problem> {
+    fn require(&self, operation: Operation) -> Result<(), Problem> {
         let word = operation.as_str();
         match self {
             Authenticated::Key(key) if key.operations().contains(&operation) => Ok(()),
             Authenticated::Key(key) => Err(forbidden(format!("API key {} may not be used for {word}", key.id()))),
-            Authenticated::Token { .. } if operation == ApiOperation::Decrypt => Ok(()),
+            Authenticated::Token { .. } if operation == Operation::Decrypt => Ok(()),
             Authenticated::Token { .. } => Err(forbidden(format!("a token may not be used for {word}"))),
         }
     }
@@ -398,12 +398,12 @@ fn refusal(error: Error) -> Problem {
 }
 
 /// The operations that the key must permit. Creating tokens includes decryption, because their creator could decrypt with them.
-fn operations(call: Call) -> &'static [ApiOperation] {
+fn operations(call: Call) -> &'static [Operation] {
     match call {
-        Call::Encrypt => &[ApiOperation::Encrypt],
-        Call::Inspect => &[ApiOperation::Inspect],
-        Call::ClientSideTokens => &[ApiOperation::IssueTokens, ApiOperation::Decrypt],
-        _ => &[ApiOperation::Decrypt],
+        Call::Encrypt => &[Operation::Encrypt],
+        Call::Inspect => &[Operation::Inspect],
+        Call::ClientSideTokens => &[Operation::IssueTokens, Operation::Decrypt],
+        _ => &[Operation::Decrypt],
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::common::{PATIENCE, Pki, operator, wait_until};
 use boring::base64;
 use boring::ssl::{SslConnector, SslMethod, SslStream, SslVerifyMode};
-use leafseal_engine::admin::{ApiOperation, AppName, NewApiKey, Roles};
+use leafseal_engine::admin::{AppName, NewApiKey, Operation, Roles};
 use leafseal_engine::{ApiKeySecret, Settings, system_random};
 use leafseal_net::tls::{PrivateKeySettings, ServerIdentity, SessionSettings};
 use leafseal_protocol::Limits;
@@ -61,7 +61,7 @@ impl TestServer {
         let secret = ApiKeySecret::generate(&mut system_random());
         let new = NewApiKey {
             app: AppName::parse("acme").expect("a name"),
-            operations: ApiOperation::ALL.into(),
+            operations: Operation::ALL.into(),
             roles: Roles::Any,
             secret_sha256: secret.sha256(),
         };

@@ -9,9 +9,7 @@ use std::time::Duration;
 use boring::base64;
 use boring::ssl::{SslConnector, SslMethod, SslStream, SslVerifyMode};
 use leafseal_client::{Client, ClientSettings, EncryptOptions, ErrorCode, ErrorKind};
-use leafseal_engine::admin::{
-    ApiOperation, AppName, Apps, ClientName, Keystore, NewApiKey, NewClient, NewKeys, Operation, Roles,
-};
+use leafseal_engine::admin::{AppName, Apps, ClientName, Keystore, NewApiKey, NewClient, NewKeys, Operation, Roles};
 use leafseal_engine::{ApiKeySecret, Engine, Settings, system_random};
 use leafseal_net::tls::{PrivateKeySettings, ServerIdentity, SessionSettings};
 use leafseal_protocol::Limits;
@@ -54,7 +52,7 @@ impl Blocked {
         let secret = ApiKeySecret::generate(&mut system_random());
         let key = NewApiKey {
             app: name("acme"),
-            operations: ApiOperation::ALL.into(),
+            operations: Operation::ALL.into(),
             roles: Roles::Any,
             secret_sha256: secret.sha256(),
         };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use leafseal_engine::admin::{ApiOperation, AppName, ClientName, NewApiKey, RoleName, Roles};
+use leafseal_engine::admin::{AppName, ClientName, NewApiKey, Operation, RoleName, Roles};
 use leafseal_engine::pool::{Cancellation, Stop};
 use leafseal_engine::{ApiKeySecret, Settings, system_random};
 use leafseal_protocol::{
@@ -300,7 +300,7 @@ fn the_owner_of_an_api_key_is_returned_to_those_who_may_use_its_app() {
         let secret = ApiKeySecret::generate(&mut system_random());
         let roles: BTreeSet<RoleName> = roles.iter().map(|role| RoleName::parse(role).expect("a role")).collect();
         let app = AppName::parse(app).expect("a name");
-        let operations = [ApiOperation::Encrypt, ApiOperation::IssueTokens].into();
+        let operations = [Operation::Encrypt, Operation::IssueTokens].into();
         let roles = if roles.is_empty() { Roles::Any } else { Roles::Only(roles) };
         let key = store.create_api_key(&NewApiKey { app, operations, roles, secret_sha256: secret.sha256() });
         let id = key.expect("made").id;
