@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use leafseal_crypto::random::{fresh_random, system_random};
@@ -22,7 +22,8 @@ use crate::lookups::{Asker, Bounds, LookupRun, Standing};
 use crate::no_store::NoStore;
 use crate::opening::OpeningWork;
 use crate::opening_cache::OpeningCache;
-use crate::permissions::{Caller, Operation, Rights, not_a_key};
+use crate::permissions::{Caller, Rights, not_a_key};
+use crate::permit::DecisionObserver;
 use crate::recipients::Recipients;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
@@ -48,6 +49,7 @@ struct Shared {
     gatherer: Gatherer,
     epoch: AtomicU64,
     store: StoreWatch,
+    observer: OnceLock<Box<dyn DecisionObserver>>,
 }
 
 /// The last known state of the store, for non-blocking queries.
@@ -104,6 +106,7 @@ impl Engine {
             gatherer: Gatherer::default(),
             epoch: AtomicU64::default(),
             store: store_watch,
+            observer: OnceLock::new(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -321,9 +324,10 @@ impl Engine {
         let (id, secret_sha256) = read_api_key(api_key).ok_or_else(not_a_key)?;
         let key = self.shared.directory.api_key(&id, Standing::Unknown, client, &*self.shared.clock)?;
         let shown = ApiCaller::new(key, secret_sha256)?;
-        rights
+        let checked = rights
             .check_any(shown.app())
-            .map_err(|_| Error::new(ErrorCode::Forbidden, "the API key is for an app that this client may not use"))?;
+            .map_err(|_| Error::new(ErrorCode::Forbidden, "the API key is for an app that this client may not use"));
+        self.observed(agent, &[], shown.app().as_str(), checked)?;
         Ok(shown)
     }
 
@@ -356,17 +360,10 @@ impl Engine {
     pub fn is_known_to_use(&self, caller: &Caller, app: &str) -> bool {
         let Ok(app) = AppName::parse(app) else { return false };
         let directory = &self.shared.directory;
-        let rights = match caller {
-            Caller::Owner => Some(Rights::Everything),
-            Caller::OnBehalf { agent, .. } => return self.is_known_to_use(agent, app.as_str()),
-            Caller::Client { name, certificate_sha256 } => {
-                directory.known_client(name).and_then(|grant| Rights::granted(grant, certificate_sha256).ok())
-            }
-            Caller::ApiKey { id, secret_sha256 } => {
-                directory.known_api_key(id).and_then(|key| Rights::of_key(Some(key), secret_sha256).ok())
-            }
-            Caller::Token { app, roles } => Some(Rights::Token { app: app.clone(), roles: roles.clone() }),
-        };
+        if let Caller::OnBehalf { agent, .. } = caller {
+            return self.is_known_to_use(agent, app.as_str());
+        }
+        let rights = self.known_rights(caller);
         let names_its_app = matches!(caller, Caller::ApiKey { .. } | Caller::Token { .. });
         rights.is_some_and(|rights| rights.check_any(&app).is_ok()) && (names_its_app || directory.knows_app(&app))
     }
@@ -404,32 +401,33 @@ impl Engine {
         }
     }
 
-    /// Returns the app, after checking the caller's permissions for it.
-    pub(crate) fn authorised(
-        &self,
-        caller: &Caller,
-        operations: &[Operation],
-        app: &str,
-    ) -> Result<(Rights, Arc<App>), Error> {
-        let rights = self.rights(caller)?;
-        let name = app_name(app)?;
-        rights.check(operations, &name)?;
-        let app = self.app(caller, &name)?;
-        if operations.iter().any(|operation| *operation != Operation::Encrypt) {
-            app.check_private()?;
+    /// The permissions of a caller that acts for itself, from the cache only, without blocking.
+    pub(crate) fn known_rights(&self, caller: &Caller) -> Option<Rights> {
+        let directory = &self.shared.directory;
+        match caller {
+            Caller::Owner => Some(Rights::Everything),
+            Caller::OnBehalf { .. } => None,
+            Caller::Client { name, certificate_sha256 } => {
+                directory.known_client(name).and_then(|grant| Rights::granted(grant, certificate_sha256).ok())
+            }
+            Caller::ApiKey { id, secret_sha256 } => {
+                directory.known_api_key(id).and_then(|key| Rights::of_key(Some(key), secret_sha256).ok())
+            }
+            Caller::Token { app, roles } => Some(Rights::Token { app: app.clone(), roles: roles.clone() }),
         }
-        Ok((rights, app))
     }
 
-    /// Returns the app, if the caller may use it at all.
-    pub(crate) fn authorised_any(&self, caller: &Caller, app: &str) -> Result<Arc<App>, Error> {
-        let name = app_name(app)?;
-        self.rights(caller)?.check_any(&name)?;
-        self.app(caller, &name)
+    /// Has every decision about a caller's permissions reported. Returns whether it will be: an engine has one observer, the first.
+    pub fn observe_decisions(&self, observer: Box<dyn DecisionObserver>) -> bool {
+        self.shared.observer.set(observer).is_ok()
+    }
+
+    pub(crate) fn decision_observer(&self) -> Option<&dyn DecisionObserver> {
+        self.shared.observer.get().map(|observer| &**observer)
     }
 
     /// Returns the app. The owner may be a caller without credentials, whom a server serves public keys.
-    fn app(&self, caller: &Caller, name: &AppName) -> Result<Arc<App>, Error> {
+    pub(crate) fn app(&self, caller: &Caller, name: &AppName) -> Result<Arc<App>, Error> {
         let standing = if *caller == Caller::Owner { Standing::Unknown } else { Standing::Known };
         self.shared.directory.app(name, standing, &*self.shared.clock)
     }
@@ -521,7 +519,7 @@ fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn app_name(text: &str) -> Result<AppName, Error> {
+pub(crate) fn app_name(text: &str) -> Result<AppName, Error> {
     AppName::parse(text)
         .map_err(|error| Error::new(ErrorCode::UnknownApp, format!("no app can have that name: {error}")))
 }

@@ -74,6 +74,7 @@ pub use leafseal_envelope::{
 pub use long::{LongDecryption, LongEncryption, LongRewrap, LongStep, Shape};
 pub use lookups::LookupRun;
 pub use permissions::Caller;
+pub use permit::{Decision, DecisionObserver};
 pub use report::{Failure, OnFailure, Report};
 pub use rewrap::{RewrapOptions, Rewrapped, Rewrapper};
 pub use settings::{EmptyStrings, Keying, Settings};

@@ -1,14 +1,98 @@
-//! A request's permission to work with an app: checked when the request begins, and again at the next step after any change of the store,
-//! so that revoking a grant or a key version ends the requests that depend on it.
+//! The one place where "may this caller do this" is decided, and a request's permission to work with an app: checked when the request
+//! begins, and again at the next step after any change of the store, so that revoking a grant or a key version ends the requests that
+//! depend on it.
+//!
+//! An observer, see [`DecisionObserver`], receives every decision: once for each request, and again if a change of the store ends it.
 
 use std::sync::Arc;
 
+use leafseal_keystore::AppName;
 use leafseal_pool::finish_step;
 
 use crate::app::App;
-use crate::engine::Engine;
-use crate::error::{Error, ErrorCode};
+use crate::engine::{Engine, app_name};
+use crate::error::{Error, ErrorCode, Side};
 use crate::permissions::{Caller, Operation, Rights};
+
+/// A decision whether a caller may do something.
+#[derive(Debug)]
+pub struct Decision<'d> {
+    /// Who asks.
+    pub caller: &'d Caller,
+    /// What it asks for: all of these. Empty for anything at all, which suffices to read public keys and to present API keys.
+    pub operations: &'d [Operation],
+    /// For which app, as the request names it.
+    pub app: &'d str,
+    /// Why it is refused; `None` if it is granted.
+    pub refusal: Option<&'d Error>,
+}
+
+/// Receives the decisions of an engine.
+pub trait DecisionObserver: Send + Sync {
+    /// A decision was made. Called on the thread that works on the request, so it must not block.
+    fn decided(&self, decision: &Decision<'_>);
+}
+
+impl Engine {
+    /// Decides whether the caller may do all of these with the app, which it returns.
+    pub(crate) fn authorised(
+        &self,
+        caller: &Caller,
+        operations: &[Operation],
+        app: &str,
+    ) -> Result<(Rights, Arc<App>), Error> {
+        self.observed(caller, operations, app, self.check(caller, operations, app))
+    }
+
+    fn check(&self, caller: &Caller, operations: &[Operation], app: &str) -> Result<(Rights, Arc<App>), Error> {
+        let rights = self.rights(caller)?;
+        let name = app_name(app)?;
+        rights.check(operations, &name)?;
+        let app = self.app(caller, &name)?;
+        if operations.iter().any(|operation| *operation != Operation::Encrypt) {
+            app.check_private()?;
+        }
+        Ok((rights, app))
+    }
+
+    /// Decides whether the caller may use the app at all, and returns it.
+    pub(crate) fn authorised_any(&self, caller: &Caller, app: &str) -> Result<Arc<App>, Error> {
+        let checked = app_name(app).and_then(|name| {
+            self.rights(caller)?.check_any(&name)?;
+            self.app(caller, &name)
+        });
+        self.observed(caller, &[], app, checked)
+    }
+
+    /// Refuses, without blocking, what the engine would refuse when the work begins. A grant is not reported: it is decided then.
+    ///
+    /// # Errors
+    /// [`ErrorCode::Forbidden`].
+    pub fn refuse_early(&self, caller: &Caller, operations: &[Operation], app: &AppName) -> Result<(), Error> {
+        let Some(rights) = self.known_rights(caller) else { return Ok(()) };
+        match rights.check(operations, app) {
+            Ok(()) => Ok(()),
+            refused => self.observed(caller, operations, app.as_str(), refused),
+        }
+    }
+
+    /// Reports a decision. An error for which the caller's permissions are not the reason, such as a store that does not answer, is none.
+    pub(crate) fn observed<T>(
+        &self,
+        caller: &Caller,
+        operations: &[Operation],
+        app: &str,
+        decided: Result<T, Error>,
+    ) -> Result<T, Error> {
+        let refusal = decided.as_ref().err();
+        if let Some(observer) = self.decision_observer()
+            && refusal.is_none_or(|error| error.code.side() == Side::Permission)
+        {
+            observer.decided(&Decision { caller, operations, app, refusal });
+        }
+        decided
+    }
+}
 
 /// Whether anything changed since the permit was last checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +166,9 @@ impl Permit {
             return Ok(Renewal::Unchanged);
         }
         self.knowledge = Knowledge::of(&self.engine);
-        let authorised = self.engine.authorised(&self.caller, self.operations, self.app.name.as_str());
+        let name = Arc::clone(&self.app);
+        let name = name.name.as_str();
+        let authorised = self.engine.check(&self.caller, self.operations, name);
         let (rights, app) = match authorised {
             // The step may have changed its request already, so it is not repeated. It ends under the permission with which the step
             // before it ended; the job then waits for the store, and the next step checks again.
@@ -90,7 +176,8 @@ impl Permit {
                 finish_step();
                 return Ok(Renewal::Unchanged);
             }
-            authorised => authorised?,
+            Err(error) => return self.engine.observed(&self.caller, self.operations, name, Err(error)),
+            Ok(authorised) => authorised,
         };
         (self.rights, self.app, self.epoch) = (rights, app, epoch);
         Ok(Renewal::Renewed)

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::{ManualClock, TestEngine, app, grant, rewritten, test_engine};
+use crate::common::{ManualClock, TestEngine, app, digest, grant, rewritten, test_engine};
 use leafseal_engine::admin::{NewApiKey, Operation, RoleName, Roles};
 use leafseal_engine::{
-    ApiKeySecret, Caller, DecryptOptions, EncryptOptions, Engine, Error, ErrorCode, PayloadDigest, Settings,
-    read_api_key, system_random,
+    ApiKeySecret, Caller, DecryptOptions, EncryptOptions, Engine, Error, ErrorCode, Settings, read_api_key,
+    system_random,
 };
 
 const NOW_MS: u64 = 1_700_000_000_000;
@@ -38,15 +38,6 @@ fn decrypt(engine: &Engine, caller: &Caller, app: &str, document: &str) -> Resul
 
 fn kind<T>(result: Result<T, Error>) -> ErrorCode {
     result.err().expect("refused").code
-}
-
-fn digest(engine: &Engine, payload: &str) -> PayloadDigest {
-    let mut reading = engine.payload(payload.len()).expect("not too large");
-    loop {
-        if let Some(digest) = reading.step(payload.as_bytes()).expect("JSON") {
-            return digest;
-        }
-    }
 }
 
 fn id_of(key: &Caller) -> &str {

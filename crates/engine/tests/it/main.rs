@@ -3,6 +3,7 @@
 mod api_callers;
 mod common;
 mod corpus;
+mod decisions;
 mod engine;
 mod lookups;
 mod public_keys;

@@ -45,7 +45,7 @@ use call::Submission;
 use credentials::Credentials;
 use leafseal_service::api::{self, CallInput, CallOptions, ReportSlot};
 use leafseal_service::{FailureObserver, gather};
-use problem::{forbidden, invalid, not_found, overloaded, unauthorized};
+use problem::{invalid, not_found, overloaded, unauthorized};
 use query::{SupportedOptions, read_options};
 use record::Record;
 use report::{REPORT, header};
@@ -131,14 +131,10 @@ impl Authenticated {
         }
     }
 
-    /// Refuses before the body is read what the engine would refuse when the work begins.
-    fn require(&self, operation: Operation) -> Result<(), Problem> {
-        let word = operation.as_str();
+    fn caller(&self) -> &Caller {
         match self {
-            Authenticated::Key(key) if key.operations().contains(&operation) => Ok(()),
-            Authenticated::Key(key) => Err(forbidden(format!("API key {} may not be used for {word}", key.id()))),
-            Authenticated::Token { .. } if operation == Operation::Decrypt => Ok(()),
-            Authenticated::Token { .. } => Err(forbidden(format!("a token may not be used for {word}"))),
+            Authenticated::Key(key) => key.caller(),
+            Authenticated::Token { caller, .. } => caller,
         }
     }
 }
@@ -243,7 +239,8 @@ impl Api {
     async fn work(&self, call: Call, parts: &Parts, body: RequestBody, peer: &Peer, began: Instant) -> Answer {
         let settings = &self.server_state.settings.api;
         let authenticated = self.authenticated(&parts.headers, peer).await?;
-        operations(call).iter().try_for_each(|&operation| authenticated.require(operation))?;
+        let permitted = self.engine.refuse_early(authenticated.caller(), operations(call), authenticated.app());
+        permitted.map_err(|error| problem::problem(&leafseal_service::error_object(error)))?;
         let form = Form::of(&parts.headers)?;
         let is_file = form == Form::Bytes;
         // A token is for one JSON document.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use leafseal_engine::admin::{AppName, Apps, ClientName, NewClient, Operation, Roles};
-use leafseal_engine::{Caller, Clock, DocumentWork, Engine, Error, Progress, Rewriter, Settings};
+use leafseal_engine::{Caller, Clock, DocumentWork, Engine, Error, PayloadDigest, Progress, Rewriter, Settings};
 use leafseal_testkit::ScratchStore;
 
 /// A clock that tests advance.
@@ -71,4 +71,14 @@ pub(crate) fn rewritten<R: Rewriter>(mut work: DocumentWork<R>, document: &str) 
     let mut out = Vec::new();
     while work.step(document.as_bytes(), &mut out)? == Progress::More {}
     Ok(String::from_utf8(out).expect("UTF-8"))
+}
+
+/// The digest of a payload, for a token.
+pub(crate) fn digest(engine: &Engine, payload: &str) -> PayloadDigest {
+    let mut reading = engine.payload(payload.len()).expect("not too large");
+    loop {
+        if let Some(digest) = reading.step(payload.as_bytes()).expect("JSON") {
+            return digest;
+        }
+    }
 }
