@@ -11,6 +11,7 @@ use crate::source::Source;
 const SOURCE: &str = "vectors/client/rules.json";
 const RUST: &str = "crates/client/src/client/rules.rs";
 const GO: &str = "clients/go/rules_generated.go";
+const TYPESCRIPT: &str = "bindings/node/client/src/rules_generated.ts";
 const JAVA: &str = "bindings/java/client/src/main/java/io/leafseal/client/Rules.java";
 
 pub(super) fn outputs(sources: &[Source]) -> Result<Vec<Output>, String> {
@@ -20,6 +21,7 @@ pub(super) fn outputs(sources: &[Source]) -> Result<Vec<Output>, String> {
         Output { path: RUST, text: rust(&rules) },
         Output { path: GO, text: go(&rules) },
         Output { path: JAVA, text: java(&rules) },
+        Output { path: TYPESCRIPT, text: typescript(&source.text) },
     ])
 }
 
@@ -181,6 +183,11 @@ fn java(rules: &Rules) -> String {
     let _ = writeln!(text, "    /** The methods whose answers earn no credit. */");
     let _ = writeln!(text, "    static final Set<String> EARNED_EXCEPT = Set.of({});\n}}", except.join(", "));
     text
+}
+
+/// The file itself, because JSON is an expression of TypeScript.
+fn typescript(json: &str) -> String {
+    format!("// {MARK}\n// Source: {SOURCE}\n\nexport const RULES = {} as const;\n", json.trim_end())
 }
 
 fn name_of(action: Action) -> String {
