@@ -1,20 +1,24 @@
 //! The program's allocator (`docs/decisions/0007-allocator.md`).
 
 use leafseal_engine::WipingAllocator;
-use tikv_jemallocator::Jemalloc;
+
+#[cfg(not(feature = "jemalloc"))]
+use std::alloc::System as Inner;
+#[cfg(feature = "jemalloc")]
+use tikv_jemallocator::Jemalloc as Inner;
 
 /// Thousands of buffers of the workers are freed on other threads: with the system's allocator threads wait for one another then, and large
-/// buffers are returned to the system each time. This one returns them on a thread of its own, after a second, so that freeing a large
+/// buffers are returned to the system each time. jemalloc returns them on a thread of its own, after a second, so that freeing a large
 /// buffer is fast.
 #[global_allocator]
-static ALLOCATOR: WipingAllocator<Jemalloc> = WipingAllocator::new(Jemalloc);
+static ALLOCATOR: WipingAllocator<Inner> = WipingAllocator::new(Inner);
 
 /// Sets whether memory is overwritten when it is freed: `engine.wipe_buffers`, and `wipe_buffers` of a relay.
 pub(crate) fn set_wiping(is_wiping: bool) {
     ALLOCATOR.set_wiping(is_wiping);
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "jemalloc"))]
 mod tests {
     use std::time::{Duration, Instant};
 
