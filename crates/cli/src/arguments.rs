@@ -6,8 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use leafseal_engine::{Curve, Keying, OnFailure};
 
 pub(crate) use bench::{
-    BenchArguments, BenchCommand, CertificateKey, EchoArguments, HandshakesArguments, InterferenceArguments,
-    OperationName, OverloadArguments, SoakArguments, TableArguments,
+    BenchArguments, BenchCommand, CertificateKey, HandshakesArguments, OperationName, TableArguments,
 };
 pub(crate) use load::{LoadArguments, LoadCommand, LoadReportArguments, LoadRunArguments};
 

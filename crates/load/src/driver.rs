@@ -149,7 +149,7 @@ pub async fn ask<S: Stream>(
 }
 
 /// Parses the id of a response and its error.
-pub(crate) fn parse(frame: &[u8]) -> Result<(u32, Result<(), RemoteError<'_>>), LoadError> {
+pub fn parse(frame: &[u8]) -> Result<(u32, Result<(), RemoteError<'_>>), LoadError> {
     match Message::parse(frame) {
         Ok(Message::Response { id, result: Ok(_) }) => Ok((id, Ok(()))),
         Ok(Message::Response { id, result: Err(error) }) => {

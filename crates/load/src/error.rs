@@ -34,11 +34,13 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    pub(crate) fn wrong(what: impl Into<String>) -> Self {
+    /// An answer with unexpected content or size.
+    pub fn wrong(what: impl Into<String>) -> Self {
         LoadError::WrongAnswer(what.into())
     }
 
-    pub(crate) fn system(what: impl Into<String>, error: std::io::Error) -> Self {
+    /// A system call that failed while `what` was done.
+    pub fn system(what: impl Into<String>, error: std::io::Error) -> Self {
         LoadError::System { what: what.into(), error }
     }
 }

@@ -2,8 +2,7 @@
 //!
 //! [`arrivals`] computes when requests are due, [`material`] their content and their expected answers, [`driver`] sends them on raw
 //! connections and matches answers, [`latencies`] records latencies and counts, [`accounting`] reads the operating system's
-//! accounting of a process. [`table`] combines these into the benchmark of `leafseal bench`, [`interference`], [`overload`] and
-//! [`soak`] into its experiments.
+//! accounting of a process. [`table`] combines these into the benchmark of `leafseal bench`; `benches/experiments` uses them too.
 //!
 //! Guarantees: latency in an open loop counts from when a request was due, not from when it could be sent. Every answer is matched to
 //! its request and its size is checked, and the content of at least one answer for each kind of request. The same seed produces the
@@ -14,23 +13,18 @@
 pub mod accounting;
 pub mod arrivals;
 pub mod driver;
-pub mod echo;
 mod error;
-pub mod interference;
 pub mod latencies;
 pub mod material;
 pub mod metrics;
-pub mod overload;
 pub mod page;
 mod provenance;
 pub mod report;
 pub mod result;
 pub mod run;
 pub mod scenario;
-pub mod soak;
 pub mod statistics;
 pub mod table;
-mod threads;
 mod timer;
 
 pub use error::LoadError;

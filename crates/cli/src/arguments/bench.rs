@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use leafseal_load::arrivals::Process;
-use leafseal_load::echo::Exchange;
 use leafseal_load::table::Operation;
 
 use super::{ConnectArguments, CurveName, Form, KeyingName, time};
@@ -29,59 +28,14 @@ pub(crate) struct BenchArguments {
     pub command: Option<BenchCommand>,
 }
 
-/// Experiments.
+/// Other measurements.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
-    /// Measure whether small requests wait for large ones: their latency alone and beside them, and the system's own share
-    #[command(after_help = "Example:\n  leafseal bench interference --duration 40s --json")]
-    Interference(InterferenceArguments),
     /// Open a new TLS connection for each request: with private-key operations one by one, in batches, and resuming sessions
     #[command(
         after_help = "Examples:\n  leafseal bench handshakes\n  leafseal bench handshakes --key rsa2048 --open 64 --json"
     )]
     Handshakes(HandshakesArguments),
-    /// Overload the engine, by default tenfold: health, memory, answers and recovery time
-    #[command(after_help = "Example:\n  leafseal bench overload --duration 60s")]
-    Overload(OverloadArguments),
-    /// Run mixed requests for a long time, with cancellations and dropped connections; check every result and report growth
-    #[command(after_help = "Example:\n  leafseal bench soak --duration 10m --seed 7")]
-    Soak(SoakArguments),
-    /// A server that does nothing, for `interference`; exits when its standard input closes
-    #[command(
-        hide = true,
-        after_help = "Example:\n  leafseal bench echo --exchange 1100:4100:0 --exchange 2000000:8000000:7500"
-    )]
-    Echo(EchoArguments),
-}
-
-/// `leafseal bench interference`.
-#[derive(Debug, Args)]
-#[command(mut_arg("json", |it| it.help("Print one line of JSON: the plan, the machine, and the latencies of each case")))]
-pub(crate) struct InterferenceArguments {
-    /// Small requests per second, with Poisson arrivals
-    #[arg(long, value_name = "RATE", default_value = "100", value_parser = rate)]
-    pub rate: f64,
-    /// Values per small request
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub fields: u32,
-    /// Values per large request
-    #[arg(long, value_name = "N", default_value_t = 60_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub large_fields: u32,
-    /// Connections that send large requests in a loop
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub large_connections: u32,
-    /// Duration of each case, all rounds together
-    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = time)]
-    pub duration: Duration,
-    /// Rounds; the cases alternate in each
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub rounds: u32,
-    /// Seed of values and arrivals
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
-    /// The form.
-    #[command(flatten)]
-    pub form: Form,
 }
 
 /// `leafseal bench handshakes`.
@@ -130,79 +84,6 @@ impl CertificateKey {
             Self::Rsa4096 => "rsa4096",
             Self::P256 => "p256",
         }
-    }
-}
-
-/// `leafseal bench overload`.
-#[derive(Debug, Args)]
-#[command(mut_arg("json", |it| it.help("Print one line of JSON: the plan, the machine, the capacity and the outcome of the requests")))]
-pub(crate) struct OverloadArguments {
-    /// Load as a multiple of the engine's capacity
-    #[arg(long, value_name = "FACTOR", default_value = "10", value_parser = rate)]
-    pub factor: f64,
-    /// Duration of the load
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time)]
-    pub duration: Duration,
-    /// Duration of the capacity measurement before the load
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time)]
-    pub capacity: Duration,
-    /// Values per request; each gets its own ephemeral key: much CPU time, few bytes
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub fields: u32,
-    /// Connections
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub connections: u32,
-    /// Maximum requests in flight on each connection; requests due beyond it are not sent
-    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=60_000))]
-    pub in_flight: u32,
-    /// Deadline of each request
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = time)]
-    pub deadline: Duration,
-    /// Interval between health requests
-    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = time)]
-    pub health_period: Duration,
-    /// Seed of values and arrivals
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
-    /// The form.
-    #[command(flatten)]
-    pub form: Form,
-}
-
-/// `leafseal bench soak`.
-#[derive(Debug, Args)]
-#[command(mut_arg("json", |it| it.help("Print one line of JSON: the plan, the machine, the counts and the memory over time")))]
-pub(crate) struct SoakArguments {
-    /// Duration of the run
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time)]
-    pub duration: Duration,
-    /// Connections, each with one request at a time
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub connections: u32,
-    /// Seed of operations and values
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
-    /// The form.
-    #[command(flatten)]
-    pub form: Form,
-}
-
-/// `leafseal bench echo`.
-#[derive(Debug, Args)]
-pub(crate) struct EchoArguments {
-    /// Per port: bytes of a request, bytes of its answer, and microseconds of work between them
-    #[arg(long = "exchange", value_name = "REQUEST:ANSWER:WORK", required = true, value_parser = exchange)]
-    pub exchanges: Vec<Exchange>,
-}
-
-/// Parses the value of `--exchange`.
-fn exchange(text: &str) -> Result<Exchange, String> {
-    let numbers: Result<Vec<usize>, _> = text.split(':').map(str::parse).collect();
-    match numbers.as_deref() {
-        Ok(&[request_size, answer_size, work]) => {
-            Ok(Exchange { request_size, answer_size, work: Duration::from_micros(work as u64) })
-        }
-        _ => Err("must be three numbers, as in 1100:4100:0".to_owned()),
     }
 }
 

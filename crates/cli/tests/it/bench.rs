@@ -76,78 +76,12 @@ fn an_open_loop_measures_an_engine_that_runs_elsewhere() {
     assert!(message.contains("unknown_app") || message.contains("forbidden"), "{message}");
 }
 
-/// The latencies of a report, each a number, in ascending order.
-fn latencies(of: &Value) {
-    let quantiles: Vec<f64> =
-        ["p50", "p90", "p99", "p99_9", "max"].iter().map(|name| of[name].as_f64().expect("a number")).collect();
-    assert!(quantiles.is_sorted() && quantiles[4] > 0.0, "{of}");
-}
-
-#[test]
-fn interference_compares_engine_and_floor() {
-    let test_folder = TestFolder::new();
-    let flags =
-        ["--duration", "300ms", "--rounds", "1", "--large-fields", "3000", "--large-connections", "2", "--rate", "200"];
-    let report = json(bench(&test_folder, &with(&with(&["interference"], &flags), &["--json"])));
-    let cases = report["cases"].as_array().expect("cases");
-    let names: Vec<&str> = cases.iter().map(|case| case["case"].as_str().expect("a name")).collect();
-    let whole = ["alone", "beside", "beside_first_come_first_served", "floor_alone", "floor_beside"];
-    assert_eq!(names, whole.into_iter().filter(|name| names.contains(name)).collect::<Vec<_>>());
-    assert!(names.len() >= 4, "{names:?}");
-    for case in cases {
-        assert!(case["requests"].as_u64().is_some_and(|requests| requests > 0), "{case}");
-        assert_eq!(case["errors"], serde_json::json!({}));
-        latencies(&case["latency_us"]);
-        assert_eq!(case["large_requests"].as_u64() > Some(0), case["case"].as_str().unwrap().contains("beside"));
-    }
-    assert!(report["verdict"]["p99_to_floor"].as_f64() > Some(0.0), "{report}");
-}
-
-#[test]
-fn an_overloaded_engine_answers_each_request_once() {
-    let test_folder = TestFolder::new();
-    let flags =
-        ["--duration", "1s", "--capacity", "300ms", "--connections", "3", "--deadline", "200ms", "--factor", "5"];
-    let report = json(bench(&test_folder, &with(&with(&["overload"], &flags), &["--json"])));
-    let requests = &report["requests"];
-    let count = |value: &Value| value.as_u64().expect("a count");
-    let errors: u64 = requests["errors"].as_object().expect("codes").values().map(count).sum();
-    assert_eq!(count(&requests["sent"]), count(&requests["ok"]) + errors, "{requests}");
-    assert!(count(&requests["ok"]) > 0, "{requests}");
-    assert_eq!(report["verdicts"]["answered_once"], true);
-    assert!(count(&report["health"]["asked"]) >= 20, "{report}");
-    latencies(&report["health"]["latency_us"]);
-    let memory = &report["memory_bytes"];
-    assert!(
-        count(&memory["before"]) <= count(&memory["max"]) && count(&memory["max"]) < count(&memory["bound"]),
-        "{memory}"
-    );
-    assert!(report["recovered_in_us"].as_f64().is_some(), "{report}");
-}
-
-#[test]
-fn a_soak_checks_every_result_and_samples_the_engine() {
-    let test_folder = TestFolder::new();
-    let report = json(bench(&test_folder, &["soak", "--duration", "10s", "--connections", "3", "--json"]));
-    let counts = &report["counts"];
-    assert!(counts["round_trips"].as_u64() > Some(0) && counts["fields"].as_u64() > Some(0), "{counts}");
-    let quarters = report["quarters"].as_array().expect("quarters");
-    assert_eq!(quarters.len(), 4, "{report}");
-    for quarter in quarters {
-        let number = |name: &str| quarter[name].as_f64().unwrap_or_else(|| panic!("{name}: {quarter}"));
-        assert!(number("memory_bytes") >= number("memory_min_bytes") && number("memory_min_bytes") > 0.0, "{quarter}");
-        // Network, one worker, maintenance and the main thread.
-        assert!(number("threads") >= 4.0 && number("descriptors") > 3.0, "{quarter}");
-    }
-    assert!(report["grows"].is_boolean());
-}
-
 #[test]
 fn a_signal_ends_it_quietly_with_its_engine_and_its_folder() {
     let test_folder = TestFolder::new();
     let folder = test_folder.path("tmp");
     std::fs::create_dir(&folder).expect("made");
-    let mut command = test_folder.command(&["bench", "soak", "--duration", "10m"]);
+    let mut command = test_folder.command(&["bench", "--duration", "10m"]);
     let mut bench = command.env("TMPDIR", &folder).stderr(std::process::Stdio::piped()).spawn().expect("started");
     // The last file created before the engine starts.
     let certificate = || {
@@ -178,8 +112,8 @@ fn unmeasurable_plans_are_refused() {
         (&["--rate", "0"], "a number above 0"),
         (&["--arrivals", "even"], "--rate"),
         (&["--set", "server.workers=0"], "server.workers"),
-        (&["interference", "--rounds", "0"], "0 is not in"),
-        (&["--fields", "1", "soak"], "cannot be used with"),
+        (&["handshakes", "--rounds", "0"], "0 is not in"),
+        (&["--fields", "1", "handshakes"], "cannot be used with"),
     ] {
         let message = bench(&test_folder, arguments).fails(2);
         assert!(message.contains(part), "{message}");

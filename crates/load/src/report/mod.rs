@@ -1,9 +1,6 @@
 //! Renders results as JSON (`docs/benchmarks.md` explains the fields) and as text for a terminal.
 
-mod interference;
 mod load;
-mod overload;
-mod soak;
 mod table;
 
 use std::time::Duration;
@@ -13,43 +10,33 @@ use serde_json::{Value, json};
 use crate::latencies::Latencies;
 
 pub use crate::provenance::{Provenance, SCHEMA};
-pub use interference::{interference_json, interference_text};
 pub use load::load_text;
-pub use overload::{overload_json, overload_text};
-pub use soak::{soak_json, soak_text};
 pub use table::{table_json, table_text};
 
 /// Percentiles of latencies in microseconds.
-fn latencies_json(latencies: &Latencies) -> Value {
+pub fn latencies_json(latencies: &Latencies) -> Value {
     let at = |share| micros(latencies.quantile(share).as_secs_f64());
     let max = micros(latencies.max().as_secs_f64());
     json!({ "p50": at(0.5), "p90": at(0.9), "p99": at(0.99), "p99_9": at(0.999), "max": max })
 }
 
-fn micros(seconds: f64) -> f64 {
+/// Microseconds with one decimal.
+pub fn micros(seconds: f64) -> f64 {
     tenths(seconds * 1e6)
 }
 
-fn tenths(number: f64) -> f64 {
+/// Rounds to tenths.
+pub fn tenths(number: f64) -> f64 {
     (number * 10.0).round() / 10.0
 }
 
-fn thousandths(number: f64) -> f64 {
+/// Rounds to thousandths.
+pub fn thousandths(number: f64) -> f64 {
     (number * 1000.0).round() / 1000.0
 }
 
-/// Formats bytes.
-fn mebibytes(bytes: f64) -> String {
-    format!("{:.1} MiB", bytes / f64::from(1 << 20))
-}
-
-/// Formats whether a guarantee holds.
-fn verdict(is_kept: bool) -> &'static str {
-    if is_kept { "kept" } else { "BROKEN" }
-}
-
 /// Formats a duration with three digits and a unit.
-pub(crate) fn duration(seconds: f64) -> String {
+pub fn duration(seconds: f64) -> String {
     let (number, unit) = match seconds {
         s if s >= 1.0 => (s, "s"),
         s if s >= 1e-3 => (s * 1e3, "ms"),
@@ -66,7 +53,7 @@ pub(crate) fn duration(seconds: f64) -> String {
 }
 
 /// The same for a [`Duration`].
-fn duration_of(time: Duration) -> String {
+pub fn duration_of(time: Duration) -> String {
     duration(time.as_secs_f64())
 }
 

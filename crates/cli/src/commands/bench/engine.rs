@@ -16,7 +16,6 @@ use tempfile::TempDir;
 
 use crate::arguments::{ConnectArguments, GlobalArguments};
 use crate::commands::certs::{Grant, Pinning, init, issue, local_names};
-use crate::config::{Config, KEYS};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::transform::client_settings;
@@ -51,8 +50,6 @@ pub(crate) struct Target {
     pub process: Option<Process>,
     /// Opening keys that it keeps across requests.
     pub opening_keys_kept: usize,
-    /// The maximum memory that its limits permit, in bytes.
-    pub memory_bound: u64,
     /// The addresses of its RPC listener and of its API, if it is a child and the API is enabled.
     pub addresses: Option<[SocketAddr; 2]>,
     /// Its settings, as `key=value`.
@@ -92,7 +89,6 @@ impl Target {
             app: NAME.to_owned(),
             process: Some(Process::new(own.child.id())),
             opening_keys_kept: context.config().engine.opening_keys_max,
-            memory_bound: memory_bound(context.config()),
             settings,
             _child: Some(own),
         })
@@ -114,27 +110,10 @@ impl Target {
             app: app.to_owned(),
             process: process.map(Process::new),
             opening_keys_kept: context.config().engine.opening_keys_max,
-            memory_bound: memory_bound(context.config()),
             settings: Vec::new(),
             _child: None,
         })
     }
-}
-
-/// Memory of the program before any request: code, caches, threads.
-const MEMORY_AT_REST: u64 = 64 << 20;
-
-/// The limits of requests and answers together, plus the memory of an idle engine.
-fn memory_bound(config: &Config) -> u64 {
-    let server = &config.server;
-    let bounds = [server.incoming_bytes_max, server.queue_bytes_max, server.answers_bytes_max];
-    MEMORY_AT_REST + bounds.into_iter().map(|bytes| bytes as u64).sum::<u64>()
-}
-
-/// The same with an additional setting; `None` if this program has no such setting.
-pub(crate) fn with_setting(global: &GlobalArguments, (key, value): (&str, &str)) -> Option<GlobalArguments> {
-    let known = KEYS.find(key).is_some();
-    known.then(|| GlobalArguments { set: [&global.set[..], &[format!("{key}={value}")]].concat(), ..global.clone() })
 }
 
 /// Creates a store with one app, certificates, and a client that may do everything; returns the client's certificate and key.

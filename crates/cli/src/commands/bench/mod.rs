@@ -2,9 +2,6 @@
 
 pub(super) mod engine;
 mod handshakes;
-mod interference;
-mod overload;
-mod soak;
 mod table;
 
 use crate::arguments::{BenchArguments, BenchCommand, GlobalArguments};
@@ -16,17 +13,12 @@ use leafseal_load::LoadError;
 
 /// `leafseal bench`.
 pub(super) fn run(global: &GlobalArguments, arguments: &BenchArguments) -> Outcome {
-    let is_echo = matches!(arguments.command, Some(BenchCommand::Echo(_)));
-    if cfg!(debug_assertions) && !is_echo {
+    if cfg!(debug_assertions) {
         note("leafseal: warning: not a release build: the figures are not representative");
     }
     match &arguments.command {
         None => table::run(global, &arguments.table),
-        Some(BenchCommand::Interference(arguments)) => interference::run(global, arguments),
         Some(BenchCommand::Handshakes(arguments)) => handshakes::run(global, arguments),
-        Some(BenchCommand::Overload(arguments)) => overload::run(global, arguments),
-        Some(BenchCommand::Soak(arguments)) => soak::run(global, arguments),
-        Some(BenchCommand::Echo(arguments)) => interference::echo(arguments),
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
-use crate::error::LoadError;
+use leafseal_load::LoadError;
 
 /// The offset of an id below 128 in messages of either direction: after the array's head and the type.
 const ID_PLACE: usize = 2;
@@ -23,7 +23,7 @@ const SLICE: Duration = Duration::from_micros(50);
 
 /// One kind of message and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exchange {
+pub(crate) struct Exchange {
     /// Bytes of a request, including its id, which must be below 128.
     pub request_size: usize,
     /// Bytes of an answer, including its id.
@@ -34,7 +34,7 @@ pub struct Exchange {
 
 /// A running server; its threads end with the process.
 #[derive(Debug)]
-pub struct Echo {
+pub(crate) struct Echo {
     /// The address for each kind of message, on 127.0.0.1.
     pub addresses: Vec<SocketAddr>,
 }
@@ -50,7 +50,7 @@ impl Echo {
     ///
     /// # Errors
     /// Fails if a port cannot be bound or a thread cannot be started.
-    pub fn start(exchanges: &[Exchange]) -> Result<Self, LoadError> {
+    pub(crate) fn start(exchanges: &[Exchange]) -> Result<Self, LoadError> {
         let system = |error| LoadError::system("the echo server", error);
         let (to_worker, messages) = channel();
         std::thread::Builder::new().name("echo-work".to_owned()).spawn(move || work(&messages)).map_err(system)?;
@@ -133,9 +133,9 @@ fn answer(size: usize) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver::ask;
     use leafseal_client::Limits;
     use leafseal_client::raw::{EncodedRequest, RawConnection, request};
+    use leafseal_load::driver::ask;
 
     #[test]
     fn answers_have_their_size_and_the_id_of_their_request_and_take_their_time() {

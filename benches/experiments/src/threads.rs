@@ -2,7 +2,7 @@
 
 use tokio::sync::oneshot;
 
-use crate::error::LoadError;
+use leafseal_load::LoadError;
 
 /// Starts `work` on its own thread; the future waits for its result.
 pub(crate) fn on_own_thread<F, T>(

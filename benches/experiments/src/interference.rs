@@ -9,14 +9,14 @@ use leafseal_client::raw::{EncodedRequest, RawConnection, RawConnector};
 use leafseal_client::{ClientSettings, Limits};
 use tokio::net::TcpStream;
 
-use crate::arrivals::Process;
-use crate::driver::{self, LoadModel, Rotation};
 use crate::echo::Exchange;
-use crate::error::LoadError;
-use crate::latencies::Tally;
-use crate::material::{self, Content};
-use crate::metrics::{self, Buckets};
 use crate::threads::on_own_thread;
+use leafseal_load::LoadError;
+use leafseal_load::arrivals::Process;
+use leafseal_load::driver::{self, LoadModel, Rotation};
+use leafseal_load::latencies::Tally;
+use leafseal_load::material::{self, Content};
+use leafseal_load::metrics::{self, Buckets};
 
 /// Warm-up: how long large requests run before small ones are sent, and small ones before they are counted.
 const LEAD: Duration = Duration::from_millis(300);
@@ -25,7 +25,7 @@ const IN_FLIGHT_MAX: usize = 100;
 
 /// The parameters of the experiment.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// The small requests.
     pub small: Content,
     /// Small requests per second, with Poisson arrivals.
@@ -44,7 +44,7 @@ pub struct Plan {
 
 /// The competing load while small requests are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CompetingLoad {
+pub(crate) enum CompetingLoad {
     /// None.
     Alone,
     /// Large requests.
@@ -53,7 +53,7 @@ pub enum CompetingLoad {
 
 /// The results of a round.
 #[derive(Debug, Default)]
-pub struct Round {
+pub(crate) struct Round {
     /// The small requests.
     pub small: Tally,
     /// The large requests; empty if there were none.
@@ -68,7 +68,7 @@ pub struct Round {
 
 impl Round {
     /// Adds the results of another round.
-    pub fn add(&mut self, other: &Round) {
+    pub(crate) fn add(&mut self, other: &Round) {
         self.small.add(&other.small);
         self.large.add(&other.large);
         self.large_elapsed += other.large_elapsed;
@@ -81,7 +81,7 @@ impl Round {
     }
 
     /// Returns the workers' time per large request, including that of the small ones; zero if unknown.
-    pub fn large_work(&self) -> Duration {
+    pub(crate) fn large_work(&self) -> Duration {
         let count = u32::try_from(self.large.ok()).unwrap_or(u32::MAX).max(1);
         self.worker_time.unwrap_or_default() / count
     }
@@ -89,7 +89,7 @@ impl Round {
 
 /// The measurement of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Case {
+pub(crate) enum Case {
     /// The engine with small requests only.
     Alone,
     /// The engine with large requests beside the small ones.
@@ -104,7 +104,7 @@ pub enum Case {
 
 impl Case {
     /// Returns its name in reports.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Case::Alone => "alone",
             Case::Beside => "beside",
@@ -115,7 +115,7 @@ impl Case {
     }
 
     /// Returns its title in text reports.
-    pub fn title(self) -> &'static str {
+    pub(crate) fn title(self) -> &'static str {
         match self {
             Case::Alone => "alone",
             Case::Beside => "beside large requests",
@@ -128,14 +128,14 @@ impl Case {
 
 /// The results of all rounds.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// Each case with its rounds combined.
     pub cases: Vec<(Case, Round)>,
 }
 
 /// The p99 of small requests beside large ones, relative to that alone and to the operating system's minimum.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     /// Ratio to the p99 alone.
     pub to_alone: f64,
     /// Ratio to the p99 of the echo server under the same traffic.
@@ -143,20 +143,20 @@ pub struct Verdict {
 }
 
 /// Maximum ratio to the p99 alone.
-pub const TO_ALONE_MAX: f64 = 2.0;
+pub(crate) const TO_ALONE_MAX: f64 = 2.0;
 /// Maximum ratio to the echo server's p99 under the same traffic, for machines where the system's own scheduling dominates.
-pub const TO_FLOOR_MAX: f64 = 1.5;
+pub(crate) const TO_FLOOR_MAX: f64 = 1.5;
 
 impl Verdict {
     /// Whether either limit holds.
-    pub fn is_kept(&self) -> bool {
+    pub(crate) fn is_kept(&self) -> bool {
         self.to_alone <= TO_ALONE_MAX || self.to_floor <= TO_FLOOR_MAX
     }
 }
 
 impl Outcome {
     /// Adds a round.
-    pub fn add(&mut self, case: Case, round: &Round) {
+    pub(crate) fn add(&mut self, case: Case, round: &Round) {
         match self.cases.iter_mut().find(|(known, _)| *known == case) {
             Some((_, sum)) => sum.add(round),
             None => {
@@ -168,7 +168,7 @@ impl Outcome {
     }
 
     /// Computes the verdict.
-    pub fn verdict(&self) -> Verdict {
+    pub(crate) fn verdict(&self) -> Verdict {
         let p99 = |case| {
             let round = self.cases.iter().find(|(known, _)| *known == case).map(|(_, round)| round);
             round.map_or(f64::NAN, |round| round.small.latencies.quantile(0.99).as_secs_f64())
@@ -199,7 +199,7 @@ impl Kind {
 
 /// The experiment against one engine.
 #[derive(Debug)]
-pub struct Interference {
+pub(crate) struct Interference {
     plan: Plan,
     connector: Arc<RawConnector>,
     operator: Option<SocketAddr>,
@@ -212,7 +212,11 @@ impl Interference {
     ///
     /// # Errors
     /// Fails if the engine is unreachable or an answer is missing, an error or wrong.
-    pub async fn prepare(plan: Plan, client: ClientSettings, operator: Option<SocketAddr>) -> Result<Self, LoadError> {
+    pub(crate) async fn prepare(
+        plan: Plan,
+        client: ClientSettings,
+        operator: Option<SocketAddr>,
+    ) -> Result<Self, LoadError> {
         let connector = RawConnector::new(client)?;
         let mut connection = connector.connect().await?;
         let small = kind(&mut connection, &plan, plan.small).await?;
@@ -221,7 +225,7 @@ impl Interference {
     }
 
     /// Returns the exchanges of the echo server for small and for large requests; each large one takes `large_work`.
-    pub fn exchanges(&self, large_work: Duration) -> [Exchange; 2] {
+    pub(crate) fn exchanges(&self, large_work: Duration) -> [Exchange; 2] {
         [self.small.exchange(Duration::ZERO), self.large.exchange(large_work)]
     }
 
@@ -229,7 +233,7 @@ impl Interference {
     ///
     /// # Errors
     /// Fails if a connection closes or an answer is missing or wrong.
-    pub async fn at_engine(&self, competing: CompetingLoad, number: u32) -> Result<Round, LoadError> {
+    pub(crate) async fn at_engine(&self, competing: CompetingLoad, number: u32) -> Result<Round, LoadError> {
         let before = self.engine_times().await?;
         let [small, large] = [Arc::clone(&self.connector), Arc::clone(&self.connector)];
         let connect_small = move || async move { small.connect().await.map_err(LoadError::from) };
@@ -249,7 +253,7 @@ impl Interference {
     ///
     /// # Errors
     /// As for [`Self::at_engine`].
-    pub async fn at_floor(
+    pub(crate) async fn at_floor(
         &self,
         [small, large]: [SocketAddr; 2],
         competing: CompetingLoad,

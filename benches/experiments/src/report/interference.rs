@@ -2,12 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::{Provenance, duration, duration_of, latencies_json, micros, thousandths, verdict};
+use leafseal_load::report::{Provenance, duration, duration_of, latencies_json, micros, thousandths};
+
+use super::verdict;
 use crate::interference::{Case, Outcome, Plan};
-use crate::metrics::Buckets;
+use leafseal_load::metrics::Buckets;
 
 /// The experiment as JSON.
-pub fn interference_json(plan: &Plan, outcome: &Outcome, provenance: &Provenance) -> Value {
+pub(crate) fn interference_json(plan: &Plan, outcome: &Outcome, provenance: &Provenance) -> Value {
     let mut report = provenance.json("interference");
     report["settings"] = json!({
         "small_fields": plan.small.fields,
@@ -48,7 +50,7 @@ fn waits_json(waits: &Buckets) -> Value {
 }
 
 /// The experiment for a terminal.
-pub fn interference_text(plan: &Plan, outcome: &Outcome, provenance: &Provenance) -> String {
+pub(crate) fn interference_text(plan: &Plan, outcome: &Outcome, provenance: &Provenance) -> String {
     let mut out = provenance.text();
     out.push_str(&format!(
         "{} values per request, {} requests per second; in addition {} connections that loop requests of {} values\n\n",

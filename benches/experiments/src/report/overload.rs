@@ -2,11 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Provenance, duration_of, latencies_json, mebibytes, micros, tenths, verdict};
+use leafseal_load::report::{Provenance, duration_of, latencies_json, micros, tenths};
+
+use super::{mebibytes, verdict};
 use crate::overload::{HEALTH_MAX, Outcome, Plan, RECOVERY_TARGET};
 
 /// The experiment as JSON. `memory_bound` is the engine's maximum resident memory in bytes.
-pub fn overload_json(plan: &Plan, outcome: &Outcome, memory_bound: u64, provenance: &Provenance) -> Value {
+pub(crate) fn overload_json(plan: &Plan, outcome: &Outcome, memory_bound: u64, provenance: &Provenance) -> Value {
     let mut report = provenance.json("overload");
     report["settings"] = json!({
         "fields": plan.content.fields,
@@ -48,7 +50,7 @@ pub fn overload_json(plan: &Plan, outcome: &Outcome, memory_bound: u64, provenan
 }
 
 /// The experiment for a terminal.
-pub fn overload_text(plan: &Plan, outcome: &Outcome, memory_bound: u64, provenance: &Provenance) -> String {
+pub(crate) fn overload_text(plan: &Plan, outcome: &Outcome, memory_bound: u64, provenance: &Provenance) -> String {
     let Outcome { capacity, offered, tally, health, memory, .. } = outcome;
     let judged = outcome.verdicts(memory_bound);
     let mut out = provenance.text();

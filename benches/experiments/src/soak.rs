@@ -11,12 +11,12 @@ use rand::{RngExt, SeedableRng};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::accounting::{Process, Resources};
-use crate::driver::{ANSWER_TIMEOUT, ask, parse};
-use crate::error::LoadError;
-use crate::material::{self, Content};
-use crate::statistics::median;
 use crate::threads::on_own_thread;
+use leafseal_load::LoadError;
+use leafseal_load::accounting::{Process, Resources};
+use leafseal_load::driver::{ANSWER_TIMEOUT, ask, parse};
+use leafseal_load::material::{self, Content};
+use leafseal_load::statistics::median;
 
 /// Sizes of requests; small ones are more frequent, as in production.
 const FIELDS: [usize; 12] = [1, 1, 1, 30, 30, 30, 150, 150, 2000, 2000, 10_000, 60_000];
@@ -33,7 +33,7 @@ const SAMPLE_PERIOD: Duration = Duration::from_secs(1);
 
 /// The parameters of the test.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// Its duration.
     pub duration: Duration,
     /// Connections, each with one request in flight.
@@ -46,7 +46,7 @@ pub struct Plan {
 
 /// Counts of operations, all with correct results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// Lists and documents that were encrypted and decrypted.
     pub round_trips: u64,
     /// Values in them.
@@ -77,7 +77,7 @@ impl Counts {
 
 /// The outcome.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// Counts of operations.
     pub counts: Counts,
     /// Time from the first request to the last answer.
@@ -88,7 +88,7 @@ pub struct Outcome {
 
 /// A quarter of the run: medians, and minimum memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Quarter {
+pub(crate) struct Quarter {
     /// Resident memory, bytes.
     pub memory: f64,
     /// The minimum: the memory that remains when no large request is in progress.
@@ -101,7 +101,7 @@ pub struct Quarter {
 
 impl Outcome {
     /// Returns the four quarters, in order, whose sizes differ by at most one sample; fewer than four if there are fewer samples.
-    pub fn quarters(&self) -> Vec<Quarter> {
+    pub(crate) fn quarters(&self) -> Vec<Quarter> {
         let (samples, quarters) = (self.samples.len(), self.samples.len().min(4));
         let of = |samples: &[Resources], what: fn(&Resources) -> u64| {
             median(samples.iter().map(|sample| what(sample) as f64).collect())
@@ -119,7 +119,7 @@ impl Outcome {
 
 /// The difference between the last quarter and the second. The first one is excluded, because caches and memory pools fill during it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Growth {
+pub(crate) struct Growth {
     /// Increase of the minimum memory, in bytes.
     pub memory: f64,
     /// The same as a share.
@@ -138,7 +138,7 @@ const MEMORY_MAX: f64 = 16.0 * 1048576.0;
 impl Growth {
     /// Whether anything has grown. The median of threads and descriptors may differ by one because of a connection that is being
     /// replaced.
-    pub fn is_growth(&self) -> bool {
+    pub(crate) fn is_growth(&self) -> bool {
         let memory_grows = self.memory > MEMORY_MAX && self.memory_share > MEMORY_SHARE_MAX;
         memory_grows || self.threads > 1.0 || self.descriptors > 1.0
     }
@@ -146,7 +146,7 @@ impl Growth {
 
 impl Outcome {
     /// Returns the growth from the second quarter to the last; `None` unless there are four.
-    pub fn growth(&self) -> Option<Growth> {
+    pub(crate) fn growth(&self) -> Option<Growth> {
         let [_, second, _, last] = self.quarters()[..] else { return None };
         let memory = last.memory_min - second.memory_min;
         Some(Growth {
@@ -162,16 +162,11 @@ impl Outcome {
 ///
 /// # Errors
 /// Fails if a connection closes unexpectedly or an answer is missing, an error or wrong.
-pub async fn run(
-    plan: Plan,
-    client: ClientSettings,
-    engine: Option<Process>,
-    progress: impl FnMut() + Send + 'static,
-) -> Result<Outcome, LoadError> {
+pub(crate) async fn run(plan: Plan, client: ClientSettings, engine: Process) -> Result<Outcome, LoadError> {
     let began = Instant::now();
     let until = began + plan.duration;
     let connector = Arc::new(RawConnector::new(client)?);
-    let sampling = on_own_thread("load-samples", move || sample(engine, until, progress));
+    let sampling = on_own_thread("load-samples", move || sample(engine, until));
     let counts = on_own_thread("load-soak", move || async move {
         let mut callers = JoinSet::new();
         for place in 0..plan.connections {
@@ -190,19 +185,12 @@ pub async fn run(
     Ok(Outcome { counts, elapsed, samples: sampling.await? })
 }
 
-async fn sample(
-    engine: Option<Process>,
-    until: Instant,
-    mut progress: impl FnMut(),
-) -> Result<Vec<Resources>, LoadError> {
+async fn sample(engine: Process, until: Instant) -> Result<Vec<Resources>, LoadError> {
     let mut samples = Vec::new();
     while Instant::now() + SAMPLE_PERIOD < until {
         sleep(SAMPLE_PERIOD).await;
-        if let Some(engine) = &engine {
-            let resources = engine.resources();
-            samples.push(resources.map_err(|error| LoadError::system("the engine's resources", error))?);
-        }
-        progress();
+        let resources = engine.resources();
+        samples.push(resources.map_err(|error| LoadError::system("the engine's resources", error))?);
     }
     Ok(samples)
 }

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use leafseal_client::ClientSettings;
 use leafseal_client::raw::{EncodedRequest, RawConnection, RawConnector, request};
 
-use crate::accounting::Process;
-use crate::arrivals;
-use crate::driver::{self, LoadModel, Rotation, answer_size, ask};
-use crate::error::LoadError;
-use crate::latencies::{Latencies, Tally};
-use crate::material::{self, Content};
 use crate::threads::on_own_thread;
+use leafseal_load::LoadError;
+use leafseal_load::accounting::Process;
+use leafseal_load::arrivals;
+use leafseal_load::driver::{self, LoadModel, Rotation, answer_size, ask};
+use leafseal_load::latencies::{Latencies, Tally};
+use leafseal_load::material::{self, Content};
 
 /// Requests in flight on each connection while the engine's capacity is measured.
 const CAPACITY_IN_FLIGHT: usize = 8;
@@ -33,7 +33,7 @@ const MEMORY_PERIOD: Duration = Duration::from_millis(50);
 
 /// The load on the engine.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// The content of each request.
     pub content: Content,
     /// Deadline of a request in milliseconds, if any.
@@ -58,7 +58,7 @@ pub struct Plan {
 
 /// The outcome.
 #[derive(Debug)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// The engine's capacity in requests per second.
     pub capacity: f64,
     /// Requests per second that were due.
@@ -79,7 +79,7 @@ pub struct Outcome {
 
 /// Resident memory of the engine in bytes; zero if its process is unknown.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Memory {
+pub(crate) struct Memory {
     /// Before the overload, after the capacity measurement.
     pub before: u64,
     /// Maximum during the overload.
@@ -92,7 +92,7 @@ pub struct Memory {
 ///
 /// # Errors
 /// Fails if a connection closes, an answer is wrong, or a request is not answered exactly once.
-pub async fn run(plan: Plan, client: ClientSettings, engine: Option<Process>) -> Result<Outcome, LoadError> {
+pub(crate) async fn run(plan: Plan, client: ClientSettings, engine: Option<Process>) -> Result<Outcome, LoadError> {
     let connector = Arc::new(RawConnector::new(client)?);
     let health = watch_health(&plan, Arc::clone(&connector));
     let memory = watch_memory(engine.clone());
@@ -235,7 +235,7 @@ fn watch_memory(engine: Option<Process>) -> BackgroundTask<impl Future<Output = 
 
 /// The results of a run, compared with the guarantees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdicts {
+pub(crate) struct Verdicts {
     /// Every health request was answered within [`HEALTH_MAX`].
     pub health: bool,
     /// Every request that was sent was answered, once.
@@ -247,13 +247,13 @@ pub struct Verdicts {
 }
 
 /// Maximum latency of a health request.
-pub const HEALTH_MAX: Duration = Duration::from_millis(100);
+pub(crate) const HEALTH_MAX: Duration = Duration::from_millis(100);
 /// Maximum time to full speed.
-pub const RECOVERY_TARGET: Duration = Duration::from_secs(1);
+pub(crate) const RECOVERY_TARGET: Duration = Duration::from_secs(1);
 
 impl Outcome {
     /// Compares the run with the guarantees. `memory_bound` is the maximum resident memory in bytes.
-    pub fn verdicts(&self, memory_bound: u64) -> Verdicts {
+    pub(crate) fn verdicts(&self, memory_bound: u64) -> Verdicts {
         let latencies: &Latencies = &self.health.latencies;
         Verdicts {
             health: self.health.errors.is_empty() && latencies.count() > 0 && latencies.max() < HEALTH_MAX,

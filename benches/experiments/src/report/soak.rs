@@ -2,11 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Provenance, duration_of, mebibytes};
+use leafseal_load::report::{Provenance, duration_of};
+
+use super::mebibytes;
 use crate::soak::{Outcome, Plan, Quarter};
 
 /// The experiment as JSON.
-pub fn soak_json(plan: &Plan, outcome: &Outcome, provenance: &Provenance) -> Value {
+pub(crate) fn soak_json(plan: &Plan, outcome: &Outcome, provenance: &Provenance) -> Value {
     let mut report = provenance.json("soak");
     report["settings"] = json!({
         "duration_ms": u64::try_from(plan.duration.as_millis()).unwrap_or(u64::MAX),
@@ -37,7 +39,7 @@ pub fn soak_json(plan: &Plan, outcome: &Outcome, provenance: &Provenance) -> Val
 }
 
 /// The experiment for a terminal.
-pub fn soak_text(plan: &Plan, outcome: &Outcome, provenance: &Provenance) -> String {
+pub(crate) fn soak_text(plan: &Plan, outcome: &Outcome, provenance: &Provenance) -> String {
     let mut out = provenance.text();
     let counts = outcome.counts;
     out.push_str(&format!(
