@@ -145,9 +145,12 @@ aarch64: setup ## the kernels for AArch64, their tests under QEMU
 	$(call say,aarch64: scripts/aarch64.sh)
 	@scripts/aarch64.sh
 
-audit: setup ## known vulnerabilities of dependencies (downloads the advisory database, so not part of test)
-	$(call say,deny: advisories)
-	@cargo deny --all-features check advisories
+audit: ## all checks of dependencies, known vulnerabilities too (downloads the advisory database, so not part of test)
+	@scripts/setup.sh deny
+	$(call say,deny: one crypto stack in what ships)
+	@cargo deny --all-features --exclude-dev --log-level error check bans
+	$(call say,deny: licences and sources and advisories)
+	@cargo deny --all-features --log-level error check licenses sources advisories
 
 bench: ## all benches, or BENCH=NAME
 	@scripts/setup.sh build

@@ -3,6 +3,7 @@
 #
 #   scripts/setup.sh build   tools for a build
 #   scripts/setup.sh test    tools for a build, the checks and the tests
+#   scripts/setup.sh deny    tools for a build and cargo-deny, which `cargo xtask check` runs where the dependencies changed
 #   scripts/setup.sh fuzz    tools for a build and the fuzz targets
 #   scripts/setup.sh dist    tools for a build and the packages of a release
 #   scripts/setup.sh kubernetes   tools for a build and `make kubernetes`
@@ -13,9 +14,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 purpose=${1:-build}
 case $purpose in
-build | test | fuzz | dist | kubernetes) ;;
+build | test | deny | fuzz | dist | kubernetes) ;;
 *)
-  echo "usage: scripts/setup.sh build|test|fuzz|dist|kubernetes" >&2
+  echo "usage: scripts/setup.sh build|test|deny|fuzz|dist|kubernetes" >&2
   exit 2
   ;;
 esac
@@ -102,14 +103,14 @@ rust() {
   fi
 }
 
-# Installs a cargo subcommand into .tools/. Without optimisation: it takes 1 minute on 2 cores and not 2.5, and is quick enough.
+# Installs a cargo subcommand into .tools/. Without optimisation, which more than doubles the time and saves seconds of a run.
 tool() {
   local name=$1 version=$2
   # Called as cargo calls it; not every subcommand has --version without its own name before it.
   if PATH=$PWD/.tools/bin:$PATH "$name" "${name#cargo-}" --version 2>/dev/null | grep -qF " $version"; then
     return 0
   fi
-  echo "== setup: cargo install $name $version (about a minute)"
+  echo "== setup: cargo install $name $version (some minutes)"
   CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR=$PWD/.tools/target \
     cargo install --quiet --debug --locked --force --root .tools --version "$version" "$name"
   rm -rf .tools/target
@@ -118,10 +119,8 @@ tool() {
 packages
 rust
 case $purpose in
-test)
-  tool cargo-deny 0.20.2
-  unpack prometheus prometheus promtool
-  ;;
+test) unpack prometheus prometheus promtool ;;
+deny) tool cargo-deny 0.20.2 ;;
 kubernetes) unpack etcd-server etcd ;;
 fuzz) tool cargo-fuzz 0.13.2 ;;
 dist)

@@ -7,27 +7,32 @@ use std::{env, ffi::OsString, io, path::Path, process::Command};
 
 use thiserror::Error;
 
-use crate::tidy;
+use crate::{
+    deny::{Stamp, StampError},
+    tidy,
+};
 
-/// The command of a step.
-enum Step {
-    Cargo { title: &'static str, arguments: &'static [&'static str] },
-    Tidy,
+/// A step that is a command of cargo.
+struct Step {
+    title: &'static str,
+    arguments: &'static [&'static str],
 }
 
-const STEPS: [Step; 5] = [
-    Step::Cargo { title: "fmt: the code is formatted", arguments: &["fmt", "--all", "--check"] },
-    Step::Cargo {
+const BEFORE_TIDY: [Step; 2] = [
+    Step { title: "fmt: the code is formatted", arguments: &["fmt", "--all", "--check"] },
+    Step {
         title: "clippy: no warning in any target",
         arguments: &["clippy", "--workspace", "--all-targets", "--profile", "checked", "--", "-D", "warnings"],
     },
-    Step::Tidy,
-    Step::Cargo {
+];
+
+/// What [`Stamp`] stands for. Advisories need a download; `make audit` checks them.
+const DENY: [Step; 2] = [
+    Step {
         title: "deny: one crypto stack in what ships",
         arguments: &["deny", "--all-features", "--exclude-dev", "--log-level", "error", "check", "bans"],
     },
-    // Advisories need a download; `make audit` checks them.
-    Step::Cargo {
+    Step {
         title: "deny: licences and sources, those of the tests included",
         arguments: &["deny", "--all-features", "--log-level", "error", "check", "licenses", "sources"],
     },
@@ -48,23 +53,42 @@ pub(crate) enum CheckError {
     /// The repository could not be read.
     #[error("tidy: {0}")]
     Read(String),
+    /// The stamp of cargo-deny could not be compared or written.
+    #[error("deny: {0}")]
+    Stamp(#[from] StampError),
 }
 
 /// Runs every step on the repository at `root`.
 pub(crate) fn check(root: &Path) -> Result<(), CheckError> {
-    for step in &STEPS {
-        match step {
-            Step::Cargo { title, arguments } => cargo(root, title, arguments)?,
-            Step::Tidy => tidy(root)?,
-        }
+    for step in &BEFORE_TIDY {
+        cargo(root, step)?;
     }
-    Ok(())
+    tidy(root)?;
+    deny(root)
 }
 
-fn cargo(root: &Path, title: &'static str, arguments: &[&str]) -> Result<(), CheckError> {
-    println!("== {title}");
+/// Runs cargo-deny, unless it has approved the same dependencies before.
+fn deny(root: &Path) -> Result<(), CheckError> {
+    let stamp = Stamp::of(root)?;
+    if stamp.is_approved(root) {
+        println!("== deny: nothing changed since the last approval");
+        return Ok(());
+    }
+    const TOOL: &str = "cargo-deny";
+    run(TOOL, Command::new(root.join("scripts/setup.sh")).arg("deny").current_dir(root))?;
+    for step in &DENY {
+        cargo(root, step)?;
+    }
+    Ok(stamp.approve(root)?)
+}
+
+fn cargo(root: &Path, step: &Step) -> Result<(), CheckError> {
+    println!("== {}", step.title);
     let mut command = Command::new(env!("CARGO"));
-    command.args(arguments).current_dir(root).env("PATH", path_with_tools(root));
+    run(step.title, command.args(step.arguments).current_dir(root).env("PATH", path_with_tools(root)))
+}
+
+fn run(title: &'static str, command: &mut Command) -> Result<(), CheckError> {
     let status = command.status().map_err(|error| CheckError::Start(title, error))?;
     if status.success() { Ok(()) } else { Err(CheckError::Failed(title)) }
 }
@@ -94,8 +118,9 @@ mod tests {
 
     #[test]
     fn a_failing_command_is_an_error() {
-        assert!(matches!(cargo(&root(), "a", &["no-such-command"]), Err(CheckError::Failed("a"))));
-        assert!(cargo(&root(), "b", &["--version"]).is_ok());
+        let step = |arguments| Step { title: "a", arguments };
+        assert!(matches!(cargo(&root(), &step(&["no-such-command"])), Err(CheckError::Failed("a"))));
+        assert!(cargo(&root(), &step(&["--version"])).is_ok());
     }
 
     #[test]

@@ -9,6 +9,7 @@
 
 mod check;
 mod conversations;
+mod deny;
 mod examples;
 mod generate;
 mod lexer;
