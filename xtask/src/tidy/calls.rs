@@ -1,4 +1,4 @@
-//! Calls that the project avoids, each with its replacement.
+//! Calls that the project avoids, each with its replacement, where clippy has no lint or none that knows our folders.
 //!
 //! Pure crates only transform data: they use no clock, file, socket, thread or environment, so that the same input produces the same
 //! output everywhere and tests do not depend on the machine.
@@ -45,16 +45,13 @@ const fn ban(pattern: &'static str, covers: Where, tests: Tests, instead: &'stat
 const GENERATOR: &str =
     "take the generator as a parameter, or from `leafseal_crypto::random`: a copy of the process repeats the thread's";
 
-const BANS: [Ban; 25] = [
+const BANS: [Ban; 22] = [
     ban(".unwrap()", Where::Anywhere, Tests::Exempt, "use `.expect(\"why it cannot fail\")`, or return the error"),
     ban(".unwrap_err()", Where::Anywhere, Tests::Exempt, "match on the result"),
     ban("println!", Where::Outside(OUTER), Tests::Exempt, "return the text; only cli and xtask print"),
     ban("print!", Where::Outside(OUTER), Tests::Exempt, "return the text; only cli and xtask print"),
     ban("eprintln!", Where::Outside(OUTER), Tests::Exempt, "return an error or log; only cli and xtask print"),
     ban("eprint!", Where::Outside(OUTER), Tests::Exempt, "return an error or log; only cli and xtask print"),
-    ban("dbg!", Where::Anywhere, Tests::Checked, "remove it"),
-    ban("todo!", Where::Anywhere, Tests::Checked, "write the code"),
-    ban("unimplemented!", Where::Anywhere, Tests::Checked, "write the code, or return an error"),
     ban("#[ignore", Where::Anywhere, Tests::Checked, "make the test quick enough to run, or delete it"),
     ban(
         "std::env",
@@ -217,7 +214,7 @@ mod tests {
         assert_eq!(in_file("crates/pool/src/a.rs", "#[cfg(test)]\nmod tests { fn f() { x.unwrap(); } }"), "");
         assert_eq!(in_file("crates/pool/src/a.rs", "fn f() { my_println!(); std::env_thing(); }"), "");
         assert_eq!(in_file("crates/pool/src/a.rs", "const A: &str = std::env::consts::ARCH;"), "");
-        assert!(in_file("crates/pool/tests/a.rs", "fn f() { dbg!(1); }").contains("remove it"));
+        assert!(in_file("crates/pool/tests/a.rs", "#[ignore]\nfn f() {}").contains("quick enough"));
     }
 
     #[test]

@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn every_rule_runs_and_findings_come_in_order() {
-        let lib = "//! What this crate is for, said once.\nmod a;\nmod b;\nfn f() { dbg!(1); }\t\n// @: later\n"
+        let lib = "//! What this crate is for, said once.\nmod a;\nmod b;\nfn f() { g().unwrap(); }\t\n// @: later\n"
             .replace('@', concat!("TO", "DO"));
         let findings = run(&sample::repository(&[
             ("crates/pool/Cargo.toml", ""),
@@ -185,7 +185,7 @@ mod tests {
             "no target reaches",
             "modules import each other: a, b",
             "lets unsafe code in",
-            "dbg!",
+            "unwrap()",
             "a tab",
             "do it now",
             "no test names this file",

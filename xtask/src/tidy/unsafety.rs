@@ -1,4 +1,4 @@
-//! `unsafe` is used only where it is allowed, and each use states why it is sound.
+//! `unsafe` is used only where it is allowed, and each unsafe function states its contract. Clippy asks the same of blocks and implementations.
 //!
 //! Every crate forbids it at its root, except `lanes` (kernels), the bindings (foreign interfaces), and `crypto` and the binding for
 //! Python, which deny it except in their `ffi` modules.
@@ -12,17 +12,12 @@ const UNSAFE_CRATES: [&str; 2] = ["lanes", "bindings"];
 /// Crates that may use `unsafe` only in their module `ffi`, with their folders.
 const FFI_CRATES: [(&str, &str); 2] = [("crypto", "crates/crypto/src/"), ("python", "bindings/python/src/")];
 
-/// Maximum code lines of one statement between the note and the word `unsafe`.
-const STATEMENT_LINES_MAX: usize = 6;
-
-/// Checks the crate roots, and place and notes of each `unsafe`.
+/// Checks the crate roots, the place of each `unsafe`, and the contracts.
 pub(super) fn check(repository: &Repository) -> Vec<Finding> {
-    let mut findings = roots(repository);
-    for source in repository.rust() {
-        findings.extend(places(source));
-        findings.extend(notes(source));
-    }
-    findings
+    roots(repository)
+        .into_iter()
+        .chain(repository.rust().flat_map(|source| [places(source), contracts(source)].concat()))
+        .collect()
 }
 
 fn roots(repository: &Repository) -> Vec<Finding> {
@@ -69,52 +64,23 @@ fn names_ffi(rest: &str) -> bool {
     words.starts_with(&["mod", "ffi;"]) || words.get(1..).is_some_and(|tail| tail == ["mod", "ffi;"])
 }
 
-fn notes(source: &Source) -> Vec<Finding> {
+/// Unsafe functions without a contract. Clippy's `missing_safety_doc` asks either public functions alone, or also safe ones that need
+/// features of the CPU.
+fn contracts(source: &Source) -> Vec<Finding> {
     let code = &source.masked.code;
-    let needing = words(code, "unsafe").filter(|&at| needs_note(code[at + "unsafe".len()..].trim_start()));
-    let lines = needing.map(|at| source.line_of(at)).filter(|&line| !is_noted(source, line));
-    let instead = "write `// SAFETY:` above it: the fact that makes it sound, and where that was checked";
-    lines.map(|line| Finding::new(source, line, "unsafe without a note", instead)).collect()
-}
-
-/// Whether the code after `unsafe` opens a block, a named function or an implementation; types and attributes need no note.
-fn needs_note(rest: &str) -> bool {
-    let declares = |keyword| rest.strip_prefix(keyword).is_some_and(|tail: &str| tail.starts_with([' ', '<']));
-    rest.starts_with('{') || declares("fn") || declares("impl")
-}
-
-fn is_noted(source: &Source, line: usize) -> bool {
-    let code: Vec<&str> = source.masked.code.split('\n').take(line).collect();
-    let comments: Vec<&str> = source.masked.comments.split('\n').take(line).collect();
-    let has_note = |index: usize| comments[index].contains("SAFETY:") || comments[index].contains("# Safety");
-    if has_note(line - 1) {
-        return true;
-    }
-    let mut code_lines = 0;
-    for index in (0..line - 1).rev() {
-        let (code, is_comment) = (code[index].trim(), !comments[index].trim().is_empty());
-        let is_attribute = code.starts_with("#[");
-        match (has_note(index), code.is_empty(), is_attribute) {
-            (true, _, _) => return true,
-            (false, true, _) if is_comment => {}
-            (false, true, _) => return false,
-            (false, false, true) => {}
-            (false, false, false) if code.ends_with([';', '{', '}']) || code_lines == STATEMENT_LINES_MAX => {
-                return false;
-            }
-            (false, false, false) => code_lines += 1,
-        }
-    }
-    false
+    let is_function = |at: &usize| code[at + "unsafe".len()..].trim_start().starts_with("fn ");
+    let lines = words(code, "unsafe").filter(is_function).map(|at| source.line_of(at));
+    let (code, comments): (Vec<&str>, Vec<&str>) = (code.lines().collect(), source.masked.comments.lines().collect());
+    let is_above = |&line: &usize| !comments[line].trim().is_empty() || code[line].trim().starts_with("#[");
+    let states = |line: usize| comments[line].contains("SAFETY:") || comments[line].contains("# Safety");
+    let bare = lines.filter(|line| !(0..line - 1).rev().take_while(is_above).any(states));
+    let instead = "write its contract above it, below `# Safety` or as `// SAFETY:`";
+    bare.map(|line| Finding::new(source, line, "an unsafe function without a contract", instead)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::{super::sample, *};
-
-    fn lanes(code: &str) -> String {
-        sample::findings(check, &[("crates/lanes/src/lib.rs", code)])
-    }
 
     #[test]
     fn crate_roots_keep_unsafe_out() {
@@ -151,27 +117,17 @@ mod tests {
     }
 
     #[test]
-    fn each_use_has_its_note() {
-        let noted = [
-            "// SAFETY: a.\nunsafe { f() }",
-            "// SAFETY: a,\n// and b.\n#[inline]\nunsafe impl Send for A {}",
+    fn unsafe_functions_have_contracts() {
+        let lanes = |code: &str| sample::findings(check, &[("crates/lanes/src/lib.rs", code)]);
+        for code in [
+            "// SAFETY: a,\n// and b.\n#[inline]\nunsafe fn f() {}",
             "/// Does.\n///\n/// # Safety\n/// CPU.\n#[target_feature(enable = \"avx2\")]\npub unsafe fn f() {}",
-            "// SAFETY: a.\nlet x: u8 =\n    unsafe { f() };",
-            "let x = unsafe { f() }; // SAFETY: a.",
             "type F = unsafe fn(u8);\n#[unsafe(no_mangle)]\nextern \"C\" fn f() {}",
-        ];
-        for code in noted {
+        ] {
             assert_eq!(lanes(code), "", "{code}");
         }
-        let bare = [
-            "unsafe { f() }",
-            "// SAFETY: of another.\nf();\nunsafe { f() }",
-            "// SAFETY: apart.\n\nunsafe { f() }",
-            "// Safe.\nunsafe impl Send for A {}",
-            "pub unsafe fn f() {}",
-        ];
-        for code in bare {
-            assert!(lanes(code).contains("unsafe without a note"), "{code}");
+        for code in ["pub unsafe fn f() {}", "// SAFETY: apart.\n\nunsafe fn f() {}", "// Safe.\nunsafe fn f() {}"] {
+            assert!(lanes(code).contains("without a contract"), "{code}");
         }
     }
 }
