@@ -16,7 +16,7 @@ const FFI_CRATES: [(&str, &str); 2] = [("crypto", "crates/crypto/src/"), ("pytho
 pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     roots(repository)
         .into_iter()
-        .chain(repository.rust().flat_map(|source| [places(source), contracts(source)].concat()))
+        .chain(repository.rust().flat_map(|source| [places(source), contracts(source)]).flatten())
         .collect()
 }
 
