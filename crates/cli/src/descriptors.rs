@@ -177,7 +177,7 @@ pub(crate) fn fit_relay(configuration: &mut Configuration, limit: usize) -> Resu
             of_client: None,
         },
     ];
-    let engine = ("engine.connections_max", configuration.engine.connections_max.saturating_mul(threads + 1));
+    let engine = ("engine.connections_max", configuration.engine.calls.connections_max.saturating_mul(threads + 1));
     let operator = OperatorSettings::default().connections_max + CLOSING_MAX;
     let other = FILES + LOOKUPS + operator + threads * THREAD + sockets * (CLOSING_MAX + 1);
     Plan { bounds, fixed: vec![engine], other }.fit(limit)

@@ -12,6 +12,9 @@ use crate::{Document, Kind, Raw, Section, Setting, Table};
 /// What the name of every environment variable starts with.
 const VARIABLE_START: &str = "LEAFSEAL_";
 
+/// The line after the keys of a table in a page.
+const END: &str = "<!-- end of keys -->\n";
+
 /// All settings of a program: a struct whose fields are the tables of its file.
 pub struct Keys<S> {
     settings: Vec<Setting<S>>,
@@ -45,7 +48,7 @@ pub struct Sources<'a> {
 }
 
 /// Settings and the origins of their values.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Loaded<S> {
     /// The settings.
     pub settings: S,
@@ -119,8 +122,7 @@ impl<S: Section + Default> Keys<S> {
 
     /// Reads settings from their sources, and collects all problems instead of stopping at the first.
     pub fn load(&self, sources: &Sources<'_>) -> Loaded<S> {
-        let (problems, warnings) = (Vec::new(), Vec::new());
-        let mut loaded = Loaded { settings: S::default(), origins: BTreeMap::new(), problems, warnings };
+        let mut loaded = Loaded::default();
         if let Some((name, text)) = sources.file {
             match Document::parse(text) {
                 Ok(document) => {
@@ -134,6 +136,13 @@ impl<S: Section + Default> Keys<S> {
         self.read_environment(sources, &mut loaded);
         self.read_overrides(sources.overrides, &mut loaded);
         loaded
+    }
+
+    /// Reads the settings of a file that [`Document::check`] has found valid.
+    pub fn read(&self, document: &Document<'_>) -> S {
+        let mut loaded = Loaded::default();
+        self.read_file(document, &mut loaded);
+        loaded.settings
     }
 
     /// Reads the keys of a file that [`Document::check`] has found valid; invalid values are left out.
@@ -180,7 +189,7 @@ impl<S: Section + Default> Keys<S> {
         }
     }
 
-    /// The JSON Schema (draft 2020-12) of a file.
+    /// The JSON Schema (draft 2020-12) of a file. Where a default differs between machines, `defaultText` describes it.
     pub fn schema(&self) -> serde_json::Value {
         let defaults = S::default();
         let tables: Map<String, serde_json::Value> = self
@@ -197,6 +206,41 @@ impl<S: Section + Default> Keys<S> {
             })
             .collect();
         json!({"type": "object", "properties": tables, "additionalProperties": false})
+    }
+
+    /// Adds the tables to the schema of a file that has others, or some of these with other keys.
+    pub fn add_to_schema(&self, schema: &mut serde_json::Value) {
+        let serde_json::Value::Object(mut tables) = self.schema()["properties"].take() else { return };
+        let others = schema["properties"].as_object_mut().map(std::mem::take).unwrap_or_default();
+        for (name, mut other) in others {
+            if let Some(table) = tables.get_mut(&name) {
+                if let (Some(keys), Some(more)) = (other["properties"].as_object_mut(), table["properties"].as_object())
+                {
+                    keys.extend(more.clone());
+                }
+                other["additionalProperties"] = json!(false);
+                *table = other;
+            } else {
+                tables.insert(name, other);
+            }
+        }
+        schema["properties"] = serde_json::Value::Object(tables);
+        schema["additionalProperties"] = json!(false);
+    }
+
+    /// Writes the tables of keys into a page, each between the lines `<!-- keys of [TABLE] -->` and `<!-- end of keys -->`.
+    ///
+    /// # Errors
+    /// The line that the page lacks.
+    pub fn fill(&self, page: &str) -> Result<String, String> {
+        let mut page = page.to_owned();
+        for table in &self.tables {
+            let begin = format!("<!-- keys of [{}] -->\n", table.name);
+            let (head, rest) = page.split_once(&begin).ok_or(&begin)?;
+            let (_, tail) = rest.split_once(END).ok_or(END)?;
+            page = format!("{head}{begin}\n{}\n{END}{tail}", self.markdown(table.name));
+        }
+        Ok(page)
     }
 
     /// The rows of a table of the documentation, in Markdown.
@@ -236,9 +280,9 @@ impl<S> Setting<S> {
     fn schema(&self, defaults: &S) -> serde_json::Value {
         let mut schema = self.kind.schema();
         schema["description"] = json!(self.about);
-        match self.default_text {
-            Some(text) => schema["defaultText"] = json!(text),
-            None => schema["default"] = self.json(defaults),
+        schema["default"] = self.json(defaults);
+        if let Some(text) = self.default_text {
+            schema["defaultText"] = json!(text);
         }
         schema
     }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
+use leafseal_config::Item;
 use thiserror::Error;
 
 /// Returns the client that an address belongs to: an IPv4 address, or a /64 network of IPv6, of which a client usually has all addresses.
@@ -85,6 +86,12 @@ impl fmt::Display for Network {
         }
     }
 }
+
+/// A list of networks as the value of a setting.
+pub const NETWORKS: Item = Item {
+    about: "IP addresses and networks, such as [\"10.1.2.3\", \"10.2.0.0/16\"]",
+    is_valid: |text| text.parse::<Network>().is_ok(),
+};
 
 /// The limit on the connections of one client, and the balancers exempt from it.
 #[derive(Clone, Debug, PartialEq, Eq)]

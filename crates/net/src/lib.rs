@@ -27,7 +27,7 @@ pub mod tls;
 
 pub use bulk::{BulkMember, BulkQueue};
 pub use calendar::utc;
-pub use client::{ClientBound, Network, NetworkError, client_of, client_of_unless};
+pub use client::{ClientBound, NETWORKS, Network, NetworkError, client_of, client_of_unless};
 pub use log_limit::LogLimit;
 pub use log_line::{LogFormat, LogLine};
 pub use operator::{HEADER_SIZE_MIN, OperatorPort, OperatorSettings, Report};

@@ -443,16 +443,15 @@ fn acceptor(plan: &Plan<'_>, base: &Path) -> Result<Option<Acceptor>, RelayError
 
 /// The relay's identity for the engine, and the authorities that it trusts.
 fn client_settings(engine: &EngineSettings, base: &Path) -> Result<ClientSettings, RelayError> {
-    let EngineSettings { addresses, authorities, certificate, private_key, server_name, .. } = engine;
-    let EngineSettings { connections_max, timeout, retries_max, .. } = engine;
+    let EngineSettings { addresses, authorities, certificate, private_key, server_name, calls } = engine;
     let tls = ClientTls::from_files(&base.join(authorities), &base.join(certificate), &base.join(private_key))?;
     Ok(ClientSettings {
         addresses: addresses.clone(),
         server_name: server_name.clone(),
-        connections_max: *connections_max,
-        request_timeout: *timeout,
-        retries_max: *retries_max,
-        connect_timeout: (*timeout).min(Duration::from_secs(5)),
+        connections_max: calls.connections_max,
+        request_timeout: calls.timeout,
+        retries_max: calls.retries_max,
+        connect_timeout: calls.timeout.min(Duration::from_secs(5)),
         ..ClientSettings::new("", tls)
     })
 }
@@ -553,7 +552,7 @@ impl Prepared {
         before: Option<&WorkerContext>,
     ) -> Result<WorkerContext, RelayError> {
         let client = self.client(&resources.engine[thread])?;
-        let timeout = configuration.engine.timeout.as_millis();
+        let timeout = configuration.engine.calls.timeout.as_millis();
         let is_same = |before: &&WorkerContext| {
             before.configuration.upstream == configuration.upstream && before.authorities == self.authorities
         };

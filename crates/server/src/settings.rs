@@ -7,10 +7,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use leafseal_config::{Item, Kind, mins, ms, secs, settings};
+use leafseal_config::{Kind, mins, ms, secs, settings};
 use leafseal_engine::pool::{Observer, PoolSettings, Scheduling};
 use leafseal_net::tls::{PrivateKeySettings, SessionSettings, VerifiedChains};
-use leafseal_net::{ClientBound, HALF_OPEN_TIMEOUT_MIN, Network, OperatorSettings, client_of_unless};
+use leafseal_net::{ClientBound, HALF_OPEN_TIMEOUT_MIN, NETWORKS, Network, OperatorSettings, client_of_unless};
 use leafseal_protocol::{Limits, PORT, READ_SIZE};
 use thiserror::Error;
 use zeroize::Zeroizing;
@@ -39,11 +39,6 @@ impl fmt::Debug for TlsSettings {
         f.debug_struct("TlsSettings").finish_non_exhaustive()
     }
 }
-
-const NETWORKS: Item = Item {
-    about: "IP addresses and networks, such as [\"10.1.2.3\", \"10.2.0.0/16\"]",
-    is_valid: |text| text.parse::<Network>().is_ok(),
-};
 
 settings! {
     /// Settings of a server: addresses, threads, limits and timeouts.

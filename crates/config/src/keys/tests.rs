@@ -135,7 +135,7 @@ fn a_declaration_has_the_names_defaults_and_texts() {
     let jobs = &schema["properties"]["listener"]["properties"]["jobs_max"];
     assert_eq!((&jobs["default"], &jobs["maximum"]), (&json!(8192), &json!(1 << 24)));
     let threads = &schema["properties"]["listener"]["properties"]["thread_count"];
-    assert_eq!((threads.get("default"), &threads["defaultText"]), (None, &json!("one per core")));
+    assert_eq!((&threads["default"], &threads["defaultText"]), (&json!(3), &json!("one per core")));
 }
 
 #[test]
@@ -177,6 +177,26 @@ fn all_problems_are_reported_with_their_places() {
     );
     assert_eq!(loaded.warnings, ["LEAFSEAL_PORT: no key has this environment variable; it is ignored"]);
     assert_eq!(load("[listener\n", &[], &[]).problems.len(), 1);
+}
+
+#[test]
+fn tables_are_written_into_a_page_and_a_schema() {
+    let keys = Keys::<File>::default();
+    let page = "# A\n\n<!-- keys of [listener] -->\nold\n<!-- end of keys -->\n\n<!-- keys of [other] -->\n<!-- end of keys -->\nB\n";
+    let filled = keys.fill(page).expect("both tables");
+    assert!(
+        !filled.contains("old")
+            && filled.ends_with(&format!("\n\n{}\n<!-- end of keys -->\nB\n", keys.markdown("other")))
+    );
+    assert_eq!(keys.fill(&filled), Ok(filled.clone()));
+    assert_eq!(keys.fill("# A\n"), Err("<!-- keys of [listener] -->\n".to_owned()));
+    let mut schema =
+        json!({"properties": {"listener": {"properties": {"name": {"type": "string"}}, "required": ["name"]}}});
+    keys.add_to_schema(&mut schema);
+    let listener = &schema["properties"]["listener"];
+    assert_eq!((&listener["required"], &listener["additionalProperties"]), (&json!(["name"]), &json!(false)));
+    assert!(listener["properties"]["name"].is_object() && listener["properties"]["wait"].is_object());
+    assert_eq!(schema["properties"]["other"], keys.schema()["properties"]["other"]);
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub fn check_configuration(bytes: &[u8]) -> bool {
     };
     check_limits(&configuration.limits);
     assert!(configuration.process.threads > 0 && configuration.process.drain_timeout > Duration::ZERO);
-    assert!(!configuration.engine.addresses.is_empty() && configuration.engine.connections_max > 0);
+    assert!(!configuration.engine.addresses.is_empty() && configuration.engine.calls.connections_max > 0);
     assert!(!configuration.inbound.is_empty() || !configuration.outbound.is_empty(), "something to do");
     for listener in &configuration.inbound {
         listener.otherwise.iter().for_each(|origin| check_origin(origin));

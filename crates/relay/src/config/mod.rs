@@ -7,6 +7,7 @@ mod overlap;
 mod reach;
 mod read;
 mod schema;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -14,7 +15,6 @@ mod value;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 
 use hyper::Method;
 use leafseal_http::HttpSettings;
@@ -22,7 +22,7 @@ use leafseal_net::tls::PrivateKeySettings;
 use schemars::generate::SchemaSettings;
 
 pub use leafseal_config::Problem;
-pub use schema::{Limits, Process, UpstreamSettings};
+pub use settings::{Calls, Limits, Process, UpstreamSettings};
 
 use crate::policy::router::Router;
 use crate::policy::{Destination, Origin, OtherCase, Overrides, Route};
@@ -59,12 +59,8 @@ pub struct EngineSettings {
     pub private_key: PathBuf,
     /// The name in the engine's certificate, if it is not the host of the address.
     pub server_name: Option<String>,
-    /// Connections per thread.
-    pub connections_max: usize,
-    /// Maximum duration of a call; also sent to the engine as the deadline.
-    pub timeout: Duration,
-    /// Retries of a call that the engine has not started, or has refused as unavailable or overloaded.
-    pub retries_max: u32,
+    /// Connections and calls.
+    pub calls: Calls,
 }
 
 /// Certificate chain and private key, as PEM files.
@@ -210,6 +206,7 @@ static SCHEMA: LazyLock<serde_json::Value> = LazyLock::new(|| {
     settings.inline_subschemas = true;
     let mut schema = settings.into_generator().into_root_schema_for::<schema::File>().to_value();
     leafseal_config::without_null(&mut schema);
+    settings::KEYS.add_to_schema(&mut schema);
     schema
 });
 

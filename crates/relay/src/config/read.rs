@@ -17,19 +17,12 @@ use toml::Spanned;
 use super::overlap::{Effect, Overlap, find_overlap};
 use super::reach::{Candidate, Unreachable, find_unreachable};
 use super::schema::{self, Unmatched};
+use super::settings::{Calls, FIELD_NAME_SIZE_MIN, KEYS, Tables};
 use super::{Configuration, EngineSettings, Inbound, KeyPair, Outbound, http_settings};
 use crate::policy::route::{HostPattern, PathPattern};
 use crate::policy::router::Router;
 use crate::policy::{Action, Actions, Destination, JsonFields, OnFailure, Origin, OtherCase, Route, Rule};
 use bodies::Settings;
-
-/// Limits of an upstream's header size: the least that hyper accepts, and the same maximum as for listeners.
-const UPSTREAM_HEADER_SIZES: (usize, usize) = (8 << 10, 16 << 20);
-/// Limits of HTTP/2 windows: the initial window of a connection, and the largest possible (RFC 9113, section 6.9).
-const WINDOWS: (usize, usize) = ((1 << 16) - 1, (1 << 31) - 1);
-
-/// Limits of the size of a form field's name: the longest that a rule may have, and what one step of work reads.
-const FIELD_NAME_SIZES: (usize, usize) = (256, 64 << 10);
 
 /// The default replacement of redacted values.
 const REPLACEMENT: &str = "[redacted]";
@@ -56,10 +49,11 @@ pub(super) const FRAMING: [HeaderName; 16] = [
 
 /// The configuration as far as the text can be read, and its problems.
 pub(super) fn examine(text: &str) -> (Option<Configuration>, Vec<Problem>) {
-    let problems = match Document::parse(text) {
-        Ok(document) => document.check(Configuration::schema(), |_| None),
-        Err(problem) => vec![problem],
+    let document = match Document::parse(text) {
+        Ok(document) => document,
+        Err(problem) => return (None, vec![problem]),
     };
+    let problems = document.check(Configuration::schema(), |name| KEYS.kind(name));
     if !problems.is_empty() {
         return (None, problems);
     }
@@ -72,7 +66,7 @@ pub(super) fn examine(text: &str) -> (Option<Configuration>, Vec<Problem>) {
             return (None, reader.problems);
         }
     };
-    let mut configuration = reader.configuration(file);
+    let mut configuration = reader.configuration(file, KEYS.read(&document));
     reader.problems.sort_by_key(|problem| (problem.line, problem.column));
     configuration.warnings = reader.warnings;
     (Some(configuration), reader.problems)
@@ -161,8 +155,9 @@ impl Reader<'_> {
         parsed
     }
 
-    fn configuration(&mut self, file: schema::File) -> Configuration {
-        let schema::File { relay, engine, upstream, limits, inbound, outbound } = file;
+    fn configuration(&mut self, file: schema::File, tables: Tables) -> Configuration {
+        let schema::File { engine, inbound, outbound } = file;
+        let Tables { relay, engine: calls, upstream, limits } = tables;
         if let Err(error) = http_settings(&limits, &relay).validate() {
             self.problem(0, format!("section [limits]: {error}"));
         }
@@ -172,23 +167,10 @@ impl Reader<'_> {
         if limits.client_bodies_size_max < limits.body_size_max {
             self.problem(0, "limits.client_bodies_size_max must be at least limits.body_size_max");
         }
-        for (key, size, (min, max)) in [
-            ("header_size_max", upstream.header_size_max, UPSTREAM_HEADER_SIZES),
-            ("stream_window", upstream.stream_window, WINDOWS),
-            ("connection_window", upstream.connection_window, WINDOWS),
-        ] {
-            if !(min..=max).contains(&size) {
-                self.problem(0, format!("upstream.{key} must be from {min} to {max} bytes"));
-            }
-        }
-        if !(FIELD_NAME_SIZES.0..=FIELD_NAME_SIZES.1).contains(&limits.form_name_size_max) {
-            let (min, max) = FIELD_NAME_SIZES;
-            self.problem(0, format!("limits.form_name_size_max must be from {min} to {max} bytes"));
-        }
         if inbound.is_empty() && outbound.is_empty() {
             self.problem(0, "the file has no listener: add an [[inbound]] or an [[outbound]] section");
         }
-        let engine = self.engine(engine);
+        let engine = self.engine(engine, calls);
         let inbound: Vec<Inbound> =
             inbound.into_iter().enumerate().map(|(index, inbound)| self.inbound(index, inbound)).collect();
         let outbound: Vec<Outbound> =
@@ -214,7 +196,7 @@ impl Reader<'_> {
         Configuration { process: relay, engine, upstream, limits, inbound, outbound, warnings: Vec::new() }
     }
 
-    fn engine(&mut self, engine: schema::Engine) -> EngineSettings {
+    fn engine(&mut self, engine: schema::Engine, calls: Calls) -> EngineSettings {
         if engine.addresses.is_empty() {
             self.problem(0, "engine.addresses must contain at least one HOST:PORT");
         }
@@ -228,9 +210,7 @@ impl Reader<'_> {
             certificate: engine.certificate,
             private_key: engine.private_key,
             server_name: engine.server_name,
-            connections_max: engine.connections_max,
-            retries_max: engine.retries_max,
-            timeout: engine.timeout,
+            calls,
         }
     }
 
@@ -560,7 +540,7 @@ fn parse_role(text: &str) -> Result<Box<str>, &'static str> {
 
 /// The name of a form field or query parameter.
 fn parse_field_name(text: &str) -> Result<String, &'static str> {
-    let is_valid = is_field_name(text) && text.len() <= FIELD_NAME_SIZES.0;
+    let is_valid = is_field_name(text) && text.len() <= FIELD_NAME_SIZE_MIN;
     is_valid
         .then(|| text.to_owned())
         .ok_or("a name must not be empty or contain control characters, and must have at most 256 bytes")
