@@ -1,8 +1,8 @@
 //! Whether cargo-deny has approved the dependencies as they are: a stamp in the repository stands for its last success.
 //!
-//! The checks of bans, licences and sources depend only on what is locked, on `deny.toml` and on what the manifests declare. Where these are
-//! unchanged, `check` neither runs nor builds cargo-deny, which takes minutes. The stamp saves time and proves nothing: `make audit`, which a
-//! release runs, ignores it.
+//! The checks of bans, licences and sources depend only on what is locked, on `deny.toml` and on what the manifests declare. Where these
+//! are unchanged, `check` neither runs nor builds cargo-deny, which takes minutes. The stamp saves time and proves nothing: `make audit`,
+//! which a release runs, ignores it.
 
 use std::{
     fs,

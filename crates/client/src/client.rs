@@ -1,12 +1,10 @@
 //! The calls, and the connection pool under them.
 
 mod connections;
-pub(crate) mod decisions;
 mod dialling;
 pub(crate) mod places;
 pub(crate) mod pool;
 mod retries;
-pub(crate) mod rules;
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -464,7 +462,7 @@ impl Inner {
         retried: impl Fn(&ClientError),
     ) -> Result<Answer, ClientError> {
         let size_max = self.settings.limits.frame_size_max;
-        let earns = method.is_none_or(|method| !rules::EARNED_EXCEPT.contains(&method));
+        let earns = method.is_none_or(|method| !crate::rules::EARNED_EXCEPT.contains(&method));
         let mut retries = Retries::new(self, deadline_ms);
         let mut refused_by = None;
         loop {
@@ -504,13 +502,13 @@ fn check_request_size(size: usize, size_max: usize) -> Result<(), ClientError> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::connections::host;
     use super::*;
     use crate::identity::{ClientTls, TlsPart};
     use zeroize::Zeroizing;
 
-    pub(super) fn settings() -> ClientSettings {
+    pub(crate) fn settings() -> ClientSettings {
         let tls = ClientTls {
             authorities_pem: Vec::new(),
             certificate_chain_pem: Vec::new(),

@@ -24,12 +24,15 @@ mod answer;
 mod answer_memory;
 mod client;
 mod connection;
+mod decisions;
 mod error;
 mod identity;
 mod observer;
 mod outgoing;
 mod prepared;
 pub mod raw;
+mod rule;
+mod rules;
 mod settings;
 mod shared;
 #[cfg(feature = "simulation")]

@@ -5,9 +5,9 @@ use std::time::Duration;
 use leafseal_config::{ms, settings};
 use leafseal_protocol::Limits;
 
-use crate::client::rules;
 use crate::error::ClientError;
 use crate::identity::ClientTls;
+use crate::rules;
 
 settings! {
     /// Settings of a client.

@@ -17,11 +17,12 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::answer::Answer;
 use crate::answer_memory::AnswerMemory;
-use crate::client::decisions::{Event, event_of};
 use crate::client::places::Place;
 use crate::client::pool::{Inner, Signals};
+use crate::decisions::event_of;
 use crate::error::{ClientError, Sent};
 use crate::outgoing::{Outgoing, WRITE_SIZE};
+use crate::rule::Event;
 
 type Outcome = Result<Answer, ClientError>;
 

@@ -18,6 +18,7 @@ mod apps;
 mod clock;
 mod cost;
 mod counters;
+mod decision;
 mod decrypt;
 mod document;
 mod encrypt;
@@ -50,6 +51,7 @@ mod wanted;
 pub use api_key::{ApiCaller, ApiKeySecret, read_api_key};
 pub use clock::{Clock, SystemClock};
 pub use counters::{CacheCounters, Counters, LookupCounters};
+pub use decision::{Decision, DecisionObserver};
 pub use decrypt::{DecryptOptions, Decryptor};
 pub use document::{
     DocumentDecryption, DocumentEncryption, DocumentPart, DocumentRewrap, DocumentWork, Planned, Progress, Rewriter,
@@ -74,7 +76,6 @@ pub use leafseal_envelope::{
 pub use long::{LongDecryption, LongEncryption, LongRewrap, LongStep, Shape};
 pub use lookups::LookupRun;
 pub use permissions::Caller;
-pub use permit::{Decision, DecisionObserver};
 pub use report::{Failure, OnFailure, Report};
 pub use rewrap::{RewrapOptions, Rewrapped, Rewrapper};
 pub use settings::{EmptyStrings, Keying, Settings};

@@ -9,7 +9,7 @@ use super::names::MARK;
 use crate::source::Source;
 
 const SOURCE: &str = "vectors/client/rules.json";
-const RUST: &str = "crates/client/src/client/rules.rs";
+const RUST: &str = "crates/client/src/rules.rs";
 const GO: &str = "clients/go/rules_generated.go";
 const TYPESCRIPT: &str = "bindings/node/client/src/rules_generated.ts";
 const JAVA: &str = "bindings/java/client/src/main/java/io/leafseal/client/Rules.java";
@@ -63,7 +63,7 @@ fn rust(rules: &Rules) -> String {
     let mut text =
         format!("//! What the client does after an event, and how long. {MARK}\n//! Source: `{SOURCE}`.\n\n");
     text.push_str("use std::time::Duration;\n\nuse leafseal_protocol::Method;\n\n");
-    text.push_str("use super::decisions::{Action, AvoidRule, Event, OutcomeRule};\n\n");
+    text.push_str("use crate::rule::{Action, AvoidRule, Event, OutcomeRule};\n\n");
     text.push_str("#[rustfmt::skip]\npub(crate) const OUTCOMES: &[OutcomeRule] = &[\n");
     for Outcome { event, code, sent, elsewhere, action } in &rules.outcomes {
         let (event, action) = (camel(event), camel(&name_of(*action)));
@@ -153,7 +153,8 @@ fn java(rules: &Rules) -> String {
     text.push_str(
         "    enum Action {\n        FAIL,\n        RETRY_ELSEWHERE,\n        RETRY_LATER,\n        RETRY_CHARGED\n    }\n\n    \
          /** A line of the decision table; what is null, and the code \"*\", fits everything. */\n    \
-         record Outcome(String event, String code, Boolean sent, Boolean elsewhere, Action action) {}\n\n    /** An event after which a place is avoided. */\n    \
+         record Outcome(String event, String code, Boolean sent, Boolean elsewhere, Action action) {}\n\n    \
+         /** An event after which a place is avoided. */\n    \
          record Avoid(String event, String code, boolean untilSuccess) {}\n\n    static final List<Outcome> OUTCOMES = List.of(\n",
     );
     let null = |value: Option<String>| value.unwrap_or("null".into());

@@ -1,4 +1,5 @@
-//! `unsafe` is used only where it is allowed, and each unsafe function states its contract. Clippy asks the same of blocks and implementations.
+//! `unsafe` is used only where it is allowed, and each unsafe function states its contract. Clippy asks the same of blocks and
+//! implementations.
 //!
 //! Every crate forbids it at its root, except `lanes` (kernels), the bindings (foreign interfaces), and `crypto` and the binding for
 //! Python, which deny it except in their `ffi` modules.

@@ -40,7 +40,7 @@ pub(super) enum Dialler {
 impl Inner {
     /// A pause after this many earlier ones.
     pub(super) fn pause(&self, earlier: u32) -> Duration {
-        super::decisions::backoff(&self.settings, earlier, self.dialler.chance())
+        crate::decisions::backoff(&self.settings, earlier, self.dialler.chance())
     }
 
     pub(super) async fn dial(self: &Arc<Self>, index: usize) -> Result<Arc<Connection>, ClientError> {

@@ -8,9 +8,9 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 
 use super::pool::{Inner, Pool};
-use super::rules;
 use crate::connection::Connection;
 use crate::error::{ClientError, ErrorKind};
+use crate::rules;
 
 /// What a dial is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,13 +9,13 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::Instant;
 
 use super::connections::Dialler;
-use super::decisions::Event;
 use super::dialling::{Dialling, Kind};
 use super::places::{Place, Places};
 use super::retries::RetryBudget;
-use super::rules;
 use crate::connection::Connection;
 use crate::error::ClientError;
+use crate::rule::Event;
+use crate::rules;
 use crate::settings::ClientSettings;
 use crate::shared::Shared;
 

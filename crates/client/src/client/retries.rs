@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::decisions::{Action, decide};
 use super::pool::Inner;
-use super::rules;
+use crate::decisions::decide;
 use crate::error::ClientError;
+use crate::rule::Action;
+use crate::rules;
 
 /// Limits the retries of calls that an engine has refused as overloaded, or as unavailable without leaving the connection, over all calls
 /// of a client.

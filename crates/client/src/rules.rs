@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leafseal_protocol::Method;
 
-use super::decisions::{Action, AvoidRule, Event, OutcomeRule};
+use crate::rule::{Action, AvoidRule, Event, OutcomeRule};
 
 #[rustfmt::skip]
 pub(crate) const OUTCOMES: &[OutcomeRule] = &[

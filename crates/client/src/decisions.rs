@@ -2,53 +2,10 @@
 
 use std::time::Duration;
 
-use super::rules;
 use crate::error::{ClientError, ErrorKind, Sent};
+use crate::rule::{Action, Event, OutcomeRule};
+use crate::rules;
 use crate::settings::ClientSettings;
-
-/// How an attempt ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
-    Answer,
-    ConnectionError,
-    GoingAway,
-    ConnectionLost,
-    ConnectFailed,
-    TlsFailed,
-    Timeout,
-    ProtocolError,
-}
-
-/// What the call does then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
-    Fail,
-    /// At once the first time, because other connections are not affected.
-    RetryElsewhere,
-    /// Not before the next dial may begin.
-    RetryLater,
-    /// After a pause, within the budget.
-    RetryCharged,
-}
-
-/// A line of the table. The first one that fits decides; a condition that is absent, and the code `*`, fit everything.
-#[derive(Debug)]
-pub(crate) struct OutcomeRule {
-    pub(super) event: Event,
-    pub(super) code: Option<&'static str>,
-    pub(super) sent: Option<bool>,
-    pub(super) elsewhere: Option<bool>,
-    pub(super) action: Action,
-}
-
-/// An event after which a place is avoided.
-#[derive(Debug)]
-pub(crate) struct AvoidRule {
-    pub(super) event: Event,
-    pub(super) code: &'static str,
-    /// A call that succeeds there ends the avoidance.
-    pub(super) until_success: bool,
-}
 
 /// The event and code of an error; none for errors of this side, which are not retried.
 pub(crate) fn event_of(error: &ClientError) -> Option<(Event, &'static str)> {
@@ -68,7 +25,7 @@ pub(crate) fn event_of(error: &ClientError) -> Option<(Event, &'static str)> {
 
 /// `is_left`: the connection of the answer takes no further calls. `may_leave`: whether a new connection may reach an engine that is not
 /// avoided; asked only if that matters.
-pub(super) fn decide(error: &ClientError, is_left: bool, may_leave: impl FnOnce() -> bool) -> Action {
+pub(crate) fn decide(error: &ClientError, is_left: bool, may_leave: impl FnOnce() -> bool) -> Action {
     let Some((event, code)) = event_of(error) else { return Action::Fail };
     let sent = error.kind != ErrorKind::ConnectionLost { sent: Sent::No };
     let elsewhere = (event == Event::Answer && is_left) || (code == "unavailable" && may_leave());
@@ -83,7 +40,7 @@ pub(super) fn decide(error: &ClientError, is_left: bool, may_leave: impl FnOnce(
 
 /// Grows with each failure up to the longest pause; then `chance`, from 0 to 1, selects a point in its upper part, so that clients of a
 /// recovering engine do not all reconnect at once.
-pub(super) fn backoff(settings: &ClientSettings, earlier: u32, chance: f64) -> Duration {
+pub(crate) fn backoff(settings: &ClientSettings, earlier: u32, chance: f64) -> Duration {
     let grown = settings.backoff_min.saturating_mul(rules::BACKOFF_FACTOR.saturating_pow(earlier));
     let jitter = rules::JITTER_FROM + (rules::JITTER_TO - rules::JITTER_FROM) * chance;
     grown.min(settings.backoff_max).mul_f64(jitter)
