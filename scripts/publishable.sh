@@ -18,4 +18,4 @@ compile) arguments=(publish --dry-run) ;;
 esac
 # A real publication insists on committed files; this checks the files as they are.
 cargo "${arguments[@]}" --allow-dirty --quiet --locked \
-  --package leafseal-errors --package leafseal-protocol --package leafseal-client
+  --package leafseal-config --package leafseal-errors --package leafseal-protocol --package leafseal-client
