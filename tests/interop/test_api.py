@@ -414,7 +414,7 @@ def test_python_sdk_tokens_and_errors(api: Api, key: str, bundle: Path) -> None:
     assert [answer["error"] for answer in refused] == ["EvervaultError"] * 3
     assert all(text in answer["message"] for answer, text in zip(refused, texts, strict=True)), refused
     [denied] = api.python_sdk(bundle, api.key("--allow", "encrypt"), [{"do": "decrypt", "data": payload}])
-    assert "may not be used for decrypt" in denied["message"]
+    assert "may not decrypt for app" in denied["message"]
     [unknown] = api.python_sdk(bundle, "lsk_0123456789abcdef_" + "0" * 64, [{"do": "decrypt", "data": payload}])
     assert "not known to this engine" in unknown["message"]
 
