@@ -115,7 +115,13 @@ fn attempt(mood: Mood, horizon: u64, random: &mut Random) -> Attempt {
     let answers = (0..count).map(|_| answer(mood, random)).collect();
     let likely = if mood == Mood::Restless { 90 } else { 35 };
     let count = if random.is(likely) { random.from(1..=2) } else { 0 };
-    let events = (0..count).map(|_| event(horizon, random)).collect();
+    let mut events: Vec<String> = (0..count).map(|_| event(horizon, random)).collect();
+    // An engine announces a reason once.
+    let mut announced = std::collections::BTreeSet::new();
+    events.retain(|event| match event.split_once(" going_away ") {
+        Some((_, reason)) => announced.insert(reason.to_owned()),
+        None => true,
+    });
     Attempt { outcome, answers, events }
 }
 

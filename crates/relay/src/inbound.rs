@@ -299,7 +299,7 @@ mod tests {
         // One other method has a route within the steps, and the search ends where they do.
         let (code, _, taken) = checked(&path, &["PUT"], steps_max);
         assert!(code.is_none() && taken >= 2 * own && taken <= steps_max, "{code:?} {taken}");
-        assert_eq!(checked(&path, &["PUT"], 2 * own - 1).0, Some("too_large"));
+        assert_eq!(checked(&path, &["PUT"], 2 * own - 1).0, Some("path_too_long"));
         assert!(checked(&path, &[], own).0.is_none(), "without steps for other methods a form is searched");
     }
 }

@@ -30,9 +30,10 @@ mod tests {
     use crate::tidy::sample::findings;
 
     #[test]
-    fn stale_files_are_reported_with_the_command() {
+    fn what_cannot_be_generated_is_reported_with_the_command() {
         let reported = findings(check, &[(TABLE, "")]);
-        assert!(reported.contains("clients/go/names_generated.go:1: stale; run `cargo xtask generate`"), "{reported}");
+        assert!(reported.contains("docs/protocol.md: the marks of the table of codes are missing"), "{reported}");
+        assert!(reported.contains("run `cargo xtask generate`"), "{reported}");
         assert_eq!(findings(check, &[]), "");
     }
 }

@@ -167,8 +167,8 @@ mod tests {
         for line in [
             "leafseal_relay_engine_calls_total{method=\"encrypt\",outcome=\"ok\"} 2",
             "leafseal_relay_engine_calls_total{method=\"encrypt\",outcome=\"overloaded\"} 1",
-            "leafseal_relay_engine_calls_total{method=\"encrypt\",outcome=\"timeout\"} 1",
-            "leafseal_relay_engine_calls_total{method=\"encrypt\",outcome=\"unreachable\"} 1",
+            "leafseal_relay_engine_calls_total{method=\"encrypt\",outcome=\"deadline_exceeded\"} 1",
+            "leafseal_relay_engine_calls_total{method=\"encrypt\",outcome=\"connect_failed\"} 1",
             "leafseal_relay_engine_calls_total{method=\"decrypt\",outcome=\"ok\"} 0",
             "leafseal_relay_engine_calls_total{method=\"authenticate\",outcome=\"abandoned\"} 1",
             "leafseal_relay_engine_retries_total{method=\"decrypt\"} 2",

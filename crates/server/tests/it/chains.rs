@@ -179,6 +179,8 @@ async fn a_client_begins_no_call_on_a_connection_whose_authority_has_expired() {
     loop {
         match client.encrypt_document(&EncryptOptions::new("echo"), None, b"1").await {
             Ok(_) => assert!(std::time::Instant::now() < until, "the connection is still in use"),
+            // A request that was not yet written when the connection was left; it may not be retried.
+            Err(error) if error.kind == ErrorKind::GoingAway => {}
             Err(error) => {
                 assert_eq!(error.kind, ErrorKind::Tls, "{error}");
                 assert!(error.message.contains("expired"), "{error}");
