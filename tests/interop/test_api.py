@@ -245,8 +245,8 @@ def test_selectors_are_repeated_options_and_report_what_they_matched(api: Api, k
     assert (opened.json["card"], report(opened)) == ({"number": "4242", "cvc": "1"}, {"count": 1, "matched": [2]})
     assert opened.json["é"].startswith("ev:")
     assert problem(call("/encrypt?select=$.card&select=$.none&strict=true")) == (422, "unmatched_selector")
-    assert problem(call("/encrypt?select=$.card%5B")) == (400, "invalid_params")
-    assert problem(call("/encrypt?" + "&".join(["select=$"] * 65))) == (400, "invalid_params")
+    assert problem(call("/encrypt?select=$.card%5B")) == (400, "invalid_selector")
+    assert problem(call("/encrypt?" + "&".join(["select=$"] * 65))) == (400, "invalid_selector")
     assert report(call("/encrypt")) is None
 
 
