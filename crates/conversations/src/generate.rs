@@ -27,7 +27,9 @@ pub fn generate(seed: u64) -> Conversation {
         let mut conversation = draft(seed, &mut random);
         let (expect, until) = Model::play(&conversation, Ties::First);
         let orders = [Ties::Last].into_iter().chain((0..ORDERS).map(Ties::Shuffled));
-        if orders.into_iter().all(|ties| Model::play(&conversation, ties).0 == expect) {
+        if !Model::has_races(&conversation)
+            && orders.into_iter().all(|ties| Model::play(&conversation, ties).0 == expect)
+        {
             (conversation.expect, conversation.until) = (expect, until);
             return conversation;
         }

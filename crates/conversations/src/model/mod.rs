@@ -83,6 +83,8 @@ pub struct Model<'c> {
     credit: u32,
     /// Indexes of lines of the decision table.
     used: Vec<usize>,
+    /// Each request: when, on which connection, and whether its call had waited.
+    arrivals: Vec<(u64, usize, bool)>,
 }
 
 /// How long after its last event a conversation ends, so that what a client must not do has time to be seen.
@@ -99,6 +101,13 @@ impl<'c> Model<'c> {
     /// The indexes of the lines of the decision table that a conversation uses.
     pub fn rules_used(conversation: &'c Conversation) -> Vec<usize> {
         Model::run(conversation, Ties::First).used
+    }
+
+    /// Whether a call that waited and one that began just then sent on one connection in the same millisecond. Which comes first is a
+    /// matter of how a client hands a free connection to a call.
+    pub fn has_races(conversation: &'c Conversation) -> bool {
+        let arrivals = Model::run(conversation, Ties::First).arrivals;
+        arrivals.iter().any(|(at, connection, waited)| arrivals.contains(&(*at, *connection, !waited)))
     }
 
     fn run(conversation: &'c Conversation, ties: Ties) -> Self {
@@ -129,6 +138,7 @@ impl<'c> Model<'c> {
             dial: None,
             credit,
             used: Vec::new(),
+            arrivals: Vec::new(),
         };
         for (index, call) in conversation.calls.iter().enumerate() {
             model.calls.push(Call::new(call));

@@ -91,6 +91,8 @@ impl Model<'_> {
         }
         match in_flight < max {
             true => {
+                let has_waited = self.calls[call].stage == Stage::Waiting;
+                self.arrivals.push((self.now, best, has_waited));
                 self.stop_waiting(call);
                 self.send(call, best);
             }
