@@ -320,7 +320,10 @@ for (const name of ['express', 'express4']) {
         const [plain, ruled] = await Promise.all([ask(served.plain, one), ask(served.request, one)]);
         assertSame(ruled.seen, plain.seen, JSON.stringify(one));
         assert.deepEqual(ruled.seen.names, plain.seen.names, 'the order of headers');
-        assert.deepEqual(sorted(ruled.log), sorted(plain.log), JSON.stringify(one));
+        // A file may have been sent, or not yet, when its handler throws: Express alone reports either.
+        const isRace = one.then === 'throw' && /^file|^download/.test(one.sender);
+        const log = (of) => sorted(of.log).filter((line) => !isRace || !line.startsWith('"sent'));
+        assert.deepEqual(log(ruled), log(plain), JSON.stringify(one));
       });
     });
 
