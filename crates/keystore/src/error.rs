@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use leafseal_crypto::Curve;
 
-use crate::files::SecretPath;
 use crate::pem::ImportError;
 use crate::root_key::{RootKeyError, RootKeyId};
+use crate::secret_path::SecretPath;
 use crate::{ApiKeyId, AppName, ClientName};
 
 /// The reason why an operation was refused or failed. Unless stated otherwise nothing was changed.

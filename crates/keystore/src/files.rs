@@ -3,7 +3,6 @@
 //! Owner and permissions are checked on the open handle if there is one, so that the path cannot be exchanged in between. The owner
 //! matters as much as the mode: the owner of a file can change it and its mode at any time.
 
-use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -16,79 +15,12 @@ use zeroize::Zeroizing;
 
 use crate::Error;
 use crate::drafts::{Draft, folder_of};
+use crate::secret_path::{ROOT_USER, SecretPath};
 
 /// Permission bits of a new secret file.
 const FILE_MODE: u32 = 0o600;
 /// Permission bits of a new folder.
 const FOLDER_MODE: u32 = 0o700;
-/// Anything for group or others.
-const ANY_BY_OTHERS: u32 = 0o077;
-/// Writing by group or others.
-const WRITE_BY_OTHERS: u32 = 0o022;
-
-/// Reading by the group.
-const READ_BY_GROUP: u32 = 0o040;
-
-/// The user id of root.
-const ROOT_USER: u32 = 0;
-/// The group id of root.
-const ROOT_GROUP: u32 = 0;
-
-/// The kind of a path that must be private.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SecretPath {
-    /// The file with the root key.
-    RootKeyFile,
-    /// The file of the store.
-    StoreFile,
-    /// The folder around the store.
-    StoreFolder,
-    /// The file with the password of a database.
-    PasswordFile,
-    /// The file with the private key of a certificate.
-    PrivateKeyFile,
-}
-
-impl SecretPath {
-    /// The argument of `chmod` that mends it.
-    pub(crate) fn wanted_mode(self) -> &'static str {
-        match self {
-            Self::RootKeyFile | Self::StoreFile | Self::PasswordFile | Self::PrivateKeyFile => "600",
-            Self::StoreFolder => "700",
-        }
-    }
-
-    /// A folder that others may list is no fault, as the files in it are closed to them; one that they may write to is, as
-    /// they could put another file in a secret one's place.
-    ///
-    /// A secret of root's may be readable by root's group: systemd passes credentials in such a file with an access control list for
-    /// the service's user, which the mode shows as the group's bit. It may also be readable by the group that this process runs as:
-    /// Kubernetes gives the files of a Secret to root and to the group of the pod, which no file system permission separates further.
-    fn refused_bits(self, owner: u32, group: u32, own_group: u32) -> u32 {
-        match self {
-            Self::RootKeyFile | Self::PasswordFile | Self::PrivateKeyFile
-                if owner == ROOT_USER && [ROOT_GROUP, own_group].contains(&group) =>
-            {
-                ANY_BY_OTHERS & !READ_BY_GROUP
-            }
-            Self::RootKeyFile | Self::PasswordFile | Self::PrivateKeyFile | Self::StoreFile => ANY_BY_OTHERS,
-            Self::StoreFolder => WRITE_BY_OTHERS,
-        }
-    }
-}
-
-impl fmt::Display for SecretPath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::RootKeyFile => "the root key file",
-            Self::StoreFile => "the keystore",
-            Self::StoreFolder => "the keystore's folder",
-            Self::PasswordFile => "the password file",
-            Self::PrivateKeyFile => "the private key file",
-        })
-    }
-}
-
 /// Refuses a path that belongs to another user, or whose mode lets others in.
 pub(crate) fn check_private(what: SecretPath, path: &Path, metadata: &fs::Metadata) -> Result<(), Error> {
     let (owner, user) = (metadata.uid(), geteuid().as_raw());
@@ -238,31 +170,6 @@ mod tests {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("changed");
             let checked = check_private(what, &path, &fs::metadata(&path).expect("there"));
             assert_eq!(checked.is_ok(), private, "{what} {mode:o}");
-        }
-    }
-
-    #[test]
-    fn only_a_root_key_of_root_may_be_readable_by_its_group() {
-        use SecretPath::{RootKeyFile, StoreFile, StoreFolder};
-        let own = 65532;
-        let cases = [
-            (RootKeyFile, 0, 0, 0o440, true),
-            (RootKeyFile, 0, 0, 0o460, false),
-            (RootKeyFile, 0, 0, 0o444, false),
-            (RootKeyFile, 0, own, 0o440, true),
-            (RootKeyFile, 0, own, 0o460, false),
-            (RootKeyFile, 0, own, 0o450, false),
-            (RootKeyFile, 0, own, 0o444, false),
-            (RootKeyFile, 0, 1000, 0o440, false),
-            (RootKeyFile, 1000, 0, 0o440, false),
-            (RootKeyFile, 1000, own, 0o440, false),
-            (StoreFile, 0, 0, 0o440, false),
-            (StoreFile, 0, own, 0o440, false),
-            (StoreFolder, 0, own, 0o770, false),
-        ];
-        for (what, owner, group, mode, private) in cases {
-            let refused = mode & what.refused_bits(owner, group, own);
-            assert_eq!(refused == 0, private, "{what} {owner}:{group} {mode:o}");
         }
     }
 

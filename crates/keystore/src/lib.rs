@@ -19,12 +19,15 @@ mod drafts;
 mod error;
 mod extracting;
 mod files;
+mod local_root_key;
 mod model;
 mod name;
 mod pem;
+mod pem_file;
 mod postgres;
 mod replacing;
 mod root_key;
+mod secret_path;
 mod sql;
 mod sqlite;
 mod store;
@@ -37,16 +40,18 @@ pub use copying::{Copied, StoreAddress, copy_store};
 pub use drafts::{remove_abandoned, remove_abandoned_in};
 pub use error::{Counted, Error, KeyFault, Location};
 pub use extracting::{Extracted, extract_apps};
-pub use files::SecretPath;
+pub use local_root_key::{LocalRootKey, ROOT_KEY_FILE_SIZE_MAX};
 pub use model::{
     ApiKey, AppKeys, AppSummary, Apps, CheckReport, ClientGrant, Fault, KeyPair, KeyState, KeyVersion, NewApiKey,
     NewClient, NewKeys, Operation, PublicKeys, Roles, TOKEN_SECRET_SIZE, TrimmedVersion, VersionSummary,
 };
 pub use name::{ApiKeyId, AppName, ClientName, InvalidName, RoleName};
-pub use pem::{ImportError, PEM_SIZE_MAX, parse_private_key_pem, public_key_pem, read_private_key_pem};
+pub use pem::{ImportError, PEM_SIZE_MAX, parse_private_key_pem, public_key_pem};
+pub use pem_file::read_private_key_pem;
 pub use postgres::{InvalidUrl, Postgres, PostgresKeystore, PostgresSettings, PostgresUrl, SslMode};
 pub use replacing::{Readers, replace_file};
-pub use root_key::{LocalRootKey, ROOT_KEY_FILE_SIZE_MAX, RootKey, RootKeyError, RootKeyId};
+pub use root_key::{RootKey, RootKeyError, RootKeyId};
+pub use secret_path::SecretPath;
 pub use sql::{OpenMode, SCHEMA_VERSION, SqlKeystore};
 pub use sqlite::{Sqlite, SqliteKeystore};
 pub use store::{Clock, Environment, Generation, Keystore, Limits, system_clock};

@@ -3,16 +3,11 @@
 //! A PEM names its curve and may contain its public key: both are compared with the request. Text outside the blocks is ignored
 //! (RFC 7468, 2). Buffers that held a private key are wiped; base64 is decoded in constant time.
 
-use std::fs::File;
-use std::path::Path;
-
 use base64ct::{Base64, Encoding};
 use der::asn1::{AnyRef, BitStringRef, ObjectIdentifier, OctetStringRef};
 use der::{Decode, Reader, SliceReader, Tag, TagNumber, Tagged};
 use leafseal_crypto::{Curve, EcContext, PrivateKey, PublicKey, Secret};
 use zeroize::Zeroizing;
-
-use crate::{Error, files};
 
 /// Longest PEM in bytes. One key with the longest explanatory text that openssl writes is under 2 KiB.
 pub const PEM_SIZE_MAX: usize = 64 << 10;
@@ -93,18 +88,6 @@ fn name(curve: Curve) -> &'static str {
         Curve::P256 => "P-256 (r1)",
         Curve::Secp256k1 => "secp256k1 (k1)",
     }
-}
-
-/// Reads the one private key in a PEM file of at most [`PEM_SIZE_MAX`] bytes.
-///
-/// # Errors
-/// [`Error::Io`], and as [`parse_private_key_pem`].
-pub fn read_private_key_pem(path: &Path, curve: Curve, context: &EcContext) -> Result<PrivateKey, Error> {
-    // The user who imports a key is responsible for its origin: a pipe from another program is as good as a file.
-    let file = File::open(path).map_err(Error::io(path))?;
-    let content = files::read_secret(file, path, PEM_SIZE_MAX)?.ok_or(ImportError::TooLarge)?;
-    let text = std::str::from_utf8(&content).map_err(|_| ImportError::NotText)?;
-    Ok(parse_private_key_pem(text, curve, context)?)
 }
 
 /// Parses the one private key in `pem`: a block `EC PRIVATE KEY` (SEC1), which `EC PARAMETERS` may precede, or a block

@@ -134,7 +134,7 @@ mod tests {
     use sha2::Sha256;
 
     use super::*;
-    use crate::root_key::LocalRootKey;
+    use crate::local_root_key::LocalRootKey;
 
     const ROOT_KEY: &str = "leafseal-root-key-1:WlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlo=";
 

@@ -29,7 +29,8 @@ use super::settings::{Host, PostgresSettings, SslMode};
 use super::{durability, schema, tls};
 use crate::Error;
 use crate::error::Location;
-use crate::files::{self, SecretPath};
+use crate::files;
+use crate::secret_path::SecretPath;
 
 /// The pause after the first failed attempt to connect; it doubles.
 const PAUSE_MIN: Duration = Duration::from_millis(50);

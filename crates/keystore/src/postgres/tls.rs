@@ -21,7 +21,8 @@ use tokio_boring::{HandshakeError, SslStream};
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 
 use super::settings::{PostgresSettings, SslMode};
-use crate::files::{self, SecretPath};
+use crate::files;
+use crate::secret_path::SecretPath;
 use crate::store::system_clock;
 
 /// Largest PEM file in bytes.

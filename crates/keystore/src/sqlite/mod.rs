@@ -19,9 +19,10 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, Transaction, Transaction
 
 use crate::Error;
 use crate::drafts::folder_of;
-use crate::files::{self, FileId, SecretPath};
+use crate::files::{self, FileId};
 use crate::model::Fault;
 use crate::root_key::RootKeyId;
+use crate::secret_path::SecretPath;
 use crate::sql::copy::Content;
 use crate::sql::value::{RANGE, Row, Sql, Type, Value};
 use crate::sql::{Backend, OpenMode, SqlKeystore, schema as common};
