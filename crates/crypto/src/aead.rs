@@ -18,14 +18,13 @@ use crate::ffi::stream_cipher::Text;
 use crate::lanes::{self, Lanes, LanesUnavailable};
 use crate::{DecryptFailed, Secret};
 
-pub(crate) mod algorithm;
 mod chacha_stream;
 mod detached;
 mod long;
 mod parts;
 mod stream;
 
-pub use algorithm::AeadAlgorithm;
+pub use crate::types::aead::AeadAlgorithm;
 pub use parts::{PART_BLOCK_SIZE, PartHash, Parts};
 pub use stream::{OpenStream, SealStream};
 

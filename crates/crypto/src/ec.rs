@@ -11,9 +11,7 @@ use crate::ffi::{k256, p256};
 use crate::lanes::serving_curves;
 use crate::secret::Secret;
 
-pub(crate) mod sizes;
-
-pub use sizes::{COMPRESSED_SIZE, SCALAR_SIZE, UNCOMPRESSED_SIZE};
+pub use crate::types::curve::{COMPRESSED_SIZE, SCALAR_SIZE, UNCOMPRESSED_SIZE};
 
 /// A curve by its SEC 2 name; the envelope format calls them r1 and k1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

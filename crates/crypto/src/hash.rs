@@ -1,10 +1,8 @@
 //! SHA-2 (FIPS 180-4) and HMAC-SHA-256 (RFC 2104), from BoringSSL. Time depends on lengths only.
 
-pub(crate) mod function;
-
 use crate::ffi;
 use crate::secret::{Secret, equal_constant_time};
-pub use function::{HashFunction, SHA256_SIZE, SHA512_SIZE};
+pub use crate::types::hash::{HashFunction, SHA256_SIZE, SHA512_SIZE};
 
 /// The output of a [`HashFunction`].
 #[derive(Debug, Clone, Copy)]

@@ -31,6 +31,7 @@ pub mod secret;
 pub mod tickets;
 
 mod ffi;
+mod types;
 
 pub use aead::{AeadAlgorithm, AeadKey, Nonce, NonceSequence};
 pub use cipher::{CipherAlgorithm, CipherKey, CipherStream};
@@ -40,6 +41,7 @@ pub use ecdsa::{EcdsaPrivateKey, EcdsaPublicKey};
 pub use ffi::allocator::WipingAllocator;
 pub use ffi::fork_barrier::ForkBarrier;
 pub use ffi::process_mark::ProcessMark;
+pub use ffi::wiped::wipe;
 pub use hash::HashFunction;
 pub use lanes::{CurveLanes, Lanes, LanesUnavailable, text_kernel, use_curve_lanes, use_lanes};
 pub use mac::{MacKey, MacState};

@@ -11,17 +11,10 @@ use std::convert::Infallible;
 use rand::rngs::StdRng;
 use rand::{CryptoRng, SeedableRng, TryCryptoRng, TryRng};
 
+use crate::ffi::system_random::fill;
+
 /// Draws by a system call each.
 struct SystemRandom;
-
-#[cfg(target_os = "linux")]
-use crate::ffi::kernel_random::fill;
-
-/// Elsewhere the library `rand` has the system's function.
-#[cfg(not(target_os = "linux"))]
-fn fill(out: &mut [u8]) {
-    rand::rngs::SysRng.try_fill_bytes(out).expect("the system has random numbers");
-}
 
 impl TryRng for SystemRandom {
     type Error = Infallible;

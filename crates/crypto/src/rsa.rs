@@ -4,8 +4,6 @@
 //! Signing takes constant time in the key and the message. Every signature is checked with the public exponent before it is returned, by
 //! the lanes as well as by the library.
 
-pub(crate) mod numbers;
-
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use leafseal_lanes::rsa as lanes;
@@ -15,7 +13,7 @@ use thiserror::Error;
 use crate::ffi;
 use crate::hash::{Digest, HashFunction, SHA512_SIZE};
 use crate::lanes::serving_rsa;
-pub use numbers::{RsaComponents, RsaScheme};
+pub use crate::types::rsa::{RsaComponents, RsaScheme};
 
 /// The least bytes of a modulus.
 const MODULUS_SIZE_MIN: usize = 256;

@@ -3,18 +3,6 @@
 use subtle::ConstantTimeEq;
 use zeroize::Zeroize;
 
-/// Overwrites bytes with zeros, in a way that no compiler leaves out and as fast as memory is written: for long buffers, which `zeroize`
-/// overwrites byte by byte.
-///
-/// ```
-/// let mut plaintext = b"4111111111111111".to_vec();
-/// leafseal_crypto::secret::wipe(&mut plaintext);
-/// assert_eq!(plaintext, [0; 16]);
-/// ```
-pub fn wipe(bytes: &mut [u8]) {
-    crate::ffi::wiped::wipe(bytes);
-}
-
 /// `N` secret bytes on the heap, so that moving the value leaves no copy behind on a stack.
 pub struct Secret<const N: usize>(Box<[u8; N]>);
 

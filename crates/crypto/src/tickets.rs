@@ -7,8 +7,6 @@
 //!
 //! Anyone with a ticket key can resume sessions in the name of their clients. The comparison with its name is not secret.
 
-pub(crate) mod layout;
-
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -18,10 +16,10 @@ use boring::ssl::{SslContextBuilder, SslOptions, SslRef, SslSession, SslSessionC
 
 use crate::aead::{AeadAlgorithm, AeadKey, NONCE_SIZE, Nonce, OpenItem, SealItem};
 use crate::hash::{hmac_sha256, sha256};
-use crate::{Secret, ffi};
-use layout::{
+use crate::types::ticket::{
     CHAIN_AT, CHAIN_SIZE, EXPIRY_SIZE, HEAD_SIZE, NAME_SIZE, NO_CHAIN, OVERHEAD, OpenedTicket, SALT_AT, TicketSealer,
 };
+use crate::{Secret, ffi};
 
 /// Bytes of a ticket key.
 pub const TICKET_KEY_SIZE: usize = 32;

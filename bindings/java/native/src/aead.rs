@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 use jni_sys::{JNIEnv, jboolean, jbyteArray, jclass, jint, jlong, jobject};
 use leafseal_crypto::aead::{InvalidNonceLength, NONCE_SIZE, OpenStream, SealStream, TAG_SIZE};
-use leafseal_crypto::secret::wipe;
+use leafseal_crypto::wipe;
 use leafseal_crypto::{AeadAlgorithm, AeadKey, Nonce};
 use zeroize::Zeroizing;
 

@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 
 use jni_sys::{JNIEnv, jboolean, jclass, jint, jobject};
-use leafseal_crypto::secret::wipe;
+use leafseal_crypto::wipe;
 use zeroize::Zeroizing;
 
 use crate::jvm::{Critical, Jvm, Release, Thrown, enter};

@@ -8,7 +8,7 @@ use boring_sys as bssl;
 use leafseal_lanes::gcm::TAG_SIZE;
 
 use super::stream_cipher::Text;
-use crate::aead::algorithm::AeadAlgorithm;
+use crate::types::aead::AeadAlgorithm;
 
 /// An owned `EVP_AEAD_CTX`.
 pub(crate) struct Context(NonNull<bssl::EVP_AEAD_CTX>);

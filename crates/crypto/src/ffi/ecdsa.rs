@@ -5,7 +5,7 @@ use std::ptr::{NonNull, null_mut};
 use boring_sys as bssl;
 
 use super::number::Number;
-use crate::ec::sizes::{SCALAR_SIZE, UNCOMPRESSED_SIZE};
+use crate::types::curve::{SCALAR_SIZE, UNCOMPRESSED_SIZE};
 
 /// Longest signature in bytes, as DER: two numbers of 33 bytes with their heads, and one around both.
 pub(crate) const SIGNATURE_SIZE_MAX: usize = 72;

@@ -6,7 +6,7 @@ use boring_sys as bssl;
 use leafseal_lanes::gcm::{NONCE_SIZE, TAG_SIZE};
 
 use super::stream_cipher::Text;
-use crate::aead::algorithm::AeadAlgorithm;
+use crate::types::aead::AeadAlgorithm;
 
 /// Whether a message is sealed or opened.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use boring_sys as bssl;
 
-use crate::hash::function::{HashFunction, SHA256_SIZE, SHA512_SIZE};
+use crate::types::hash::{HashFunction, SHA256_SIZE, SHA512_SIZE};
 
 pub(crate) fn sha256(parts: &[&[u8]], digest: &mut [u8; SHA256_SIZE]) {
     let mut state = MaybeUninit::<bssl::SHA256_CTX>::uninit();

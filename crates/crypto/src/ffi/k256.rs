@@ -5,8 +5,8 @@ use std::ptr::NonNull;
 
 use secp256k1_sys as k1;
 
-use crate::ec::sizes::{SCALAR_SIZE, UNCOMPRESSED_SIZE};
 use crate::secret::Secret;
+use crate::types::curve::{SCALAR_SIZE, UNCOMPRESSED_SIZE};
 
 /// An owned, blinded `secp256k1_context`.
 pub(crate) struct Context(NonNull<k1::Context>);

@@ -12,13 +12,12 @@ pub(crate) mod fork_barrier;
 pub(crate) mod gcm_stream;
 pub(crate) mod hash;
 pub(crate) mod k256;
-#[cfg(target_os = "linux")]
-pub(crate) mod kernel_random;
 mod number;
 pub(crate) mod p256;
 pub(crate) mod process_mark;
 pub(crate) mod rsa;
 pub(crate) mod stream_cipher;
+pub(crate) mod system_random;
 pub(crate) mod tickets;
 pub(crate) mod wiped;
 

@@ -5,8 +5,8 @@ use std::ptr::{NonNull, null, null_mut};
 use boring_sys as bssl;
 
 use super::number::Number;
-use crate::ec::sizes::{SCALAR_SIZE, UNCOMPRESSED_SIZE};
 use crate::secret::Secret;
+use crate::types::curve::{SCALAR_SIZE, UNCOMPRESSED_SIZE};
 
 fn group() -> *const bssl::EC_GROUP {
     // SAFETY: returns a static group.

@@ -4,9 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rand_core::Rng;
-
-use crate::random::system_random;
+use super::system_random::fill;
 
 #[cfg(unix)]
 use self::page::page;
@@ -27,7 +25,9 @@ impl ProcessMark {
         let page = page();
         match page.load(Ordering::Acquire) {
             0 => {
-                let drawn = system_random().next_u64().max(1);
+                let mut drawn = [0; size_of::<u64>()];
+                fill(&mut drawn);
+                let drawn = u64::from_ne_bytes(drawn).max(1);
                 let before = page.compare_exchange(0, drawn, Ordering::AcqRel, Ordering::Acquire);
                 Self(before.map_or_else(|theirs| theirs, |_| drawn))
             }
@@ -108,9 +108,11 @@ mod page {
 mod tests {
     use std::ptr::null_mut;
 
+    use rand_core::Rng;
+
     use super::page::{PAGE, SIZE};
     use super::*;
-    use crate::random::fresh_random;
+    use crate::random::{fresh_random, system_random};
 
     /// How a test copies its process.
     #[derive(Debug, Clone, Copy)]

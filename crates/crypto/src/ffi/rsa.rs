@@ -6,8 +6,8 @@ use std::ptr::NonNull;
 use boring_sys as bssl;
 
 use super::number::Number;
-use crate::hash::function::HashFunction;
-use crate::rsa::numbers::{RsaComponents, RsaScheme};
+use crate::types::hash::HashFunction;
+use crate::types::rsa::{RsaComponents, RsaScheme};
 
 /// An owned `RSA`, private or public.
 pub(crate) struct Key(NonNull<bssl::RSA>);

@@ -11,7 +11,7 @@ use boring_sys as bssl;
 use foreign_types::{ForeignType, ForeignTypeRef};
 
 use crate::chain::{chain_expiry, record_chain_expiry};
-use crate::tickets::layout::{OVERHEAD, OpenedTicket, TicketSealer};
+use crate::types::ticket::{OVERHEAD, OpenedTicket, TicketSealer};
 
 static METHOD: bssl::SSL_TICKET_AEAD_METHOD =
     bssl::SSL_TICKET_AEAD_METHOD { max_overhead: Some(max_overhead), seal: Some(seal), open: Some(open) };

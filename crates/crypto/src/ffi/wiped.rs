@@ -1,11 +1,18 @@
-//! Plain values that overwrite themselves when they are dropped.
+//! Bytes that are overwritten, and plain values that overwrite themselves when they are dropped.
 
 use std::mem::needs_drop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::from_mut;
 
-/// Overwrites bytes with zeros, as fast as memory is written.
-pub(crate) fn wipe(bytes: &mut [u8]) {
+/// Overwrites bytes with zeros, in a way that no compiler leaves out and as fast as memory is written: for long buffers, which `zeroize`
+/// overwrites byte by byte.
+///
+/// ```
+/// let mut plaintext = b"4111111111111111".to_vec();
+/// leafseal_crypto::wipe(&mut plaintext);
+/// assert_eq!(plaintext, [0; 16]);
+/// ```
+pub fn wipe(bytes: &mut [u8]) {
     // SAFETY: the bytes are exclusively borrowed.
     unsafe { boring_sys::OPENSSL_cleanse(bytes.as_mut_ptr().cast(), bytes.len()) }
 }

@@ -1,7 +1,6 @@
-//! The numbers of a key and the encodings of messages by name, for `rsa`, which signs and verifies, and for the library's interface below
-//! it.
+//! The numbers of an RSA key and the encodings of messages by name.
 
-use crate::hash::function::HashFunction;
+use super::hash::HashFunction;
 
 /// The numbers of a private key, big-endian, by their names in RFC 8017, A.1.2.
 #[derive(Debug, Clone, Copy)]

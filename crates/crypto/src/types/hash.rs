@@ -1,4 +1,4 @@
-//! The hash functions by name, for `hash`, which computes them, and for the library's interface below it.
+//! Hash functions by name.
 
 /// Output length of SHA-256 and HMAC-SHA-256 in bytes.
 pub const SHA256_SIZE: usize = 32;

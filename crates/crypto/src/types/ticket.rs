@@ -1,16 +1,16 @@
-//! The parts of a ticket, and the operations that the library's interface calls: below both, so that neither imports the other.
+//! The parts of a session ticket, and the operations that the library calls.
 
 use leafseal_lanes::gcm::TAG_SIZE;
 
-pub(super) const NAME_SIZE: usize = 16;
-pub(super) const EXPIRY_SIZE: usize = 8;
-pub(super) const CHAIN_SIZE: usize = 8;
+pub(crate) const NAME_SIZE: usize = 16;
+pub(crate) const EXPIRY_SIZE: usize = 8;
+pub(crate) const CHAIN_SIZE: usize = 8;
 /// The chain of a client without certificates.
-pub(super) const NO_CHAIN: i64 = i64::MAX;
-pub(super) const SALT_SIZE: usize = 32;
-pub(super) const CHAIN_AT: usize = NAME_SIZE + EXPIRY_SIZE;
-pub(super) const SALT_AT: usize = CHAIN_AT + CHAIN_SIZE;
-pub(super) const HEAD_SIZE: usize = SALT_AT + SALT_SIZE;
+pub(crate) const NO_CHAIN: i64 = i64::MAX;
+pub(crate) const SALT_SIZE: usize = 32;
+pub(crate) const CHAIN_AT: usize = NAME_SIZE + EXPIRY_SIZE;
+pub(crate) const SALT_AT: usize = CHAIN_AT + CHAIN_SIZE;
+pub(crate) const HEAD_SIZE: usize = SALT_AT + SALT_SIZE;
 /// Bytes that a ticket has more than the session in it.
 pub(crate) const OVERHEAD: usize = HEAD_SIZE + TAG_SIZE;
 
