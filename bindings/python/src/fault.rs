@@ -156,7 +156,7 @@ impl From<Fault> for PyErr {
 /// Finds the function that makes exceptions, so that they are of the same classes whatever `sys.modules` contains later.
 pub(crate) fn load<'py>(py: Python<'py>) -> PyResult<&'py Bound<'py, PyAny>> {
     static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    MAKE.import(py, "leafseal._errors", "make")
+    MAKE.import(py, "leafseal._error", "make")
 }
 
 fn exception(py: Python<'_>, details: Details) -> PyResult<PyErr> {

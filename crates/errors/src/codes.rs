@@ -117,7 +117,7 @@ codes! {
     Cancelled "cancelled" Temporary Never 499 [Rpc Client]
         "";
     /// The frame, document, body, list, path or answer exceeds a size limit.
-    TooLarge "too_large" Caller Never 413 [Rpc Api Relay Client]
+    TooLarge "too_large" Caller Never 413 [Rpc Api Relay Client Browser]
         "Raise the limit that the message names, or send less at a time. Also if a request has tried more key versions than \
          `engine.request_key_trials_max` on values that they do not open.";
     /// The engine is shutting down, unreachable, or lost its keystore.
@@ -252,11 +252,41 @@ codes! {
     /// The engine object belongs to the parent process.
     Forked "forked" Service Never 500 [Client]
         "Create one after the fork.";
+
+    /// An option is invalid, or an argument is of the wrong type.
+    InvalidOption "invalid_option" Caller Never 400 [Browser]
+        "The message names it.";
+    /// A public key is malformed, or is not a point of P-256.
+    InvalidKey "invalid_key" Service Never 500 [Browser]
+        "Compare it with `leafseal keys public`.";
+    /// JSON cannot hold the value at `path`.
+    InvalidValue "invalid_value" Caller Never 400 [Browser]
+        "";
+    /// The engine returned no public key: it is unreachable, its answer is an error, or the origin of the page is not allowed.
+    KeyUnavailable "key_unavailable" Temporary Later 503 [Browser]
+        "Check the address and `api.cors_origins`.";
+    /// The browser has no WebCrypto, or the page is not a secure context.
+    Unsupported "unsupported" Service Never 500 [Browser]
+        "Serve the page over HTTPS.";
 }
 
 impl ErrorCode {
     /// The codes of RPC, which are the first of the table: an array of counters needs no more.
     pub const RPC: &'static [ErrorCode] = ErrorCode::ALL.split_at(ErrorCode::Internal as usize + 1).0;
+
+    /// Whether the document or the values alone can cause it, so that their sender can correct it.
+    pub const fn is_caused_by_data(self) -> bool {
+        matches!(
+            self,
+            ErrorCode::InvalidDocument
+                | ErrorCode::UnmatchedSelector
+                | ErrorCode::AmbiguousName
+                | ErrorCode::InvalidEnvelope
+                | ErrorCode::DecryptFailed
+                | ErrorCode::NumberOutOfRange
+                | ErrorCode::TooLarge
+        )
+    }
 
     /// The codes that an interface returns, in the order of the table.
     pub fn of(interface: Interface) -> impl Iterator<Item = ErrorCode> {

@@ -67,5 +67,7 @@ words! {
         Relay = "relay",
         /// The client libraries, for errors that they detect themselves.
         Client = "client",
+        /// The browser build of `@leafseal/client`.
+        Browser = "browser",
     }
 }

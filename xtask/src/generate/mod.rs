@@ -4,9 +4,12 @@
 //! A generator is a pure function from the repository's files to outputs: add it to [`GENERATORS`]. Each language has its own file.
 
 mod go;
+mod java;
 mod names;
 mod pages;
+mod python;
 mod rules;
+mod typescript;
 
 use std::{error::Error, fs, path::Path};
 
@@ -26,7 +29,8 @@ pub(crate) struct Output {
 /// Returns the outputs, or why a source cannot be used.
 type Generator = fn(&[Source]) -> Result<Vec<Output>, String>;
 
-const GENERATORS: [Generator; 3] = [go::outputs, pages::outputs, rules::outputs];
+const GENERATORS: [Generator; 6] =
+    [go::outputs, java::outputs, pages::outputs, python::outputs, rules::outputs, typescript::outputs];
 
 /// All generated files of the repository with these files.
 ///

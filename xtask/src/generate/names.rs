@@ -26,7 +26,12 @@ pub(super) fn camel_case_of_go(name: &str) -> String {
     name.split('_').map(word).collect()
 }
 
-pub(super) fn capitalised(word: &str) -> String {
+/// `snake_case` as `CamelCase`.
+pub(super) fn camel_case(name: &str) -> String {
+    name.split('_').map(capitalised).collect()
+}
+
+fn capitalised(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map_or(String::new(), |first| first.to_ascii_uppercase().to_string() + letters.as_str())
 }
@@ -39,5 +44,6 @@ mod tests {
     fn names_follow_the_convention() {
         assert_eq!(camel_case_of_go("tls_failed"), "TLSFailed");
         assert_eq!(camel_case_of_go("closed"), "Closed");
+        assert_eq!(camel_case("tls_failed"), "TlsFailed");
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use leafseal_conversations::{Action, Avoid, Outcome, Rules};
 
 use super::Output;
-use super::names::MARK;
+use super::names::{MARK, camel_case};
 use crate::source::Source;
 
 const SOURCE: &str = "vectors/client/rules.json";
@@ -66,7 +66,7 @@ fn rust(rules: &Rules) -> String {
     text.push_str("use crate::rule::{Action, AvoidRule, Event, OutcomeRule};\n\n");
     text.push_str("#[rustfmt::skip]\npub(crate) const OUTCOMES: &[OutcomeRule] = &[\n");
     for Outcome { event, code, sent, elsewhere, action } in &rules.outcomes {
-        let (event, action) = (camel(event), camel(&name_of(*action)));
+        let (event, action) = (camel_case(event), camel_case(&name_of(*action)));
         let _ = writeln!(
             text,
             "    OutcomeRule {{ event: Event::{event}, code: {code:?}, sent: {sent:?},\n        elsewhere: {elsewhere:?}, \
@@ -75,7 +75,7 @@ fn rust(rules: &Rules) -> String {
     }
     text.push_str("];\n\n#[rustfmt::skip]\npub(crate) const AVOID: &[AvoidRule] = &[\n");
     for Avoid { event, code, until_success } in &rules.avoid {
-        let event = camel(event);
+        let event = camel_case(event);
         let _ = writeln!(
             text,
             "    AvoidRule {{ event: Event::{event}, code: {code:?}, until_success: {until_success} }},"
@@ -97,7 +97,7 @@ fn rust(rules: &Rules) -> String {
     let (from, to) = (rules.backoff.jitter_from, rules.backoff.jitter_to);
     let _ = writeln!(text, "pub(crate) const JITTER_FROM: f64 = {from:?};\npub(crate) const JITTER_TO: f64 = {to:?};");
     let except: Vec<String> =
-        rules.budget.earned_except.iter().map(|name| format!("Method::{}", camel(name))).collect();
+        rules.budget.earned_except.iter().map(|name| format!("Method::{}", camel_case(name))).collect();
     let _ = writeln!(text, "pub(crate) const EARNED_EXCEPT: &[Method] = &[{}];", except.join(", "));
     text
 }
@@ -113,7 +113,7 @@ fn go(rules: &Rules) -> String {
     );
     for Outcome { event, code, sent, elsewhere, action } in &rules.outcomes {
         let code = code.as_deref().unwrap_or_default();
-        let action = camel(&name_of(*action));
+        let action = camel_case(&name_of(*action));
         let condition = |condition: &Option<bool>| match condition {
             None => "isAny",
             Some(true) => "isTrue",
@@ -132,8 +132,8 @@ fn go(rules: &Rules) -> String {
     text.push_str("}\n\n");
     for Number { name, value, unit } in numbers(rules) {
         let _ = match unit {
-            Unit::Milliseconds => writeln!(text, "const rule{} = {value} * time.Millisecond", camel(name)),
-            Unit::Count => writeln!(text, "const rule{} = {value}", camel(name)),
+            Unit::Milliseconds => writeln!(text, "const rule{} = {value} * time.Millisecond", camel_case(name)),
+            Unit::Count => writeln!(text, "const rule{} = {value}", camel_case(name)),
         };
     }
     let (from, to) = (rules.backoff.jitter_from, rules.backoff.jitter_to);
@@ -194,10 +194,6 @@ fn typescript(json: &str) -> String {
 fn name_of(action: Action) -> String {
     let name = serde_json::to_value(action).expect("a string");
     name.as_str().expect("a string").to_owned()
-}
-
-fn camel(name: &str) -> String {
-    name.split('_').map(super::names::capitalised).collect()
 }
 
 /// Digits as Rust groups them from five digits on.

@@ -6,6 +6,7 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 
 import type { Client, DecryptOptions, DocumentOptions, EncryptOptions } from './client.js';
+import { CAUSED_BY_DATA } from './codes_generated.js';
 import { LeafsealError } from './errors.js';
 
 /** What to do with one direction's bodies. Exactly one of the two. */
@@ -115,14 +116,8 @@ function transform(client: Client, direction: 'request' | 'response', rule: Body
   };
 }
 
-/** Errors of the engine that the sender of a request causes, with their status. */
-const CAUSED_BY_SENDER: Readonly<Record<string, number>> = {
-  invalid_document: 400, ambiguous_name: 400, unmatched_selector: 422, decrypt_failed: 422, invalid_envelope: 422,
-  number_out_of_range: 422, too_large: 413,
-};
-
 function refusal(error: LeafsealError, direction: 'request' | 'response'): BodyError {
-  const status = direction === 'request' ? CAUSED_BY_SENDER[error.code] : undefined;
+  const status = direction === 'request' ? CAUSED_BY_DATA[error.code] : undefined;
   if (status !== undefined) return new BodyError(status, error.code, `the request's body: ${error.message}`, error);
   const isTemporary = error.retry !== 'never' || error.code === 'aborted' || error.code === 'closed';
   return new BodyError(isTemporary ? 503 : 500, error.code, `the ${direction}'s body cannot be processed: ${error.message}`, error);

@@ -1,40 +1,9 @@
 // The error of every call: a stable code, and whether a retry may succeed. Messages contain no values and no secrets.
 
-/** What went wrong, where the client itself is the source. Errors of the engine have the codes of docs/protocol.md. */
-export type ClientErrorCode =
-  /** A setting is missing or out of range. */
-  | 'invalid_settings'
-  /** An argument of a call is invalid; the message names it. */
-  | 'invalid_argument'
-  /** No engine could be reached. */
-  | 'connect_failed'
-  /** TLS: one side refused the other's certificate, or a certificate file cannot be used. */
-  | 'tls_failed'
-  /** The connection ended before the answer arrived. The engine may have processed the request. */
-  | 'connection_lost'
-  /** The engine left the connection before it started the request. */
-  | 'going_away'
-  /** The answer did not arrive within the call's time. The engine was asked to stop. */
-  | 'deadline_exceeded'
-  /** The caller's AbortSignal aborted the call. The engine was asked to stop. */
-  | 'aborted'
-  /** More calls wait than `requestsWaitingMax`. */
-  | 'busy'
-  /** The request or an answer exceeds a size limit. */
-  | 'too_large'
-  /** The peer violated the protocol. */
-  | 'protocol_error'
-  /** The client is closed. */
-  | 'closed';
-
-/** Codes of the engine; a newer engine may send others. */
-export type EngineErrorCode =
-  | 'invalid_frame' | 'invalid_request' | 'unknown_method' | 'invalid_params' | 'invalid_document' | 'invalid_selector'
-  | 'unmatched_selector' | 'ambiguous_name' | 'invalid_envelope' | 'decrypt_failed' | 'number_out_of_range' | 'unknown_app'
-  | 'app_disabled' | 'forbidden' | 'overloaded' | 'deadline_exceeded' | 'cancelled' | 'too_large' | 'unavailable' | 'internal';
+import type { KnownErrorCode } from './codes_generated.js';
 
 // The intersection keeps completion of the known codes in editors.
-export type ErrorCode = ClientErrorCode | EngineErrorCode | (string & Record<never, never>);
+export type ErrorCode = KnownErrorCode | (string & Record<never, never>);
 
 /** Whether the same call may succeed: never, after a pause, or now on another connection. */
 export type Retry = 'never' | 'later' | 'elsewhere';

@@ -4,7 +4,8 @@ export {
   Client, type ApiKey, type AppOptions, type CallOptions, type DecryptOptions, type DocumentOptions, type Encrypted, type EncryptOptions,
   type Inspection, type Json, type PublicKeys, type Report,
 } from './client.js';
-export { LeafsealError, type ClientErrorCode, type EngineErrorCode, type ErrorCode, type ErrorDetails, type Retry } from './errors.js';
+export type { KnownErrorCode } from './codes_generated.js';
+export { LeafsealError, type ErrorCode, type ErrorDetails, type Retry } from './errors.js';
 export type { CallEnd, CallStart, ConnectionEvent, Method, Observer } from './observer.js';
 export type { ClientOptions, PemSource } from './settings.js';
 export { createClientToken, type ClientToken, type TokenOptions } from './tokens.js';

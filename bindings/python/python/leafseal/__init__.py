@@ -1,63 +1,9 @@
 """Encrypts and decrypts fields of JSON documents, values and Arrow columns with a Leafseal engine, in this process or remote."""
 
+from leafseal import _errors
 from leafseal._engine import AsyncEngine, Engine
-from leafseal._errors import (
-    AmbiguousName,
-    AppDisabled,
-    Cancelled,
-    Closed,
-    ConnectFailed,
-    ConnectionLost,
-    DeadlineExceeded,
-    DecryptFailed,
-    Error,
-    Forbidden,
-    Forked,
-    Internal,
-    InvalidDocument,
-    InvalidEnvelope,
-    InvalidParams,
-    InvalidSelector,
-    InvalidSettings,
-    NumberOutOfRange,
-    Overloaded,
-    ProtocolError,
-    TlsFailed,
-    TooLarge,
-    Unavailable,
-    UnknownApp,
-    UnmatchedSelector,
-)
+from leafseal._errors import *  # noqa: F403
 from leafseal._types import Inspection, Report
 
-__all__ = [
-    "AmbiguousName",
-    "AppDisabled",
-    "AsyncEngine",
-    "Cancelled",
-    "Closed",
-    "ConnectFailed",
-    "ConnectionLost",
-    "DeadlineExceeded",
-    "DecryptFailed",
-    "Engine",
-    "Error",
-    "Forbidden",
-    "Forked",
-    "Inspection",
-    "Internal",
-    "InvalidDocument",
-    "InvalidEnvelope",
-    "InvalidParams",
-    "InvalidSelector",
-    "InvalidSettings",
-    "NumberOutOfRange",
-    "Overloaded",
-    "ProtocolError",
-    "Report",
-    "TlsFailed",
-    "TooLarge",
-    "Unavailable",
-    "UnknownApp",
-    "UnmatchedSelector",
-]
+__all__ = ["AsyncEngine", "Engine", "Inspection", "Report"]
+__all__ += _errors.__all__

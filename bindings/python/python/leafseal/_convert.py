@@ -4,7 +4,7 @@ import json
 import math
 from typing import Any
 
-from leafseal._errors import make
+from leafseal._error import make
 
 
 def load(text: str) -> Any:

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from leafseal._convert import arrow, like
-from leafseal._errors import make
+from leafseal._error import make
 from leafseal._native import Core, Options, end, forked
 
 _PORT = 3443

@@ -29,7 +29,7 @@ from pyspark.sql.types import (
 )
 
 from leafseal._engine import Engine, is_pem
-from leafseal._errors import make
+from leafseal._error import make
 
 __all__ = ["LocalEngine", "PublicKeys", "RemoteEngine", "decrypt_columns", "encrypt_columns"]
 

@@ -11,7 +11,8 @@ import { fetchPublicKey, type KeyEndpoint } from './key_endpoint.js';
 import { readPublicKey, type Point } from './point.js';
 import { FILE_OVERHEAD, SealingKey, importRecipient, metadata } from './seal.js';
 
-export { LeafsealError, type ErrorCode } from './errors.js';
+export type { ErrorCode } from './codes_generated.js';
+export { LeafsealError } from './errors.js';
 export type { KeyEndpoint } from './key_endpoint.js';
 
 /** A value after encryption: the same shape, with an envelope for each string, number and boolean. */

@@ -127,7 +127,7 @@ final class Calls {
         if (!call.hasEnded) {
             locked(() -> {
                 call.isDisowned = !call.hasEnded;
-                stopLocked(call, new LeafsealException(LeafsealException.ABORTED, "the future was completed by its owner"));
+                stopLocked(call, new LeafsealException(ErrorCode.ABORTED, "the future was completed by its owner"));
             });
         }
     }
@@ -195,7 +195,7 @@ final class Calls {
 
     private LeafsealException refusal(Call<?> call) {
         if (isClosed) {
-            return new LeafsealException(LeafsealException.CLOSED, "the client is closed");
+            return new LeafsealException(ErrorCode.CLOSED, "the client is closed");
         }
         int count = waiting.size();
         boolean mayBegin = count == 0 && mayBegin() && pool.hasRoom(call);
@@ -206,7 +206,7 @@ final class Calls {
         }
         String message = count + " calls (" + bytesWaiting + " bytes) wait already; start fewer at a time, or raise requestsWaitingMax ("
                 + settings.requestsWaitingMax() + ") or bytesWaitingMax (" + settings.bytesWaitingMax() + ")";
-        return new LeafsealException(LeafsealException.BUSY, message, Retry.LATER, null);
+        return new LeafsealException(ErrorCode.BUSY, message, Retry.LATER, null);
     }
 
     /** Begins a call, or lets it wait. */
@@ -339,7 +339,7 @@ final class Calls {
     private void expireLocked(Call<?> call) {
         String where = call.connection == null ? "no connection was available" : "the engine did not answer";
         String message = where + " within " + call.timeoutMs + " ms";
-        stopLocked(call, new LeafsealException(LeafsealException.DEADLINE_EXCEEDED, message, Retry.LATER, null));
+        stopLocked(call, new LeafsealException(ErrorCode.DEADLINE_EXCEEDED, message, Retry.LATER, null));
     }
 
     /** The caller stops waiting. */
@@ -423,7 +423,7 @@ final class Calls {
 
     /** Accepts no more calls, and returns when those under way have ended. With `isForced` they fail. */
     void close(boolean isForced) {
-        LeafsealException error = new LeafsealException(LeafsealException.CLOSED, "the client was closed");
+        LeafsealException error = new LeafsealException(ErrorCode.CLOSED, "the client was closed");
         locked(() -> {
             isClosed = true;
             if (isForced) {

@@ -153,7 +153,7 @@ final class Connection {
         queue(new Outgoing(slot, null));
         String message = "the engine does not answer on this connection";
         slot.watch = calls.after(calls.settings.abandonedTimeout().toNanos(), () -> {
-            end(new LeafsealException(LeafsealException.CONNECTION_LOST, message, Retry.ELSEWHERE, null));
+            end(new LeafsealException(ErrorCode.CONNECTION_LOST, message, Retry.ELSEWHERE, null));
         });
     }
 
@@ -219,7 +219,7 @@ final class Connection {
     void close() {
         if (error == null) {
             isGraceful = true;
-            end(new LeafsealException(LeafsealException.CLOSED, "the client closed the connection"));
+            end(new LeafsealException(ErrorCode.CLOSED, "the client closed the connection"));
             calls.effect(transport::closeGracefully);
         }
     }
@@ -321,7 +321,7 @@ final class Connection {
         String message = hasExpired
                 ? "a certificate of the engine's chain has expired"
                 : "the engine left the connection before it started the request";
-        return new LeafsealException(LeafsealException.GOING_AWAY, message, Retry.ELSEWHERE, null);
+        return new LeafsealException(ErrorCode.GOING_AWAY, message, Retry.ELSEWHERE, null);
     }
 
     /** A certificate of the engine's chain has expired. */

@@ -200,7 +200,7 @@ public final class LeafsealClientBuilder {
         limit("requestSizeMax", requestSizeMax, 1, LIMIT_MAX);
         limit("answerSizeMax", answerSizeMax, 1, ANSWER_SIZE_MAX);
         limit("retriesMax", retriesMax, 0, 1000);
-        String code = LeafsealException.INVALID_SETTINGS;
+        String code = ErrorCode.INVALID_SETTINGS;
         checked("timeout", timeout, code);
         checked("connectTimeout", connectTimeout, code);
         checked("backoff", backoffMin, code);

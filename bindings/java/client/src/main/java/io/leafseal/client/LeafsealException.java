@@ -6,35 +6,8 @@ import java.util.OptionalLong;
 
 /**
  * The error of every call: a stable code, and whether a retry may succeed. Messages contain no values and no secrets.
- *
- * <p>Codes of the engine are those of the protocol, and a newer engine may send others. The client adds the constants of this class.
  */
 public final class LeafsealException extends RuntimeException {
-    /** A setting is missing or out of range. */
-    public static final String INVALID_SETTINGS = "invalid_settings";
-    /** An argument of a call is invalid; the message names it. */
-    public static final String INVALID_ARGUMENT = "invalid_argument";
-    /** No engine could be reached. */
-    public static final String CONNECT_FAILED = "connect_failed";
-    /** TLS: one side refused the other's certificate, or a certificate file cannot be used. */
-    public static final String TLS_FAILED = "tls_failed";
-    /** The connection ended before the answer arrived. The engine may have processed the request. */
-    public static final String CONNECTION_LOST = "connection_lost";
-    /** The connection ended before the engine started the request. */
-    public static final String GOING_AWAY = "going_away";
-    /** The answer did not arrive within the call's time. The engine was asked to stop. */
-    public static final String DEADLINE_EXCEEDED = "deadline_exceeded";
-    /** The calling thread was interrupted, or the future was cancelled. The engine was asked to stop. */
-    public static final String ABORTED = "aborted";
-    /** More calls, or more bytes of calls, wait than the settings allow. */
-    public static final String BUSY = "busy";
-    /** The request or the answer exceeds a size limit. */
-    public static final String TOO_LARGE = "too_large";
-    /** The peer violated the protocol. */
-    public static final String PROTOCOL_ERROR = "protocol_error";
-    /** The client is closed. */
-    public static final String CLOSED = "closed";
-
     /** Which side reported an error. */
     public enum Source { CLIENT, ENGINE }
 
@@ -73,17 +46,17 @@ public final class LeafsealException extends RuntimeException {
     }
 
     static LeafsealException invalidArgument(String message) {
-        return new LeafsealException(INVALID_ARGUMENT, message);
+        return new LeafsealException(ErrorCode.INVALID_ARGUMENT, message);
     }
 
     /** The error of an element of a list, which the message names, too. */
     static LeafsealException invalidElement(String name, int index, String message) {
         String text = name + "[" + index + "]: " + message;
-        return new LeafsealException(INVALID_ARGUMENT, text, Retry.NEVER, Source.CLIENT, ABSENT, index, ABSENT, null);
+        return new LeafsealException(ErrorCode.INVALID_ARGUMENT, text, Retry.NEVER, Source.CLIENT, ABSENT, index, ABSENT, null);
     }
 
     static LeafsealException protocol(String message) {
-        return new LeafsealException(PROTOCOL_ERROR, message, Retry.ELSEWHERE, null);
+        return new LeafsealException(ErrorCode.PROTOCOL_ERROR, message, Retry.ELSEWHERE, null);
     }
 
     /** The same error with the stack of the calling thread; the cause is the error as it was noticed. */
@@ -91,7 +64,7 @@ public final class LeafsealException extends RuntimeException {
         return new LeafsealException(code, getMessage(), retry, source, retryAfterMs, index, offset, this);
     }
 
-    /** The stable code, such as {@code decrypt_failed}. */
+    /** The stable code, such as {@link ErrorCode#DECRYPT_FAILED}. */
     public String code() {
         return code;
     }

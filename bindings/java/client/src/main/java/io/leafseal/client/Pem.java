@@ -123,7 +123,7 @@ final class Pem {
     }
 
     private LeafsealException failed(String message, Throwable cause) {
-        return new LeafsealException(LeafsealException.TLS_FAILED, name + ": " + message, Retry.NEVER, cause);
+        return new LeafsealException(ErrorCode.TLS_FAILED, name + ": " + message, Retry.NEVER, cause);
     }
 
     /** PrivateKeyInfo (RFC 5208) around a key of an older form. */

@@ -312,7 +312,7 @@ final class Pool {
     }
 
     private static boolean isConnectFailed(LeafsealException error) {
-        return error.code().equals(LeafsealException.CONNECT_FAILED);
+        return error.code().equals(ErrorCode.CONNECT_FAILED);
     }
 
     private void opened(Connection connection) {

@@ -229,7 +229,7 @@ final class Request {
 
         private void checkSize(long size) {
             if (size > sizeMax) {
-                throw new LeafsealException(LeafsealException.TOO_LARGE, "the request exceeds requestSizeMax (" + sizeMax + " bytes)");
+                throw new LeafsealException(ErrorCode.TOO_LARGE, "the request exceeds requestSizeMax (" + sizeMax + " bytes)");
             }
         }
 

@@ -30,6 +30,6 @@ record Settings(
     }
 
     static LeafsealException invalid(String message) {
-        return new LeafsealException(LeafsealException.INVALID_SETTINGS, message);
+        return new LeafsealException(ErrorCode.INVALID_SETTINGS, message);
     }
 }

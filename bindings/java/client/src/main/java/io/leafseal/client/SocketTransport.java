@@ -86,16 +86,16 @@ final class SocketTransport implements Network.Transport {
             endLocked(failure);
         } catch (FrameReader.TooLarge large) {
             String message = "the answer exceeds answerSizeMax (" + settings.answerSizeMax() + " bytes)";
-            var own = new LeafsealException(LeafsealException.TOO_LARGE, message);
+            var own = new LeafsealException(ErrorCode.TOO_LARGE, message);
             var others = new LeafsealException(
-                    LeafsealException.CONNECTION_LOST, "the connection was closed: another answer was too large", Retry.ELSEWHERE, null);
+                    ErrorCode.CONNECTION_LOST, "the connection was closed: another answer was too large", Retry.ELSEWHERE, null);
             calls.locked(() -> connection.end(large.id < 0 ? own : others, large.id, own));
         } catch (FrameScanner.InvalidFrame invalid) {
             calls.locked(() -> connection.end(LeafsealException.protocol("the peer is no engine: " + invalid.getMessage())));
         } catch (LeafsealException failure) {
             calls.locked(() -> connection.end(failure));
         } catch (OutOfMemoryError memory) {
-            calls.locked(() -> connection.end(new LeafsealException(LeafsealException.TOO_LARGE, "no memory for the answer")));
+            calls.locked(() -> connection.end(new LeafsealException(ErrorCode.TOO_LARGE, "no memory for the answer")));
         } finally {
             if (reader != null) {
                 reader.wipe();
@@ -154,7 +154,7 @@ final class SocketTransport implements Network.Transport {
             return Tls.tlsFailed("the engine refused the connection: " + failure.getMessage() + "; check the client's certificate", failure);
         }
         String message = failure == null ? "the engine closed the connection" : "the connection failed: " + Tls.message(failure);
-        return new LeafsealException(LeafsealException.CONNECTION_LOST, message, Retry.ELSEWHERE, failure);
+        return new LeafsealException(ErrorCode.CONNECTION_LOST, message, Retry.ELSEWHERE, failure);
     }
 
     /** Collects what is written into whole records: each is a system call. */

@@ -119,7 +119,7 @@ final class Sockets implements Network {
                 } catch (LeafsealException error) {
                     close(socket);
                     failure = error;
-                    if (!error.code().equals(LeafsealException.CONNECT_FAILED)) {
+                    if (!error.code().equals(ErrorCode.CONNECT_FAILED)) {
                         break;
                     }
                 }
@@ -171,7 +171,7 @@ final class Sockets implements Network {
         }
 
         private static LeafsealException connectFailed(String message, Throwable cause) {
-            return new LeafsealException(LeafsealException.CONNECT_FAILED, message, Retry.ELSEWHERE, cause);
+            return new LeafsealException(ErrorCode.CONNECT_FAILED, message, Retry.ELSEWHERE, cause);
         }
 
         private static void close(Socket socket) {

@@ -75,7 +75,7 @@ final class Tls {
             plain.setOption(StandardSocketOptions.SO_KEEPALIVE, true);
             plain.connect(address, timeoutMs);
         } catch (IOException error) {
-            throw new LeafsealException(LeafsealException.CONNECT_FAILED, message(error), Retry.ELSEWHERE, error);
+            throw new LeafsealException(ErrorCode.CONNECT_FAILED, message(error), Retry.ELSEWHERE, error);
         }
         try {
             SSLSocket secure = (SSLSocket) current.tls.getSocketFactory().createSocket(plain, name, address.getPort(), true);
@@ -88,11 +88,11 @@ final class Tls {
         } catch (javax.net.ssl.SSLException error) {
             // A peer that closes the connection or is silent is a matter of the network rather than of certificates.
             if (error.getCause() instanceof IOException) {
-                throw new LeafsealException(LeafsealException.CONNECT_FAILED, message(error), Retry.ELSEWHERE, error);
+                throw new LeafsealException(ErrorCode.CONNECT_FAILED, message(error), Retry.ELSEWHERE, error);
             }
             throw tlsFailed(explained(error), error);
         } catch (IOException error) {
-            throw new LeafsealException(LeafsealException.CONNECT_FAILED, message(error), Retry.ELSEWHERE, error);
+            throw new LeafsealException(ErrorCode.CONNECT_FAILED, message(error), Retry.ELSEWHERE, error);
         }
     }
 
@@ -190,7 +190,7 @@ final class Tls {
     }
 
     static LeafsealException tlsFailed(String message, Throwable cause) {
-        return new LeafsealException(LeafsealException.TLS_FAILED, message, Retry.NEVER, cause);
+        return new LeafsealException(ErrorCode.TLS_FAILED, message, Retry.NEVER, cause);
     }
 
     static String message(Throwable error) {

@@ -112,16 +112,16 @@ record Conversation(
         network.calls.start(call);
         if (scripted.cancelAt != null) {
             network.afterMs(scripted.cancelAt - scripted.at,
-                    () -> network.calls.stop(call, new LeafsealException(LeafsealException.ABORTED, "cancelled")));
+                    () -> network.calls.stop(call, new LeafsealException(ErrorCode.ABORTED, "cancelled")));
         }
     }
 
     private static String result(Throwable error) {
         LeafsealException failure = (LeafsealException) error;
         boolean isOwn = failure.source() == LeafsealException.Source.CLIENT;
-        if (isOwn && failure.code().equals(LeafsealException.ABORTED)) {
+        if (isOwn && failure.code().equals(ErrorCode.ABORTED)) {
             return "cancelled";
         }
-        return isOwn && failure.code().equals(LeafsealException.DEADLINE_EXCEEDED) ? "timeout" : failure.code();
+        return isOwn && failure.code().equals(ErrorCode.DEADLINE_EXCEEDED) ? "timeout" : failure.code();
     }
 }

@@ -107,7 +107,7 @@ class ExpiryTest {
                 }
                 return failure.get() != null;
             });
-            assertEquals(LeafsealException.TLS_FAILED, failure.get().code(), failure.get()::getMessage);
+            assertEquals(ErrorCode.TLS_FAILED, failure.get().code(), failure.get()::getMessage);
             assertTrue(failure.get().getMessage().contains("expired"), failure.get()::getMessage);
             assertEquals(1, seen.opened.get());
             assertTrue(seen.reason.get().getMessage().contains("a certificate of the engine's chain has expired"));

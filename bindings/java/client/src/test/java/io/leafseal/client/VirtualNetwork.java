@@ -150,7 +150,7 @@ final class VirtualNetwork implements Network {
             } else {
                 boolean isTls = word.equals("tls_failed");
                 receiver.failed(address.name(), new LeafsealException(
-                        isTls ? LeafsealException.TLS_FAILED : LeafsealException.CONNECT_FAILED, "scripted", Retry.ELSEWHERE, null));
+                        isTls ? ErrorCode.TLS_FAILED : ErrorCode.CONNECT_FAILED, "scripted", Retry.ELSEWHERE, null));
             }
         });
     }
@@ -266,7 +266,7 @@ final class VirtualNetwork implements Network {
                 switch (words[0]) {
                     case "going_away" -> connection.take(new Answers.GoingAway(words[1]), null);
                     case "connection_error" -> connection.take(new Answers.ConnectionError(error(new String[] {words[1]})), null);
-                    default -> connection.end(new LeafsealException(LeafsealException.CONNECTION_LOST, "scripted", Retry.ELSEWHERE, null));
+                    default -> connection.end(new LeafsealException(ErrorCode.CONNECTION_LOST, "scripted", Retry.ELSEWHERE, null));
                 }
             });
         }

@@ -1,5 +1,6 @@
 package io.leafseal.kafka;
 
+import io.leafseal.client.ErrorCode;
 import io.leafseal.client.LeafsealClient;
 import io.leafseal.client.LeafsealException;
 import io.leafseal.client.Retry;
@@ -31,14 +32,12 @@ import org.apache.kafka.connect.transforms.Transformation;
  * <p>A record to which the selection cannot be applied fails; it never passes unchanged.
  */
 abstract class FieldTransform<R extends ConnectRecord<R>> implements Transformation<R>, Versioned {
-    /** Codes that the record causes. */
-    private static final Set<String> CODES_OF_DATA = Set.of(
-            "invalid_argument", "invalid_document", "unmatched_selector", "ambiguous_name", "invalid_envelope", "decrypt_failed", "number_out_of_range", "too_large");
     /**
      * Codes of calls that the same settings may serve later, although the client does not retry them: a grant is given, an app enabled, a
      * file of a certificate renewed; or the task stops.
      */
-    private static final Set<String> CODES_THAT_PASS = Set.of("forbidden", "app_disabled", "tls_failed", "aborted", "closed");
+    private static final Set<String> CODES_THAT_PASS = Set.of(
+            ErrorCode.FORBIDDEN, ErrorCode.APP_DISABLED, ErrorCode.TLS_FAILED, ErrorCode.ABORTED, ErrorCode.CLOSED);
     private static final int SCHEMAS_MAX = 64;
 
     private final SynchronizedCache<Schema, Schema> schemas = new SynchronizedCache<>(new LRUCache<>(SCHEMAS_MAX));
@@ -118,7 +117,9 @@ abstract class FieldTransform<R extends ConnectRecord<R>> implements Transformat
 
     private RuntimeException failed(LeafsealException error) {
         String message = "leafseal: " + error.code() + ": " + error.getMessage();
-        boolean isData = CODES_OF_DATA.contains(error.code()) || (error.code().equals("forbidden") && isDataForbidden());
+        // A value of a record that no envelope can hold is an invalid argument.
+        boolean isData = ErrorCode.CAUSED_BY_DATA.contains(error.code()) || error.code().equals(ErrorCode.INVALID_ARGUMENT)
+                || (error.code().equals(ErrorCode.FORBIDDEN) && isDataForbidden());
         if (error.retry() != Retry.NEVER || (!isData && CODES_THAT_PASS.contains(error.code()))) {
             return new RetriableException(message, error);
         }

@@ -1,0 +1,84 @@
+//! The names that the Python package uses.
+
+use std::fmt::Write;
+
+use leafseal_errors::{ErrorCode, Interface};
+
+use super::Output;
+use super::names::{MARK, camel_case};
+use crate::source::Source;
+
+const EXCEPTIONS: &str = "bindings/python/python/leafseal/_errors.py";
+
+/// Exceptions of Python that an exception of the package also is.
+const BUILT_IN: [(&str, &[ErrorCode]); 3] = [
+    (
+        "ValueError",
+        &[
+            ErrorCode::InvalidParams,
+            ErrorCode::InvalidDocument,
+            ErrorCode::InvalidSelector,
+            ErrorCode::InvalidEnvelope,
+            ErrorCode::NumberOutOfRange,
+            ErrorCode::InvalidSettings,
+        ],
+    ),
+    ("TimeoutError", &[ErrorCode::DeadlineExceeded]),
+    ("ConnectionError", &[ErrorCode::ConnectFailed, ErrorCode::TlsFailed, ErrorCode::ConnectionLost]),
+];
+
+/// Codes whose exception is that of another code.
+const SHARED: [(ErrorCode, ErrorCode); 1] = [(ErrorCode::GoingAway, ErrorCode::ConnectionLost)];
+
+/// Codes without an exception of their own: of defects of the package, or which it does not raise.
+const PLAIN: [ErrorCode; 8] = [
+    ErrorCode::InvalidFrame,
+    ErrorCode::InvalidRequest,
+    ErrorCode::UnknownMethod,
+    ErrorCode::UnknownError,
+    ErrorCode::InvalidArgument,
+    ErrorCode::Aborted,
+    ErrorCode::Busy,
+    ErrorCode::NoMemory,
+];
+
+pub(super) fn outputs(_: &[Source]) -> Result<Vec<Output>, String> {
+    Ok(vec![Output { path: EXCEPTIONS, text: exceptions() }])
+}
+
+fn codes() -> impl Iterator<Item = ErrorCode> {
+    let is_raised = |code: &ErrorCode| {
+        let interfaces = code.interfaces();
+        !PLAIN.contains(code) && (interfaces.contains(&Interface::Rpc) || interfaces.contains(&Interface::Client))
+    };
+    ErrorCode::ALL.iter().copied().filter(is_raised)
+}
+
+fn class(code: ErrorCode) -> String {
+    let shared = SHARED.iter().find(|(of, _)| *of == code);
+    camel_case(shared.map_or(code, |(_, with)| *with).as_str())
+}
+
+fn exceptions() -> String {
+    let is_own = |code: &ErrorCode| SHARED.iter().all(|(of, _)| of != code);
+    let own: Vec<ErrorCode> = codes().filter(is_own).collect();
+    let mut names: Vec<String> = own.iter().map(|code| class(*code)).chain(["Error".to_owned()]).collect();
+    names.sort();
+    let mut text = format!(
+        "# {MARK}\n\"\"\"The exceptions of the package, by code.\"\"\"\n\nfrom leafseal._error import Error, register\n\n__all__ = [\n"
+    );
+    for name in names {
+        let _ = writeln!(text, "    \"{name}\",");
+    }
+    text.push_str("]\n");
+    for code in own {
+        let built_in = BUILT_IN.iter().find(|(_, codes)| codes.contains(&code));
+        let bases = built_in.map_or("Error".to_owned(), |(name, _)| format!("Error, {name}"));
+        let _ = write!(text, "\n\nclass {}({bases}):\n    \"\"\"{}\"\"\"\n", class(code), code.about());
+    }
+    text.push_str("\n\nregister(\n    {\n");
+    for code in codes() {
+        let _ = writeln!(text, "        \"{code}\": {},", class(code));
+    }
+    text + "    }\n)\n"
+}
