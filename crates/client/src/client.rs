@@ -1,9 +1,8 @@
 //! The calls, and the connection pool under them.
 
-mod connections;
+mod dialler;
 mod dialling;
-pub(crate) mod places;
-pub(crate) mod pool;
+mod pool;
 mod retries;
 
 use std::fmt;
@@ -23,12 +22,13 @@ use crate::outgoing::Outgoing;
 use crate::prepared::Prepared;
 use crate::settings::ClientSettings;
 use crate::shared::CallOrigin;
+use crate::signals::Signals;
 #[cfg(feature = "simulation")]
 use crate::simulation::Network;
 use crate::tls;
-use connections::Dialler;
-pub(crate) use connections::dial;
-use pool::{Inner, Pool, RefusedBy, Signals, Turn};
+use dialler::Dialler;
+pub(crate) use dialler::dial;
+use pool::{Inner, Pool, RefusedBy, Turn};
 use retries::Retries;
 
 /// A client of one engine, or of several that serve the same apps. Clones share the connections.
@@ -503,7 +503,7 @@ fn check_request_size(size: usize, size_max: usize) -> Result<(), ClientError> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::connections::host;
+    use super::dialler::host;
     use super::*;
     use crate::identity::{ClientTls, TlsPart};
     use zeroize::Zeroizing;

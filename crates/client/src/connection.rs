@@ -11,8 +11,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, Wr
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
-use crate::client::places::Place;
 use crate::error::{ClientError, Sent};
+use crate::places::Place;
 use crate::shared::{Next, Shared};
 use crate::tls::explain_read;
 

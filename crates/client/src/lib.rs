@@ -29,12 +29,15 @@ mod error;
 mod identity;
 mod observer;
 mod outgoing;
+mod places;
 mod prepared;
 pub mod raw;
+mod retry_budget;
 mod rule;
 mod rules;
 mod settings;
 mod shared;
+mod signals;
 #[cfg(feature = "simulation")]
 #[doc(hidden)]
 pub mod simulation;

@@ -17,14 +17,30 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::answer::Answer;
 use crate::answer_memory::AnswerMemory;
-use crate::client::places::Place;
-use crate::client::pool::{Inner, Signals};
 use crate::decisions::event_of;
 use crate::error::{ClientError, Sent};
 use crate::outgoing::{Outgoing, WRITE_SIZE};
+use crate::places::Place;
 use crate::rule::Event;
+use crate::settings::ClientSettings;
+use crate::signals::Signals;
 
 type Outcome = Result<Answer, ClientError>;
+
+/// The owner of connections: the pool, which learns from them what concerns other calls.
+pub(crate) trait Owner: Send + Sync {
+    /// A slot is free: another call may begin.
+    fn released(self: Arc<Self>);
+
+    /// A connection has ended, or takes no further calls.
+    fn left(self: Arc<Self>, left: &Shared, has_answered: bool);
+
+    /// The engine of a place is avoided after an event with this code, if the rules say so.
+    fn avoid_after(&self, place: Place, event: Event, code: &str);
+
+    /// An engine has done a call that began when this many refusals were known.
+    fn succeeded(&self, place: Place, refusals: u64);
+}
 
 pub(crate) struct Shared {
     state: Mutex<State>,
@@ -39,7 +55,7 @@ pub(crate) struct Shared {
     place: Place,
     /// Whether calls may begin here.
     is_usable: AtomicBool,
-    pool: Weak<Inner>,
+    owner: Weak<dyn Owner>,
     signals: Arc<Signals>,
 }
 
@@ -98,19 +114,19 @@ pub(crate) enum Next {
 }
 
 impl Shared {
-    pub(crate) fn new(pool: &Arc<Inner>, place: Place) -> Self {
-        let slots_max = pool.settings.requests_in_flight_max;
+    pub(crate) fn new(settings: &ClientSettings, owner: Weak<dyn Owner>, signals: Arc<Signals>, place: Place) -> Self {
+        let slots_max = settings.requests_in_flight_max;
         Shared {
             state: Mutex::default(),
             to_write: Notify::new(),
             to_watch: Notify::new(),
             slots: Arc::new(Semaphore::new(slots_max)),
             slots_max,
-            abandoned_timeout: pool.settings.abandoned_timeout,
+            abandoned_timeout: settings.abandoned_timeout,
             place,
             is_usable: AtomicBool::new(true),
-            pool: Arc::downgrade(pool),
-            signals: pool.signals(),
+            owner,
+            signals,
         }
     }
 
@@ -131,19 +147,19 @@ impl Shared {
     /// No call begins any more; the pool learns it once.
     fn note_left(&self) {
         if self.is_usable.swap(false, Ordering::AcqRel)
-            && let Some(pool) = self.pool.upgrade()
+            && let Some(owner) = self.owner.upgrade()
         {
             let has_answered = self.lock().has_answered;
-            pool.connection_left(self, has_answered);
+            owner.left(self, has_answered);
         }
     }
 
     /// A slot is free: another call may begin.
     fn note_released(&self) {
         if self.signals.has_waiting()
-            && let Some(pool) = self.pool.upgrade()
+            && let Some(owner) = self.owner.upgrade()
         {
-            pool.pump();
+            owner.released();
         }
     }
 
@@ -155,8 +171,8 @@ impl Shared {
     }
 
     fn avoid_after(&self, event: Event, code: &str) {
-        if let Some(pool) = self.pool.upgrade() {
-            pool.avoid_after(self.place, event, code);
+        if let Some(owner) = self.owner.upgrade() {
+            owner.avoid_after(self.place, event, code);
         }
     }
 
@@ -167,9 +183,9 @@ impl Shared {
             Ok(_) => {
                 self.signals.budget.earn();
                 if self.signals.has_refusals()
-                    && let Some(pool) = self.pool.upgrade()
+                    && let Some(owner) = self.owner.upgrade()
                 {
-                    pool.succeeded(self.place, origin.refusals);
+                    owner.succeeded(self.place, origin.refusals);
                 }
             }
             Err(error) => self.note_error(error),

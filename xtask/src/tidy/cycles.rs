@@ -9,49 +9,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Finding, Repository, modules};
 use crate::{
     lexer::{is_name, words},
-    metadata::{Package, short},
     source::{Region, Source},
 };
 
-/// Imports that close a cycle and are known: crate, the module that imports, and the imported one. New ones need a better cut instead.
-const ALLOWED: [(&str, &str, &str); 5] = [
-    ("client", "client::pool", "client::connections"),
-    ("client", "client::pool", "client::dialling"),
-    ("client", "client::pool", "client::retries"),
-    ("client", "connection", "client"),
-    ("client", "shared", "client"),
-];
 /// Modules that may hand on a name one to the next.
 const HANDS_MAX: usize = 8;
 
-/// Modules that import each other in a cycle, once for each cycle, and allowed imports that do not exist.
+/// Modules that import each other in a cycle, once for each cycle.
 pub(super) fn check(repository: &Repository) -> Vec<Finding> {
-    repository.packages.iter().flat_map(|package| check_package(repository, package, &ALLOWED)).collect()
-}
-
-fn check_package(repository: &Repository, package: &Package, allowed: &[(&str, &str, &str)]) -> Vec<Finding> {
-    let shipped = package.targets.iter().filter(|target| target.is_shipped());
-    let crates = shipped.map(|target| Crate::new(modules::tree(&repository.sources, target)));
-    let path = |names: &str| names.split("::").map(str::to_owned).collect::<Path>();
-    let allowed = allowed.iter().filter(|(name, ..)| *name == short(&package.name));
-    let allowed: Vec<(Path, Path)> = allowed.map(|(_, from, to)| (path(from), path(to))).collect();
-    let (mut findings, mut used) = (Vec::new(), BTreeSet::new());
-    for mut one in crates {
-        used.extend(allowed.iter().filter(|arrow| one.remove(arrow)));
-        findings.extend(one.cycles().into_iter().map(|(path, cycle)| Finding {
-            path,
-            line: 1,
-            what: format!("modules import each other: {}", cycle.join(", ")),
-            instead: "move what both need to a module that imports neither".to_owned(),
-        }));
-    }
-    findings.extend(allowed.iter().filter(|arrow| !used.contains(arrow)).map(|(from, to)| Finding {
-        path: file!().to_owned(),
+    let targets = repository.packages.iter().flat_map(|package| &package.targets);
+    let crates = targets
+        .filter(|target| target.is_shipped())
+        .map(|target| Crate::new(modules::tree(&repository.sources, target)));
+    let cycles = crates.flat_map(|one| one.cycles());
+    let findings = cycles.map(|(path, cycle)| Finding {
+        path,
         line: 1,
-        what: format!("`{}` of {} no longer imports `{}`", from.join("::"), package.name, to.join("::")),
-        instead: "delete its line in the list of allowed imports".to_owned(),
-    }));
-    findings
+        what: format!("modules import each other: {}", cycle.join(", ")),
+        instead: "move what both need to a module that imports neither".to_owned(),
+    });
+    findings.collect()
 }
 
 /// A module by its names, from the crate's root down; the root has none.
@@ -76,11 +53,6 @@ impl<'a> Crate<'a> {
             }
         }
         Self { sources, imports: all }
-    }
-
-    /// Removes an import; returns whether there was one.
-    fn remove(&mut self, (from, to): &(Path, Path)) -> bool {
-        self.imports.get_mut(from).is_some_and(|targets| targets.remove(to))
     }
 
     /// The file of a module, or the first inside of it.
@@ -318,24 +290,6 @@ mod tests {
         let b = b.replacen("use crate::A", "use crate::Other", 1);
         let files = [LIB, ("crates/pool/src/a.rs", "use crate::b::B;\n"), ("crates/pool/src/b.rs", &b)];
         assert_eq!(cycles(&files), "", "tests and comments make no cycle");
-    }
-
-    #[test]
-    fn an_allowed_import_is_passed_over_while_it_exists() {
-        let with = |a: &str| {
-            let files = [
-                ("crates/pool/Cargo.toml", ""),
-                LIB,
-                ("crates/pool/src/a.rs", a),
-                ("crates/pool/src/b.rs", "use crate::a::A;\n"),
-            ];
-            let repository = sample::repository(&files);
-            let found =
-                check_package(&repository, &repository.packages[0], &[("pool", "a", "b"), ("engine", "a", "b")]);
-            found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
-        };
-        assert_eq!(with("use crate::b::B;\n"), "");
-        assert!(with("use crate::c::C;\n").contains("`a` of pool no longer imports `b`"));
     }
 
     #[test]

@@ -1,15 +1,13 @@
-//! Opening connections: at most one dial at a time, which goes on when the call that caused it ends. `Dialling` of
+//! When connections are opened, and to which addresses: at most one dial at a time, with pauses after failures. `Dialling` of
 //! `vectors/client/README.md`.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
-use super::pool::{Inner, Pool};
-use crate::connection::Connection;
-use crate::error::{ClientError, ErrorKind};
+use crate::error::ClientError;
+use crate::places::Places;
 use crate::rules;
 
 /// What a dial is for.
@@ -66,6 +64,22 @@ impl Dialling {
         has_passed(self.stuck_until) && self.error(now).is_none() && (is_some_fresh || has_passed(self.renewed_until))
     }
 
+    /// Begins a dial, unless one runs or the pause after a failure has not passed. The dial runs while the returned token is alive, and
+    /// waits first. `backoff` returns the pause after that many earlier ones.
+    pub(super) fn start(
+        &mut self,
+        kind: Kind,
+        now: Instant,
+        backoff: impl FnOnce(u32) -> Duration,
+    ) -> Option<(Arc<Kind>, Duration)> {
+        if self.running.strong_count() > 0 || self.error(now).is_some() {
+            return None;
+        }
+        let token = Arc::new(kind);
+        self.running = Arc::downgrade(&token);
+        Some((token, self.pause_before(backoff)))
+    }
+
     /// The pause before a dial: longer each time while engines end connections before they answer anything, for otherwise a client would
     /// reconnect to such an engine in a busy loop. The first one causes none: engines end idle connections, too.
     fn pause_before(&mut self, backoff: impl FnOnce(u32) -> Duration) -> Duration {
@@ -82,130 +96,57 @@ impl Dialling {
             }
         }
     }
-}
 
-/// The addresses of a dial.
-struct Plan {
-    order: Vec<usize>,
-    /// How many of them, at the beginning, are not avoided.
-    fresh: usize,
-}
-
-impl Pool {
-    fn plan(&mut self, kind: Kind, count: usize) -> Plan {
-        let now = Instant::now();
-        self.places.forget_expired(now);
-        let next = self.dialling.next_address;
+    /// The addresses of a dial that begins: `count` in all, those that are not avoided first.
+    pub(super) fn plan(&mut self, places: &Places, kind: Kind, count: usize, now: Instant) -> Plan {
+        let next = self.next_address;
         let mut order: Vec<usize> = (0..count).map(|step| next.wrapping_add(step) % count).collect();
-        order.sort_by_key(|address| self.places.is_address_avoided(*address));
-        let fresh = order.iter().filter(|address| !self.places.is_address_avoided(**address)).count();
+        order.sort_by_key(|address| places.is_address_avoided(*address));
+        let fresh = order.iter().filter(|address| !places.is_address_avoided(**address)).count();
         match (fresh, kind) {
-            (0, _) => self.dialling.renewed_until = Some(now + rules::AVOIDED),
+            (0, _) => self.renewed_until = Some(now + rules::AVOIDED),
             (_, Kind::Elsewhere) => order.truncate(fresh),
             (_, Kind::Any) => {}
         }
         Plan { order, fresh }
     }
-}
 
-impl Inner {
-    /// Begins a dial, unless one runs or the pause after a failure has not passed.
-    pub(super) fn start_dial(self: &Arc<Self>, pool: &mut Pool, kind: Kind, runtime: Option<&Handle>, now: Instant) {
-        let dialling = &mut pool.dialling;
-        if dialling.running.strong_count() > 0 || dialling.error(now).is_some() {
-            return;
-        }
-        let token = Arc::new(kind);
-        dialling.running = Arc::downgrade(&token);
-        let pause = dialling.pause_before(|earlier| self.pause(earlier));
-        let running = Running { inner: Arc::clone(self), token: Some(token) };
-        let dial = running.dial(kind, pause);
-        match runtime {
-            Some(runtime) => drop(runtime.spawn(dial)),
-            None => drop(tokio::spawn(dial)),
-        }
+    /// A dial connects to this address.
+    pub(super) fn note_tried(&mut self, address: usize) {
+        self.next_address = address.wrapping_add(1);
     }
-}
 
-/// A dial that runs.
-struct Running {
-    inner: Arc<Inner>,
-    token: Option<Arc<Kind>>,
-}
-
-impl Running {
-    async fn dial(mut self, kind: Kind, pause: Duration) {
-        if !pause.is_zero() {
-            sleep(pause).await;
-        }
-        let inner = Arc::clone(&self.inner);
-        let count = inner.settings.addresses.len();
-        let plan = inner.lock().plan(kind, count);
-        let mut error: Option<ClientError> = None;
-        let mut opened = None;
-        let mut tried = 0;
-        for &address in &plan.order {
-            inner.lock().dialling.next_address = address.wrapping_add(1);
-            tried += 1;
-            match inner.dial(address).await {
-                Ok(connection) => {
-                    opened = Some(connection);
-                    break;
-                }
-                // What may pass counts before what may not.
-                Err(new) if new.kind == ErrorKind::Connect => error = Some(new),
-                Err(new) => error = Some(error.filter(|error| error.kind == ErrorKind::Connect).unwrap_or(new)),
-            }
-        }
-        let is_fresh = opened.is_some() && tried <= plan.fresh;
-        let mut pool = inner.lock();
-        let pool = &mut *pool;
-        self.token = None;
-        inner.note_missed(pool, is_fresh, plan.fresh);
-        match (opened, error) {
-            (Some(opened), _) => inner.opened(pool, &opened),
-            (None, Some(error)) if tried == count => inner.note_failed(pool, error),
-            (None, _) => {}
-        }
-        inner.pump_locked(pool);
-    }
-}
-
-impl Drop for Running {
-    /// Only if the runtime of the dial has ended are calls still waiting for it.
-    fn drop(&mut self) {
-        if self.token.take().is_some()
-            && let Ok(mut pool) = self.inner.pool.try_lock()
-        {
-            self.inner.pump_locked(&mut pool);
-        }
-    }
-}
-
-impl Inner {
-    fn note_missed(&self, pool: &mut Pool, is_fresh: bool, fresh: usize) {
-        let dialling = &mut pool.dialling;
+    /// A dial has ended that planned `fresh` addresses which are not avoided; `is_fresh`: it has reached one of them.
+    pub(super) fn note_missed(
+        &mut self,
+        is_fresh: bool,
+        fresh: usize,
+        now: Instant,
+        backoff: impl FnOnce(u32) -> Duration,
+    ) {
         if is_fresh {
-            (dialling.stuck_failures, dialling.stuck_until) = (0, None);
+            (self.stuck_failures, self.stuck_until) = (0, None);
         } else if fresh > 0 {
-            dialling.stuck_until = Some(Instant::now() + self.pause(dialling.stuck_failures));
-            dialling.stuck_failures = dialling.stuck_failures.saturating_add(1);
+            self.stuck_until = Some(now + backoff(self.stuck_failures));
+            self.stuck_failures = self.stuck_failures.saturating_add(1);
         }
     }
 
-    fn note_failed(&self, pool: &mut Pool, error: ClientError) {
-        let dialling = &mut pool.dialling;
-        dialling.failed = Some((Instant::now() + self.pause(dialling.failures), error));
-        dialling.failures = dialling.failures.saturating_add(1);
+    /// A dial has failed at every address.
+    pub(super) fn note_failed(&mut self, error: ClientError, now: Instant, backoff: impl FnOnce(u32) -> Duration) {
+        self.failed = Some((now + backoff(self.failures), error));
+        self.failures = self.failures.saturating_add(1);
     }
 
-    fn opened(&self, pool: &mut Pool, opened: &Arc<Connection>) {
-        (pool.dialling.failures, pool.dialling.failed) = (0, None);
-        // It may have ended since.
-        if opened.shared.is_usable() {
-            pool.places.forget_expired(Instant::now());
-            pool.connections.push(Arc::clone(opened));
-            pool.replace_avoided(opened, self.settings.connections_max);
-        }
+    /// A dial has opened a connection.
+    pub(super) fn note_opened(&mut self) {
+        (self.failures, self.failed) = (0, None);
     }
+}
+
+/// The addresses of a dial.
+pub(super) struct Plan {
+    pub(super) order: Vec<usize>,
+    /// How many of them, at the beginning, are not avoided.
+    pub(super) fresh: usize,
 }

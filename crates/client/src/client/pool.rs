@@ -1,39 +1,31 @@
 //! The connections that calls may begin on, and the calls that wait for one: `begin` of `vectors/client/README.md`.
 
+mod dials;
+
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::Instant;
 
-use super::connections::Dialler;
+use super::dialler::Dialler;
 use super::dialling::{Dialling, Kind};
-use super::places::{Place, Places};
-use super::retries::RetryBudget;
 use crate::connection::Connection;
 use crate::error::ClientError;
+use crate::places::{Place, Places};
 use crate::rule::Event;
 use crate::rules;
 use crate::settings::ClientSettings;
-use crate::shared::Shared;
+use crate::shared::{Owner, Shared};
+use crate::signals::Signals;
 
 pub(crate) struct Inner {
     pub(crate) settings: ClientSettings,
     pub(super) dialler: Dialler,
     pub(super) pool: Mutex<Pool>,
     pub(super) signals: Arc<Signals>,
-}
-
-/// What connections use for every answer, without the pool's lock.
-#[derive(Default)]
-pub(crate) struct Signals {
-    /// Calls wait for a connection, or for a slot on one.
-    pub(super) has_waiting: AtomicBool,
-    /// Some place may be avoided until a call succeeds there.
-    pub(super) has_refusals: AtomicBool,
-    pub(crate) budget: RetryBudget,
 }
 
 #[derive(Default)]
@@ -83,24 +75,7 @@ impl RefusedBy {
     }
 }
 
-impl Signals {
-    /// Whether calls wait for a slot that was just released.
-    pub(crate) fn has_waiting(&self) -> bool {
-        // A call that begins to wait stores it, and then looks for a slot once more.
-        fence(Ordering::SeqCst);
-        self.has_waiting.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn has_refusals(&self) -> bool {
-        self.has_refusals.load(Ordering::Relaxed)
-    }
-}
-
 impl Inner {
-    pub(crate) fn signals(&self) -> Arc<Signals> {
-        Arc::clone(&self.signals)
-    }
-
     pub(super) fn lock(&self) -> MutexGuard<'_, Pool> {
         self.pool.lock().expect("nothing panics while this is locked")
     }
@@ -186,7 +161,7 @@ impl Inner {
     }
 
     /// A slot is free, or a call no longer waits.
-    pub(crate) fn pump(self: &Arc<Self>) {
+    pub(super) fn pump(self: &Arc<Self>) {
         self.pump_locked(&mut self.lock());
     }
 
@@ -204,17 +179,21 @@ impl Inner {
         pool.places.forget_expired(now);
         pool.may_leave(self.settings.addresses.len(), now)
     }
+}
 
-    /// A connection has ended, or takes no further calls.
-    pub(crate) fn connection_left(self: &Arc<Self>, left: &Shared, has_answered: bool) {
+impl Owner for Inner {
+    fn released(self: Arc<Self>) {
+        self.pump();
+    }
+
+    fn left(self: Arc<Self>, left: &Shared, has_answered: bool) {
         let mut pool = self.lock();
         pool.dialling.last_left = Some(has_answered);
         pool.connections.retain(|connection| !std::ptr::eq(Arc::as_ptr(&connection.shared), left));
         self.pump_locked(&mut pool);
     }
 
-    /// The engine of a place is avoided after an event with this code, if the rules say so.
-    pub(crate) fn avoid_after(&self, place: Place, event: Event, code: &str) {
+    fn avoid_after(&self, place: Place, event: Event, code: &str) {
         let rule = rules::AVOID.iter().find(|rule| rule.event == event && rule.code == code);
         if let Some(rule) = rule {
             self.lock().places.avoid(place, rule.until_success, Instant::now());
@@ -222,8 +201,7 @@ impl Inner {
         }
     }
 
-    /// An engine has done a call that began when this many refusals were known.
-    pub(crate) fn succeeded(&self, place: Place, refusals: u64) {
+    fn succeeded(&self, place: Place, refusals: u64) {
         let mut pool = self.lock();
         pool.places.forgive_refusals(place, refusals);
         self.signals.has_refusals.store(pool.places.has_refusals(), Ordering::Relaxed);

@@ -22,7 +22,7 @@ pub(crate) struct Place {
 
 /// The state of all places.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub(crate) struct Places {
     avoided: BTreeMap<Place, Avoided>,
     /// The number of DNS records of each address at the last connection to it.
     record_counts: BTreeMap<usize, usize>,
@@ -42,7 +42,7 @@ struct Avoided {
 
 impl Places {
     /// Avoids a place. What lasts until its time is over is not shortened.
-    pub(super) fn avoid(&mut self, place: Place, until_success: bool, now: Instant) {
+    pub(crate) fn avoid(&mut self, place: Place, until_success: bool, now: Instant) {
         self.forget_expired(now);
         self.refusals += 1;
         let lasts = self.avoided.get(&place).is_some_and(|avoided| !avoided.until_success);
@@ -52,7 +52,7 @@ impl Places {
     }
 
     /// Returns whether there were any.
-    pub(super) fn forget_expired(&mut self, now: Instant) -> bool {
+    pub(crate) fn forget_expired(&mut self, now: Instant) -> bool {
         let count = self.avoided.len();
         if count > 0 {
             self.avoided.retain(|_, avoided| now < avoided.until);
@@ -61,17 +61,17 @@ impl Places {
     }
 
     /// The number of refusals so far.
-    pub(super) fn refusals(&self) -> u64 {
+    pub(crate) fn refusals(&self) -> u64 {
         self.refusals
     }
 
     /// Whether the success of a call may end an avoidance.
-    pub(super) fn has_refusals(&self) -> bool {
+    pub(crate) fn has_refusals(&self) -> bool {
         self.avoided.values().any(|avoided| avoided.until_success)
     }
 
     /// A call succeeded that began when this many refusals were known.
-    pub(super) fn forgive_refusals(&mut self, place: Place, known: u64) {
+    pub(crate) fn forgive_refusals(&mut self, place: Place, known: u64) {
         let is_over = |avoided: &Avoided| avoided.until_success && avoided.refusal <= known;
         if self.avoided.get(&place).is_some_and(is_over) {
             self.avoided.remove(&place);
@@ -79,20 +79,20 @@ impl Places {
     }
 
     /// Stops avoiding a place.
-    pub(super) fn forgive(&mut self, place: Place) {
+    pub(crate) fn forgive(&mut self, place: Place) {
         self.avoided.remove(&place);
     }
 
-    pub(super) fn note_records(&mut self, address: usize, count: usize) {
+    pub(crate) fn note_records(&mut self, address: usize, count: usize) {
         self.record_counts.insert(address, count);
     }
 
-    pub(super) fn is_avoided(&self, place: Place) -> bool {
+    pub(crate) fn is_avoided(&self, place: Place) -> bool {
         self.avoided.contains_key(&place)
     }
 
     /// Whether every known record of an address is avoided.
-    pub(super) fn is_address_avoided(&self, address: usize) -> bool {
+    pub(crate) fn is_address_avoided(&self, address: usize) -> bool {
         let avoided = self.avoided.keys().filter(|place| place.address == address).count();
         avoided >= self.record_counts.get(&address).copied().unwrap_or(1)
     }
@@ -103,7 +103,7 @@ impl Places {
 ///
 /// # Errors
 /// The error of the last record.
-pub(super) async fn connect_any(
+pub(crate) async fn connect_any(
     records: &mut [SocketAddr],
     start: f64,
     is_avoided: impl Fn(SocketAddr) -> bool,
@@ -127,7 +127,7 @@ pub(super) async fn connect_any(
 }
 
 /// Returns the DNS records of an address without duplicates.
-pub(super) async fn records(address: &str) -> io::Result<Vec<SocketAddr>> {
+pub(crate) async fn records(address: &str) -> io::Result<Vec<SocketAddr>> {
     let mut records = Vec::new();
     for record in lookup_host(address).await? {
         if !records.contains(&record) {

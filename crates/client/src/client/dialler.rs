@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use boring::rand::rand_bytes;
@@ -10,24 +9,21 @@ use boring::ssl::SslConnector;
 use leafseal_protocol::Retry;
 use tokio::time::timeout;
 
-use super::places::{self, Place, connect_any};
-use super::pool::Inner;
-use crate::connection::Connection;
 use crate::error::{ClientError, ErrorKind};
+use crate::places::{self, connect_any};
 use crate::settings::ClientSettings;
-use crate::shared::Shared;
 #[cfg(feature = "simulation")]
-use crate::simulation::Network;
+use crate::simulation::{self, Network};
 use crate::tls::{self, ChainValidity};
 
 /// A new connection over TLS.
 pub(crate) struct Dialled {
     pub(crate) stream: tls::Stream,
-    record: SocketAddr,
+    pub(super) record: SocketAddr,
     /// The records of its address.
-    records: usize,
+    pub(super) records: usize,
     /// How long the engine's chain is valid from now.
-    valid_for: Option<Duration>,
+    pub(super) valid_for: Option<Duration>,
 }
 
 /// Opens connections.
@@ -35,36 +31,6 @@ pub(super) enum Dialler {
     Tls(SslConnector),
     #[cfg(feature = "simulation")]
     Simulated(Box<dyn Network>),
-}
-
-impl Inner {
-    /// A pause after this many earlier ones.
-    pub(super) fn pause(&self, earlier: u32) -> Duration {
-        crate::decisions::backoff(&self.settings, earlier, self.dialler.chance())
-    }
-
-    pub(super) async fn dial(self: &Arc<Self>, index: usize) -> Result<Arc<Connection>, ClientError> {
-        let settings = &self.settings;
-        let address = &*settings.addresses[index];
-        let shared = |place| Shared::new(self, place);
-        Ok(Arc::new(match &self.dialler {
-            Dialler::Tls(connector) => {
-                let start = self.dialler.chance();
-                let is_avoided = |record| self.lock().places.is_avoided(Place { address: index, record: Some(record) });
-                let dialled = dial(settings, connector, address, start, is_avoided).await?;
-                self.lock().places.note_records(index, dialled.records);
-                let place = Place { address: index, record: Some(dialled.record) };
-                Connection::spawn(dialled.stream, place, shared(place), settings.limits, dialled.valid_for)
-            }
-            #[cfg(feature = "simulation")]
-            Dialler::Simulated(network) => {
-                let connecting = async { network.connect(address).await.map_err(|error| simulated(address, &error)) };
-                let stream = within_connect_timeout(settings, address, connecting).await?;
-                let place = Place { address: index, record: None };
-                Connection::spawn(tls::socket(stream), place, shared(place), settings.limits, None)
-            }
-        }))
-    }
 }
 
 impl Dialler {
@@ -93,7 +59,7 @@ pub(crate) async fn dial(
     within_connect_timeout(settings, address, dial_stream(settings, connector, address, start, is_avoided)).await
 }
 
-pub(super) async fn within_connect_timeout<S>(
+async fn within_connect_timeout<S>(
     settings: &ClientSettings,
     address: &str,
     connecting: impl Future<Output = Result<S, ClientError>>,
@@ -108,7 +74,7 @@ pub(super) async fn within_connect_timeout<S>(
     }
 }
 
-pub(super) async fn dial_stream(
+async fn dial_stream(
     settings: &ClientSettings,
     connector: &SslConnector,
     address: &str,
@@ -138,8 +104,19 @@ pub(super) async fn dial_stream(
     }
 }
 
-pub(super) fn unreachable(address: &str, error: &io::Error) -> ClientError {
+fn unreachable(address: &str, error: &io::Error) -> ClientError {
     ClientError::new(ErrorKind::Connect, Retry::Elsewhere, format!("{address}: {error}"))
+}
+
+/// Opens a connection in a simulation.
+#[cfg(feature = "simulation")]
+pub(super) async fn dial_simulated(
+    settings: &ClientSettings,
+    network: &dyn Network,
+    address: &str,
+) -> Result<Box<dyn simulation::Stream>, ClientError> {
+    let connecting = async { network.connect(address).await.map_err(|error| simulated(address, &error)) };
+    within_connect_timeout(settings, address, connecting).await
 }
 
 /// In a simulation, invalid data is a failed handshake.
