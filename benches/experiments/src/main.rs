@@ -1,9 +1,6 @@
 //! Experiments on an engine, for those who develop it (`docs/benchmarks.md`): whether small requests wait for large ones, what an overload
 //! does, and what long mixed work does. Each starts its own engines with the program `leafseal`, and prints a report.
 
-#![forbid(unsafe_code)]
-#![warn(missing_docs)]
-
 mod arguments;
 mod echo;
 mod engine;

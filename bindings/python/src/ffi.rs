@@ -1,4 +1,5 @@
 //! The function of Python's C interface for which PyO3 has no safe one.
+#![allow(unsafe_code)]
 
 use pyo3::Python;
 use pyo3::ffi::{PyInterpreterState_Get, PyInterpreterState_GetID};

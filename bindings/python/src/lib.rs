@@ -1,12 +1,10 @@
 //! The native part of the Python package `leafseal`: converts Python objects and Arrow arrays, and runs calls in this process or on a
 //! remote engine. `python/leafseal` is the interface that users see.
-#![deny(unsafe_code)]
 
 mod arrow;
 mod core;
 mod delivery;
 mod fault;
-#[allow(unsafe_code)]
 mod ffi;
 mod folder;
 mod interpreter;

@@ -12,8 +12,6 @@
 //!
 //! An engine that shuts down, or whose connection reaches its maximum age, announces it on the connection. Calls in flight there finish,
 //! new ones begin on other connections, first to other addresses.
-#![forbid(unsafe_code)]
-#![warn(missing_docs)]
 
 /// Compiles and runs the examples of the README.
 #[cfg(doctest)]

@@ -5,8 +5,6 @@
 //! declarations (`docs/decisions/0032-settings.md`). A JSON Schema describes a file. Why durations and sizes are parsed here and not by a
 //! library: `docs/decisions/0016-configuration.md`.
 //! No I/O and no environment.
-#![forbid(unsafe_code)]
-#![warn(missing_docs)]
 
 mod declare;
 mod document;

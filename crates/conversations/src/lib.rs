@@ -1,8 +1,6 @@
 //! Conversations between a client and engines on a virtual clock: what the engines' connections do and when, what the client must send and
 //! when, and what the calls get. `vectors/client/README.md` has the format and the algorithm, [`Model`] follows it word for word, slowly,
 //! and [`generate`](fn@generate) makes more conversations. Tests of every client run them. Never shipped.
-#![forbid(unsafe_code)]
-#![warn(missing_docs)]
 
 mod files;
 mod generate;

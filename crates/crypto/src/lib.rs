@@ -9,8 +9,6 @@
 //!
 //! The calls that end in `_many` take independent operations and may run them side by side; they always equal a loop of the
 //! single call. Callers state the operation ([`AeadAlgorithm`], [`Curve`]), never the library.
-#![deny(unsafe_code)]
-#![warn(missing_docs)]
 
 pub mod aead;
 mod chacha;

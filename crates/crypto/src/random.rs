@@ -4,7 +4,7 @@
 //! it. Forks can be detected ([`crate::ProcessMark`]), restored memory cannot. So no generator keeps a state beyond one operation: the
 //! kernel, which is not copied or gets a new seed with the copy, makes each draw or the seed of each operation.
 //!
-//! The primitives of this crate take a generator as a parameter. `cargo xtask tidy` refuses generators from elsewhere.
+//! The primitives of this crate take a generator as a parameter. Clippy refuses generators from elsewhere (`clippy.toml`).
 
 use std::convert::Infallible;
 

@@ -20,8 +20,6 @@
 //! assert_eq!(&document[matches[0].start..matches[0].end], br#""4242""#);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-#![forbid(unsafe_code)]
-#![warn(missing_docs)]
 
 mod chunks;
 mod encoding;

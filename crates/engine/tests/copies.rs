@@ -1,6 +1,7 @@
 //! Copies of a running process: a restored checkpoint or a fork continues the same memory twice, and must not use a nonce twice
 //! under a key.
 //! A program of its own with a single test, because a copy has only the thread that made it.
+#![allow(unsafe_code)]
 #![cfg(target_os = "linux")]
 
 use std::collections::HashSet;

@@ -6,8 +6,6 @@
 //! text that is not an envelope is a separate error, [`Malformed`].
 //!
 //! Not here: the key version of an envelope, caches, policy (crate `engine`); positions of envelopes in a document (`document`).
-#![forbid(unsafe_code)]
-#![warn(missing_docs)]
 
 mod aad;
 mod base64;

@@ -4,9 +4,6 @@
 //! places are generated from the table ([`codes`]): `docs/errors.md`, the tables of codes in `docs/`, and the constants of the clients in
 //! other languages (`cargo xtask generate`). Imports nothing, so that every crate may use it.
 
-#![forbid(unsafe_code)]
-#![warn(missing_docs)]
-
 /// Compiles and runs the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

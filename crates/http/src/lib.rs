@@ -6,8 +6,6 @@
 //! Guarantees: connections, heads, streams and times are limited by [`HttpSettings`]; a peer that sends or reads too slowly is disconnected
 //! without affecting others; the rest of an unread body is read and discarded for a while, so that the peer receives the answer; a shutdown
 //! lets requests finish, and can ask clients to reconnect elsewhere before. Not here: routes, callers, the content of bodies.
-#![forbid(unsafe_code)]
-#![warn(missing_docs)]
 
 mod activity;
 mod body;

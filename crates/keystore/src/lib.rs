@@ -10,8 +10,6 @@
 //! that held one are wiped. Non-goals: nothing here decides whether a request may use a key (that is the engine's policy over
 //! [`ClientGrant`]) and nothing caches; anyone who can write to the store's file can change grants and states, but never read or
 //! swap a key.
-#![forbid(unsafe_code)]
-#![warn(missing_docs)]
 
 mod attributes;
 mod copying;

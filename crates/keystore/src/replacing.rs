@@ -52,8 +52,10 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
+    use leafseal_crypto::random::fresh_random;
+
     fn write_secret(path: &Path, content: &[u8]) -> io::Result<()> {
-        replace_file(path, content, Readers::Owner, &mut rand::rng())
+        replace_file(path, content, Readers::Owner, &mut fresh_random())
     }
 
     fn mode(path: &Path) -> u32 {
@@ -68,7 +70,7 @@ mod tests {
         write_secret(&path, b"new").unwrap();
         assert_eq!((fs::read(&path).unwrap(), mode(&path)), (b"new".to_vec(), 0o600));
         let certificate = folder.path().join("cert.pem");
-        replace_file(&certificate, b"c", Readers::All, &mut rand::rng()).unwrap();
+        replace_file(&certificate, b"c", Readers::All, &mut fresh_random()).unwrap();
         let names = fs::read_dir(folder.path()).unwrap().count();
         assert_eq!(names, 2, "no temporary file is left");
     }

@@ -1,6 +1,7 @@
 //! Forks of a process whose other threads use SQLite: the child opens a store of its own, and must not wait for a lock that a thread of
 //! its parent held.
 //! A program of its own with a single test, because a child has only the thread that made it.
+#![allow(unsafe_code)]
 #![cfg(target_os = "linux")]
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,6 +1,5 @@
 //! The attribute `compiled_for` of the crate `lanes`. An attribute needs a crate of its own until `macro_rules!` can define one
 //! (<https://github.com/rust-lang/rust/issues/143547>).
-#![forbid(unsafe_code)]
 
 use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 

@@ -3,7 +3,7 @@
 //! kernel. Nothing here selects a kernel: the caller does.
 //!
 //! Deliberately absent: the environment, randomness, anything that a library does as fast.
-#![warn(missing_docs)]
+#![allow(unsafe_code)]
 // Without the model, no kernel of these CPUs uses the arithmetic that has one.
 #![cfg_attr(
     not(any(target_arch = "x86_64", test, feature = "model")),

@@ -6,8 +6,6 @@
 //! one turn ([`BulkQueue`]); a failed `accept` is retried after a pause ([`ACCEPT_PAUSE`]); a vanished peer is detected
 //! ([`prepare_socket`]); a certificate is replaced without a restart ([`tls::Acceptor`]). Not here: the content of connections, and
 //! permissions.
-#![forbid(unsafe_code)]
-#![warn(missing_docs)]
 
 mod bulk;
 mod calendar;

@@ -13,8 +13,6 @@
 //! The pool contains neither sockets nor crypto. The submitter of a job keeps a [`Cancellation`] to stop it, which is checked
 //! between slices. A job that waits beyond its deadline, or that is hurried, goes first in its connection, so that it ends soon;
 //! its tenant is charged for that too. A panic ends only its job. No lock is held while a slice runs.
-#![forbid(unsafe_code)]
-#![warn(missing_docs)]
 
 mod cancellation;
 mod estimate;

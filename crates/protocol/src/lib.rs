@@ -10,8 +10,6 @@
 //! Encoders append to the caller's `Vec<u8>`: [`request`] for clients, [`answer`] for the engine, over [`write`](mod@write).
 //!
 //! Guarantees: no input panics, allocates by a claimed length, or is scanned twice; errors name the field or index.
-#![forbid(unsafe_code)]
-#![warn(missing_docs)]
 
 /// Compiles and runs the examples of the README.
 #[cfg(doctest)]

@@ -22,10 +22,8 @@ const FILE_LINES_MAX: usize = 600;
 const LIMITED: [&str; 13] = ["rs", "sh", "py", "js", "mjs", "cjs", "ts", "java", "go", "php", "rb", "html", "md"];
 
 /// Files that are tables of data in the form of code, with their content.
-const TABLES: [(&str, &str); 2] = [
-    ("crates/cli/src/arguments.rs", "every command, flag and help text, in the order in which `--help` shows them"),
-    ("crates/cli/src/config/keys.rs", "every setting with its default, limits and documentation"),
-];
+const TABLES: [(&str, &str); 1] =
+    [("crates/cli/src/arguments.rs", "every command, flag and help text, in the order in which `--help` shows them")];
 
 /// Folders of generated pages.
 const GENERATED: [&str; 2] = ["docs/cli.md", "examples/load/reports/"];

@@ -1,68 +1,50 @@
-//! `unsafe` is used only where it is allowed, and each unsafe function states its contract. Clippy asks the same of blocks and
-//! implementations.
+//! `unsafe` is used only where it is allowed, and each unsafe function states its contract.
 //!
-//! Every crate forbids it at its root, except `lanes` (kernels), the bindings (foreign interfaces), and `crypto` and the binding for
-//! Python, which deny it except in their `ffi` modules.
+//! The compiler refuses it by the lint `unsafe_code` of the workspace, which every package inherits. Modules that need it allow it; this
+//! checks which modules do. Clippy asks for notes on blocks and implementations.
 
 use super::{Finding, Repository};
-use crate::{lexer::words, source::Source};
+use crate::{
+    lexer::words,
+    metadata::Package,
+    source::{Region, Source},
+};
 
-/// Crates that may use `unsafe` anywhere.
-const UNSAFE_CRATES: [&str; 2] = ["lanes", "bindings"];
+/// Files and folders that may allow it: kernels and foreign interfaces.
+const PLACES: [&str; 6] = [
+    "bindings/java/native/",
+    "bindings/node/crypto/",
+    "bindings/node/wire/",
+    "bindings/python/src/ffi.rs",
+    "crates/crypto/src/ffi/",
+    "crates/lanes/",
+];
 
-/// Crates that may use `unsafe` only in their module `ffi`, with their folders.
-const FFI_CRATES: [(&str, &str); 2] = [("crypto", "crates/crypto/src/"), ("python", "bindings/python/src/")];
+/// What a manifest has that inherits the lints.
+const INHERITED: &str = "[lints]\nworkspace = true\n";
 
-/// Checks the crate roots, the place of each `unsafe`, and the contracts.
+/// Checks the manifests, the places that allow `unsafe`, and the contracts.
 pub(super) fn check(repository: &Repository) -> Vec<Finding> {
-    roots(repository)
-        .into_iter()
-        .chain(repository.rust().flat_map(|source| [places(source), contracts(source)]).flatten())
-        .collect()
+    let manifests = repository.packages.iter().filter_map(|package| manifest(repository, package));
+    let sources = repository.rust().flat_map(|source| [places(source), contracts(source)]);
+    manifests.chain(sources.flatten()).collect()
 }
 
-fn roots(repository: &Repository) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for package in &repository.packages {
-        let attribute = match package.name.as_str() {
-            name if UNSAFE_CRATES.contains(&name) => continue,
-            name if FFI_CRATES.iter().any(|(crate_name, _)| *crate_name == name) => "#![deny(unsafe_code)]",
-            _ => "#![forbid(unsafe_code)]",
-        };
-        let roots = package.targets.iter().filter(|target| target.is_shipped());
-        for source in roots.filter_map(|target| repository.find(&target.path)) {
-            if !source.masked.code.contains(attribute) {
-                findings.push(Finding::new(
-                    source,
-                    1,
-                    "the crate's root lets unsafe code in",
-                    format!("write `{attribute}` below its purpose"),
-                ));
-            }
-        }
-    }
-    findings
+fn manifest(repository: &Repository, package: &Package) -> Option<Finding> {
+    let manifest = repository.find(&format!("{}/Cargo.toml", package.folder))?;
+    let instead = "inherit the lints of the workspace: `[lints]` with `workspace = true`";
+    (!manifest.text.contains(INHERITED)).then(|| Finding::new(manifest, 1, "the manifest lets unsafe code in", instead))
 }
 
-/// In crates with such a module, `unsafe` and the permission for it are allowed only there.
+/// Shipped code that changes the lint elsewhere.
 fn places(source: &Source) -> Vec<Finding> {
-    let folder = FFI_CRATES.iter().find_map(|(_, folder)| source.path.starts_with(folder).then_some(folder));
-    let Some(folder) = folder else { return Vec::new() };
-    if source.path.ends_with("/src/ffi.rs") || source.path.contains("/src/ffi/") {
+    if PLACES.iter().any(|place| source.path.starts_with(place)) {
         return Vec::new();
     }
-    let code = &source.masked.code;
-    let opens_ffi = |at: usize| code[at..].split_once(']').is_some_and(|(_, rest)| names_ffi(rest));
-    let allowed = words(code, "allow(unsafe_code)").filter(|&at| !opens_ffi(at));
-    let found = words(code, "unsafe").chain(allowed);
-    found
-        .map(|at| Finding::new(source, source.line_of(at), "unsafe outside `ffi`", format!("move it into {folder}ffi")))
-        .collect()
-}
-
-fn names_ffi(rest: &str) -> bool {
-    let words: Vec<&str> = rest.split_whitespace().take(3).collect();
-    words.starts_with(&["mod", "ffi;"]) || words.get(1..).is_some_and(|tail| tail == ["mod", "ffi;"])
+    let lines = words(&source.masked.code, "unsafe_code").map(|at| source.line_of(at));
+    let shipped = lines.filter(|&line| source.region(line) == Region::Shipped);
+    let instead = "move unsafe code into `lanes`, an `ffi` or a binding";
+    shipped.map(|line| Finding::new(source, line, "a level of the lint `unsafe_code`", instead)).collect()
 }
 
 /// Unsafe functions without a contract. Clippy's `missing_safety_doc` asks either public functions alone, or also safe ones that need
@@ -84,37 +66,25 @@ mod tests {
     use super::{super::sample, *};
 
     #[test]
-    fn crate_roots_keep_unsafe_out() {
-        let root = |name: &str, code: &str| {
-            let folder = if name == "wire" { "bindings/node/wire".into() } else { format!("crates/{name}") };
-            sample::findings(check, &[(&format!("{folder}/Cargo.toml"), ""), (&format!("{folder}/src/lib.rs"), code)])
-        };
-        assert_eq!(root("pool", "#![forbid(unsafe_code)]"), "");
-        assert_eq!(root("lanes", ""), "");
-        assert_eq!(root("wire", ""), "");
-        assert_eq!(root("crypto", "#![deny(unsafe_code)]\n#[allow(unsafe_code)]\nmod ffi;\n"), "");
-        assert!(root("pool", "// #![forbid(unsafe_code)]").contains("write `#![forbid(unsafe_code)]`"));
-        assert!(root("crypto", "").contains("write `#![deny(unsafe_code)]`"));
+    fn manifests_inherit_the_lints() {
+        let manifest = |text| sample::findings(check, &[("crates/pool/Cargo.toml", text)]);
+        assert_eq!(manifest("[package]\n\n[lints]\nworkspace = true\n"), "");
+        for text in ["[package]\n", "[lints.rust]\nunsafe_code = \"allow\"\n"] {
+            assert!(manifest(text).starts_with("crates/pool/Cargo.toml:1: the manifest lets unsafe code in"), "{text}");
+        }
     }
 
     #[test]
-    fn crates_with_a_module_for_it_contain_unsafe_only_there() {
-        let block = "fn f() {\n    // SAFETY: checked above.\n    unsafe { g() }\n}\n";
-        assert_eq!(sample::findings(check, &[("crates/crypto/src/ffi.rs", block)]), "");
-        assert_eq!(sample::findings(check, &[("crates/crypto/src/ffi/aead.rs", block)]), "");
-        assert!(
-            sample::findings(check, &[("crates/crypto/src/aead.rs", block)])
-                .contains("aead.rs:3: unsafe outside `ffi`")
-        );
-        assert_eq!(sample::findings(check, &[("bindings/python/src/ffi.rs", block)]), "");
-        assert!(
-            sample::findings(check, &[("bindings/python/src/core.rs", block)])
-                .contains("move it into bindings/python/src/ffi")
-        );
-        let allow = "#[allow(unsafe_code)]\nmod aead;\n#[allow(unsafe_code)]\npub mod ffi;\n";
-        let text = sample::findings(check, &[("crates/crypto/src/lib.rs", allow)]);
-        assert!(text.starts_with("crates/crypto/src/lib.rs:1: unsafe outside"), "{text}");
-        assert_eq!(text.lines().count(), 1, "{text}");
+    fn only_kernels_and_foreign_interfaces_allow_it() {
+        let allow = "//! Purpose.\n#![allow(unsafe_code)]\n";
+        let find = |path: &str| sample::findings(check, &[(path, allow)]);
+        for path in PLACES {
+            assert_eq!(find(&format!("{path}{}", if path.ends_with('/') { "a.rs" } else { "" })), "");
+        }
+        assert_eq!(find("crates/engine/tests/copies.rs"), "");
+        for path in ["crates/crypto/src/lib.rs", "crates/pool/src/a.rs", "bindings/python/src/core.rs"] {
+            assert!(find(path).starts_with(&format!("{path}:2: a level of the lint")), "{path}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //!
 //! Memory of arrays is borrowed in critical sections of at most [`memory::PIECE_SIZE`] bytes, because the collector may have to wait for
 //! their end; short ranges are copied. Objects that Java holds as a `long` are described in `objects`.
-#![warn(missing_docs)]
+#![allow(unsafe_code)]
 // The arguments of a native method are those of its declaration in Native.java.
 #![allow(clippy::too_many_arguments)]
 

@@ -15,6 +15,7 @@ use crate::common::{
     Kind, Place, app, assert_file_sound, assert_sound, context, environment, key, open_with, place, rng,
 };
 use leafseal_crypto::Curve;
+use leafseal_crypto::random::system_random;
 use leafseal_keystore::{
     AppName, Error, Keystore, Limits, LocalRootKey, NewKeys, OpenMode, PostgresKeystore, PostgresSettings, PostgresUrl,
     SqliteKeystore,
@@ -167,7 +168,7 @@ fn kill_at_random(mut child: Child) -> u32 {
         assert_ne!(size, 0, "the child ended: {}", String::from_utf8_lossy(&text));
         text.extend_from_slice(&buffer[..size]);
     }
-    std::thread::sleep(Duration::from_micros(rand::rng().random_range(0..15_000)));
+    std::thread::sleep(Duration::from_micros(system_random().random_range(0..15_000)));
     child.kill().expect("killed");
     let status = child.wait().expect("ended");
     assert!(!status.success());

@@ -1,4 +1,5 @@
 //! A request's frame together with its parsed parameters: lists and documents are used in place, across all steps.
+#![allow(clippy::mem_forget, reason = "`self_cell` forgets a guard of its own, never what the cell holds")]
 
 use leafseal_protocol::{
     AuthenticateParams, DecryptDocumentParams, DecryptFileParams, DecryptParams, EncryptDocumentParams,
